@@ -1,0 +1,136 @@
+// Package config owns the settings of the program: their names as flags, as environment variables and as keys of a
+// config file, the order in which these win, what values are accepted, and the loading of the two kinds of secret
+// that lie outside the database, the shared HS256 secret and the RSA keys.
+//
+// A value comes from the first of: flag, environment, env-file, config file, default. An empty variable counts as
+// not set. [Options] teaches this order to kong; [Settings.Check] turns the strings into typed values and refuses
+// what cannot work with one line that names the setting and the remedy.
+//
+// It leaves to others what the values are used for: it opens no database and no port, and it prints nothing.
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// Settings are the values an operator gives, as strings, before [Settings.Check]. Commands embed it; kong fills it.
+// The names in the tags are the public interface: a config file uses the flag's name as its key.
+type Settings struct {
+	Listen             string   `name:"listen" env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address to listen on, as host:port."`
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, without a slash at the end. It is the issuer in every token."`
+	Database           string   `name:"database" env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL. Give a URL with a password by the environment: flags are visible to other users of the machine."`
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens. Without it sessions are HS256 and OpenID Connect is off."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM): published and accepted, never signing. Repeatable."`
+	CookieDomain       string   `name:"cookie-domain" env:"SERVICE_COOKIE_DOMAIN" placeholder:"DOMAIN" help:"Parent domain that shares the session cookie with other applications. Every host below it can read the cookie."`
+	CookieName         string   `name:"cookie-name" env:"SERVICE_COOKIE_NAME" default:"cairn_session" help:"Name of the session cookie, without the __Host- or __Secure- that https adds."`
+	TLSCertFile        string   `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain (PEM). With the key the service speaks https itself."`
+	TLSKeyFile         string   `name:"tls-key-file" env:"SERVICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key (PEM) of the certificate."`
+	TrustedProxies     []string `name:"trusted-proxy" env:"SERVICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Network of reverse proxies whose X-Forwarded-* headers are believed. Repeatable."`
+	AllowedOrigins     []string `name:"allowed-origin" env:"SERVICE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin, as https://app.example.org, whose pages may call /api/ with the session. Repeatable."`
+	RateLimits         []string `name:"rate-limit" env:"SERVICE_RATE_LIMITS" placeholder:"NAME=COUNT/WINDOW" help:"Limit to change, as login=10/15m, or login=off. Repeatable."`
+	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
+}
+
+// Files are the two flags of the program's root that name further sources of settings. The root embeds it.
+type Files struct {
+	Config  string `name:"config" env:"SERVICE_CONFIG" placeholder:"FILE" help:"YAML or JSON file with settings; the keys are the flags' names."`
+	EnvFile string `name:"env-file" placeholder:"FILE" help:"File of NAME=VALUE lines, used where the environment has no value."`
+}
+
+// The two variables of the shared secret have no flag: a flag's value is visible to every user of the machine.
+const (
+	secretVariable     = "SERVICE_AUTH_JWT_SECRET"
+	secretFileVariable = "SERVICE_AUTH_JWT_SECRET_FILE"
+)
+
+// ourPrefix begins every environment variable of the program.
+const ourPrefix = "SERVICE_"
+
+// Defaults returns the settings that hold when nothing is given.
+func Defaults() Settings {
+	var s Settings
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		if d, ok := v.Type().Field(i).Tag.Lookup("default"); ok {
+			v.Field(i).SetString(d)
+		}
+	}
+	return s
+}
+
+// setting is what the tags of one field of Settings or Files say.
+type setting struct {
+	flag string // without the dashes; also the key in a config file
+	env  string // empty for a flag that has no variable
+	list bool
+}
+
+// catalog returns the fields of Settings, which a config file may hold, in the order of the struct.
+var catalog = sync.OnceValue(func() []setting { return describe(reflect.TypeFor[Settings]()) })
+
+func describe(t reflect.Type) []setting {
+	var all []setting
+	for i := range t.NumField() {
+		f := t.Field(i)
+		all = append(all, setting{flag: f.Tag.Get("name"), env: f.Tag.Get("env"), list: f.Type.Kind() == reflect.Slice})
+	}
+	return all
+}
+
+func describeFiles() []setting { return describe(reflect.TypeFor[Files]()) }
+
+// settingNamed finds a setting by the name of its flag.
+func settingNamed(flag string) (setting, bool) {
+	for _, s := range catalog() {
+		if s.flag == flag {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+// SettingError says which setting is wrong, why, and what to do. Its text is one line and never holds a secret.
+type SettingError struct {
+	Flag    string // the flag without dashes; empty for the shared secret, which has none
+	Env     string // the environment variable
+	Problem string // what is wrong with the value
+	Remedy  string // what to do next
+	Err     error  // the cause, when there is one: for errors.Is; its text is already in Problem
+}
+
+func (e *SettingError) Error() string {
+	name := e.Env
+	if e.Flag != "" {
+		name = fmt.Sprintf("--%s (%s)", e.Flag, e.Env)
+	}
+	return fmt.Sprintf("%s: %s: %s", name, oneLine(e.Problem), oneLine(e.Remedy))
+}
+
+// Unwrap gives the cause, so that a caller can tell a missing file from an unreadable one.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// refuse builds the error of one setting, by its flag.
+func refuse(flag, remedy, problem string, args ...any) *SettingError {
+	s, _ := settingNamed(flag)
+	return &SettingError{Flag: flag, Env: s.env, Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
+}
+
+// because adds the cause.
+func (e *SettingError) because(err error) *SettingError {
+	e.Err = err
+	return e
+}
+
+// oneLine keeps a value with line breaks from forging further lines of a log.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
+}
