@@ -1,0 +1,64 @@
+package session
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// cookieNames are the names Cairn gives the cookie, the best guarded first: only
+// the host itself can set the first one, only https the second, anybody the third.
+var cookieNames = []string{"__Host-cairn_session", "__Secure-cairn_session", "cairn_session"}
+
+// maxTried is how many different cookies of a request are verified. A sibling host may
+// plant some beside the genuine one (cookie tossing), and browsers keep no
+// more than about 180 for a site; each can cost a signature check.
+const maxTried = 64
+
+// VerifyRequest returns the claims of the first good session cookie of r. Without one
+// it fails with ErrNoCookie, or with the error of Verify that says most:
+// ErrKeysUnavailable before ErrExpired before ErrInvalid.
+func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
+	if err := v.Check(); err != nil {
+		return Claims{}, err
+	}
+	names := cookieNames
+	if v.CookieName != "" {
+		names = []string{v.CookieName}
+	}
+	failure := ErrNoCookie
+	var tried []string
+	for _, name := range names {
+		for _, cookie := range r.CookiesNamed(name) {
+			if len(tried) == maxTried {
+				return Claims{}, failure
+			}
+			if slices.Contains(tried, cookie.Value) {
+				continue
+			}
+			tried = append(tried, cookie.Value)
+			c, err := v.Verify(r.Context(), cookie.Value)
+			if err == nil {
+				return c, nil
+			}
+			if weight(err) > weight(failure) {
+				failure = err
+			}
+		}
+	}
+	return Claims{}, failure
+}
+
+// weight orders failures. One cookie that could not be judged outweighs those that
+// are bad: it may be the genuine one.
+func weight(err error) int {
+	switch {
+	case errors.Is(err, ErrNoCookie):
+		return 0
+	case errors.Is(err, ErrExpired):
+		return 2
+	case errors.Is(err, ErrInvalid):
+		return 1
+	}
+	return 3
+}

@@ -1,0 +1,88 @@
+// Package session verifies Cairn's session cookie inside another application,
+// without a call to Cairn for each request.
+//
+// It owns the rules by which a session token is believed, the key sets these
+// rules need and a middleware for net/http. It leaves to others: minting the
+// token and the session row behind it (package account), signing users in, and
+// the tokens of OpenID Connect clients, which are never session tokens. It
+// imports the standard library and go-jose v4, nothing else.
+//
+// # The token
+//
+// The cookie's value is a JWT (RFC 7519) in compact serialization, at most
+// 4,096 bytes, that lives 30 days. Cairn signs it with HS256 and the secret
+// that `cairn show-secret` prints, or, once it has a private key, with RS256
+// under a kid of its published key set. After that change the HS256 tokens
+// already given out stay good until they expire, so an application keeps both
+// the secret and the key set for 30 days.
+//
+// # Setting up
+//
+// Make one [Verifier] at start, call [Verifier.Check], share it: it is safe for
+// use by many goroutines as long as no field is changed.
+//
+//	keys := session.NewRemoteKeySet("https://id.example.org/.well-known/jwks.json", session.RemoteOptions{})
+//	v := &session.Verifier{
+//		Issuer:     "https://id.example.org",
+//		Keys:       keys,
+//		Secret:     []byte(os.Getenv("SERVICE_AUTH_JWT_SECRET")),
+//		CookieName: "__Host-cairn_session",
+//	}
+//	if err := v.Check(); err != nil {
+//		log.Fatal(err)
+//	}
+//	http.Handle("/", session.Middleware(v, nil)(app))
+//
+// A nil Secret refuses HS256, nil Keys refuse RS256: leave out what is not in
+// use. The secret is taken byte for byte; it is not decoded, and a line end read
+// from a file has to be cut off first.
+//
+// # What is checked
+//
+// The header's alg chooses the kind of key and nothing else does: HS256 is tried
+// with the secret alone, RS256 with the one RSA key of its kid (2048 bits at
+// least). Every other algorithm, a header that brings or names its own key, an
+// extension (crit, b64), a typ other than JWT, repeated JSON members, and
+// base64url that is not in its one canonical form are refused. Then: iss equal to
+// Issuer, aud equal to Audience, sub, sid, jti, iat and exp present and of
+// their types, exp to come, iat, nbf and auth_time not to come, and no more than
+// 30 days between iat and exp. Times may be off by Leeway. Member names count
+// only in their exact case. A kid is 1 to 128 letters, digits or ".", "_", "~",
+// "-"; another one is refused without a look at the key set.
+//
+// # What is not checked
+//
+// A token verified here was issued by Cairn (or by somebody who holds the shared
+// secret) and has not expired. That its owner signed out or was suspended since,
+// only Cairn knows at once. Ask `GET /api/me` at Cairn before a deed that cannot
+// be undone, and prefer RS256, with which a leak at one application does not let
+// anybody make tokens for all of them. Claims.Status names the bit of the status
+// list that belongs to the session.
+//
+// # Cookies
+//
+// The cookie's name says how well browsers guard it: __Host-cairn_session on
+// https, __Secure-cairn_session on https with a shared cookie domain,
+// cairn_session on plain http, which is for loopback. Without CookieName all
+// three are tried in this order. In production set CookieName to the one name in
+// use: a sibling host of the same site can plant a cookie with one of the weaker
+// names and sign a visitor in as somebody else. Several cookies of one name can
+// arrive, so each is tried and the first good one counts.
+//
+// # Errors
+//
+// [ErrNoCookie], [ErrInvalid] (with [ErrExpired] and [ErrUnknownKey] as special
+// cases) mean: not signed in. [ErrKeysUnavailable] means: nobody can say now; it
+// is a 503, not a 401, so that a pause of Cairn does not sign everybody out. Any
+// other error is a wrong setting, as told by Check. No error holds a token, a
+// part of one, or the secret.
+//
+// # Keys over the network
+//
+// [RemoteKeySet] fetches the key set when it is first needed and afterwards in the
+// background. One request is in flight at most, and the starts of two lie at least
+// MinInterval apart, also after failures and however many unknown kids
+// arrive. When Cairn does not answer, the last good copy goes on serving. Use an
+// https address unless it is on loopback: who can change the answer can sign in
+// as anybody.
+package session

@@ -1,0 +1,32 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Verify and VerifyRequest fail with; compare with errors.Is.
+var (
+	// ErrNoCookie means that the request carries no cookie of the session's name.
+	ErrNoCookie = errors.New("session: no session cookie")
+
+	// ErrInvalid means that the token is not a session token of the issuer.
+	ErrInvalid = errors.New("session: invalid token")
+
+	// ErrExpired means that the token was good and is past its exp. It is also ErrInvalid.
+	ErrExpired = fmt.Errorf("%w: expired", ErrInvalid)
+
+	// ErrUnknownKey means that the key set, known to be current, has no key of this
+	// kid. A KeySet returns it as it is; Verify returns it together with ErrInvalid.
+	ErrUnknownKey = errors.New("session: unknown key")
+
+	// ErrKeysUnavailable means that the key could not be looked up now: the key
+	// set did not answer, or the context ended first. It says nothing about the token.
+	ErrKeysUnavailable = errors.New("session: keys unavailable")
+)
+
+// invalid gives the reason for a refusal. Reasons are constants: text taken from
+// the token would end in logs.
+func invalid(reason string) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, reason)
+}

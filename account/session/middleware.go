@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+)
+
+type (
+	claimsKey  struct{}
+	failureKey struct{}
+)
+
+// Middleware lets a request with a good session cookie pass, with its Claims in the
+// context, and hands every other one to onFailure, which finds the reason with
+// FailureFromContext: it may redirect to sign in, or call the next handler itself for
+// visitors. A nil onFailure answers with application/problem+json: 401
+// not_authenticated, 503 temporarily_unavailable when keys could not be looked up,
+// 500 internal_error for a verifier that is not set up.
+//
+// Refusals get Cache-Control: no-store before onFailure runs, and every response Vary: Cookie.
+func Middleware(v *Verifier, onFailure http.Handler) func(http.Handler) http.Handler {
+	if onFailure == nil {
+		onFailure = http.HandlerFunc(refuse)
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Add("Vary", "Cookie")
+			c, err := v.VerifyRequest(r)
+			if err != nil {
+				w.Header().Set("Cache-Control", "no-store")
+				ctx := context.WithValue(r.Context(), failureKey{}, err)
+				onFailure.ServeHTTP(w, r.WithContext(ctx))
+				return
+			}
+			ctx := context.WithValue(r.Context(), claimsKey{}, c)
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
+// FromContext returns the claims that Middleware has put into the context, and
+// whether there are any.
+func FromContext(ctx context.Context) (Claims, bool) {
+	c, ok := ctx.Value(claimsKey{}).(Claims)
+	return c, ok
+}
+
+// FailureFromContext returns why Middleware refused the request, for use in an
+// onFailure handler. It is nil for a request that was not refused.
+func FailureFromContext(ctx context.Context) error {
+	err, _ := ctx.Value(failureKey{}).(error)
+	return err
+}
+
+// problem is the body of a refusal (RFC 9457), in the members Cairn's own have.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+}
+
+func refuse(w http.ResponseWriter, r *http.Request) {
+	p := problem{Type: "about:blank"}
+	err := FailureFromContext(r.Context())
+	switch {
+	case errors.Is(err, ErrKeysUnavailable):
+		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked at the moment. Try again soon."
+		w.Header().Set("Retry-After", "10")
+	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):
+		p.Status, p.Code, p.Detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."
+		// RFC 9110 section 11.6.1 asks for a challenge. Browsers show no dialogue for this
+		// scheme, which has no credentials to type.
+		w.Header().Set("WWW-Authenticate", `Cookie realm="cairn"`)
+	default:
+		p.Status, p.Code, p.Detail = http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
+	}
+	p.Title = http.StatusText(p.Status)
+	body, err := json.Marshal(p)
+	if err != nil { // strings and a number always marshal
+		http.Error(w, p.Detail, p.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n'))
+}

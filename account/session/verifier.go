@@ -1,0 +1,150 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// minSecret is the least length of an HS256 secret in bytes (RFC 7518 section 3.2).
+const minSecret = 32
+
+// defaultLeeway is how far the clocks of the issuer and the application may differ.
+const defaultLeeway = 30 * time.Second
+
+// Verifier holds what session tokens are verified with. Its fields are set before
+// the first use and not changed afterwards; then all methods may be called from
+// many goroutines.
+type Verifier struct {
+	// Issuer is Cairn's base URL, byte for byte as in its discovery document.
+	Issuer string
+
+	// Audience is the aud that is asked for; "" means the constant Audience.
+	Audience string
+
+	// Secret is the shared HS256 secret, at least 32 bytes; nil refuses HS256. A
+	// blank secret that is not nil is a mistake that Check tells.
+	Secret []byte
+
+	// Keys are the issuer's RSA public keys; nil refuses RS256.
+	Keys KeySet
+
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	// Leeway is how far times in a token may be off; 0 means 30 seconds, a negative
+	// value none at all.
+	Leeway time.Duration
+
+	// CookieName is the full name of the cookie, with its prefix; "" means the
+	// three default names, the best guarded one first.
+	CookieName string
+}
+
+// Check reports a setting with which the verifier would refuse every token, or
+// believe the wrong ones. Call it at start; Verify fails with the same error.
+func (v *Verifier) Check() error {
+	switch {
+	case v.Issuer == "":
+		return errors.New("session: verifier has no issuer: set it to the base URL of Cairn")
+	case v.Secret == nil && v.Keys == nil:
+		return errors.New("session: verifier has neither a secret nor keys: set one of them")
+	case v.Secret != nil && len(v.Secret) < minSecret:
+		return fmt.Errorf("session: the secret of the verifier has %d bytes, at least %d are needed: print it with cairn show-secret", len(v.Secret), minSecret)
+	case bytes.HasPrefix(bytes.TrimSpace(v.Secret), []byte("-----BEGIN ")):
+		// A public key as HMAC secret would let anybody sign.
+		return errors.New("session: the secret of the verifier is a PEM block: a public key belongs into Keys")
+	}
+	return nil
+}
+
+// Verify returns the claims of a session token. The error is ErrInvalid for a token
+// that is none (ErrExpired and ErrUnknownKey say more), ErrKeysUnavailable when
+// the key could not be looked up, and Check's error for a verifier that is not set up.
+// ctx bounds the wait for keys.
+func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
+	if err := v.Check(); err != nil {
+		return Claims{}, err
+	}
+	h, err := readHeader(token)
+	if err != nil {
+		return Claims{}, err
+	}
+	key, err := v.key(ctx, h)
+	if err != nil {
+		return Claims{}, err
+	}
+	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{h.alg})
+	if err != nil {
+		// The cause may quote the token.
+		return Claims{}, invalid("not a signed token")
+	}
+	payload, err := jws.Verify(key)
+	if err != nil {
+		return Claims{}, invalid("the signature does not match")
+	}
+	c, err := v.claims(payload)
+	if err != nil {
+		return Claims{}, err
+	}
+	return c, nil
+}
+
+// key returns the only key that may verify a token with this header. The type of the
+// key follows from the algorithm here and nowhere else: were it the other way round, a
+// public key could be taken for an HMAC secret.
+func (v *Verifier) key(ctx context.Context, h header) (any, error) {
+	if h.alg == jose.HS256 {
+		if v.Secret == nil {
+			return nil, invalid("HS256 is not in use")
+		}
+		return v.Secret, nil
+	}
+	if v.Keys == nil {
+		return nil, invalid("RS256 is not in use")
+	}
+	k, err := v.Keys.Key(ctx, h.kid)
+	switch {
+	case errors.Is(err, ErrUnknownKey):
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, ErrUnknownKey)
+	case errors.Is(err, ErrKeysUnavailable):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+	case k == nil || k.KeyID != h.kid:
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, ErrUnknownKey)
+	}
+	pub, ok := signingKey(k)
+	if !ok {
+		return nil, invalid("the key of this kid is not an RSA signing key of 2048 bits or more")
+	}
+	return pub, nil
+}
+
+func (v *Verifier) audience() string {
+	if v.Audience == "" {
+		return Audience
+	}
+	return v.Audience
+}
+
+func (v *Verifier) now() time.Time {
+	if v.Now == nil {
+		return time.Now()
+	}
+	return v.Now()
+}
+
+func (v *Verifier) leeway() time.Duration {
+	switch {
+	case v.Leeway == 0:
+		return defaultLeeway
+	case v.Leeway < 0:
+		return 0
+	}
+	return v.Leeway
+}
