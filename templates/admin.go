@@ -1,0 +1,51 @@
+package templates
+
+import "time"
+
+// AdminUsers is the list of people for administrators, searched by GET {base}/admin/ with query and cursor.
+type AdminUsers struct {
+	Query string
+	Users []AdminUserRow
+	// NextCursor leads to the next people of the same search, "" on the last page.
+	NextCursor    string
+	Notice, Error string
+}
+
+// AdminUserRow is a person as administrators see them. A zero time is shown as "never".
+type AdminUserRow struct {
+	Sub, Handle, DisplayName, Email string
+	// Flags are the access flags that are on.
+	Flags                  []string
+	Suspended              bool
+	CreatedAt, LastLoginAt time.Time
+	// InvitedBy is a handle, "" for a person who came without an invite.
+	InvitedBy string
+}
+
+func (AdminUsers) page() string       { return "admin" }
+func (AdminUsers) leavesOrigin() bool { return false }
+
+// AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
+//
+//	suspend              reason
+//	unsuspend            -
+//	flags                flag (once for each that is ticked), known (once for each that was shown)
+//	reset-password-code  -
+//	delete               confirm (the handle, typed)
+//
+// A flag in known but not in flag is to be turned off; one in neither was not on the page and stays as it is.
+type AdminUser struct {
+	User AdminUserRow
+	// Self says that the administrator looks at their own account: it can be neither suspended nor deleted here.
+	Self bool
+	// KnownFlags are the flags that can be ticked, in the order to show. A flag the person has beyond them is shown only.
+	KnownFlags []string
+	// ResetCode and ResetURL are of the code just made. They are shown once, by the answer that made them.
+	ResetCode, ResetURL string
+	Sessions            []SessionRow
+	Apps                []AppRow
+	Notice, Error       string
+}
+
+func (AdminUser) page() string       { return "admin-user" }
+func (AdminUser) leavesOrigin() bool { return false }

@@ -1,0 +1,59 @@
+package templates
+
+import (
+	"slices"
+	"strings"
+)
+
+// form is a page whose error can belong to one of its fields.
+type form interface {
+	// fault says what is wrong with the field of that name: a message of its own, or blamed when the page's general
+	// error is about this field.
+	fault(field string) (message string, blamed bool)
+}
+
+// describedBy is the aria-describedby of a field: the ids of its own error, of the page's error when that is about the
+// field, and of the hint, in the order in which a screen reader should say them.
+func describedBy(f form, field string, hints ...string) string {
+	message, blamed := f.fault(field)
+	var ids []string
+	switch {
+	case message != "":
+		ids = append(ids, field+"-error")
+	case blamed:
+		ids = append(ids, "error")
+	}
+	return strings.Join(append(ids, hints...), " ")
+}
+
+func isInvalid(f form, field string) bool {
+	message, blamed := f.fault(field)
+	return message != "" || blamed
+}
+
+func fieldError(f form, field string) string {
+	message, _ := f.fault(field)
+	return message
+}
+
+// blames says which fields an error code of the service is about, in the order of the form.
+var blames = map[string][]string{
+	"invalid_credentials": {"handle", "password"},
+	"invalid_invite":      {"code"},
+	"invalid_reset_code":  {"handle", "code"},
+	"invalid_handle":      {"handle"},
+	"handle_taken":        {"handle"},
+	"weak_password":       {"password"},
+}
+
+func blamed(code, field string) bool { return slices.Contains(blames[code], field) }
+
+// minimumPassword is the shortest password in runes that a page speaks of: a caller that leaves it 0 gets the default.
+func minimumPassword(n int) int {
+	if n <= 0 {
+		return 10
+	}
+	return n
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }

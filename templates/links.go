@@ -1,0 +1,111 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// funcs are the words the templates know besides the built-in ones.
+func (r *Renderer) funcs() template.FuncMap {
+	return template.FuncMap{
+		"at":          func(path string) string { return r.base + path },
+		"onward":      r.onward,
+		"userpath":    r.userPath,
+		"local":       localOrNothing,
+		"target":      redirectTarget,
+		"plain":       func(target string) bool { return r.https && isPlainHTTP(target) },
+		"static":      r.staticPath,
+		"rfc3339":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"date":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
+		"describedby": describedBy,
+		"invalid":     isInvalid,
+		"fielderror":  fieldError,
+		"minimum":     minimumPassword,
+		"has":         contains,
+	}
+}
+
+// onward is a page of the service that later continues to a local path.
+func (r *Renderer) onward(path, next string) string {
+	if !isLocal(next) {
+		return r.base + path
+	}
+	return r.base + path + "?continue=" + url.QueryEscape(next)
+}
+
+// userPath is an administration page of one user: deed is "" for the page itself. The handle is one path segment whatever
+// it contains.
+func (r *Renderer) userPath(handle, deed string) string {
+	path := r.base + "/admin/users/" + url.PathEscape(handle)
+	if deed == "" {
+		return path
+	}
+	return path + "/" + deed
+}
+
+// isLocal says that a browser stays at this origin when it follows s: one leading slash, not two (another host), no
+// backslash (browsers read it as a slash) and no control characters (browsers drop some of them before reading).
+// Callers have checked already; the pages check again because a slip would be an open redirect.
+func isLocal(s string) bool {
+	if !strings.HasPrefix(s, "/") || strings.HasPrefix(s, "//") || strings.ContainsRune(s, '\\') {
+		return false
+	}
+	return !strings.ContainsFunc(s, isControl)
+}
+
+func isControl(c rune) bool { return c < 0x20 || c == 0x7f }
+
+func localOrNothing(s string) string {
+	if isLocal(s) {
+		return s
+	}
+	return ""
+}
+
+// scriptSchemes are the schemes a browser runs, opens or embeds itself instead of handing them to an application.
+var scriptSchemes = map[string]bool{
+	"about": true, "blob": true, "data": true, "file": true, "filesystem": true, "javascript": true, "jar": true,
+	"livescript": true, "mhtml": true, "mocha": true, "vbscript": true, "view-source": true,
+}
+
+// redirectTarget lets a registered redirect URI through html/template's filter, which knows only http, https and mailto
+// and would blank the schemes of native applications ("app.example:/callback").
+//
+// template.URL switches that filter off, so this is deliberate and narrow: the caller has matched the URI against the
+// client's registration; here it must still be absolute, free of control characters and of no scheme that runs code.
+// The value stays escaped as an attribute.
+func redirectTarget(target string) (template.URL, error) {
+	if strings.ContainsFunc(target, isControl) {
+		return "", errors.New("redirect target holds a control character")
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return "", errors.New("redirect target is not a URI") // the parse error would repeat the target
+	}
+	switch scheme := strings.ToLower(u.Scheme); {
+	case scheme == "":
+		return "", errors.New("redirect target is not an absolute URI")
+	case scriptSchemes[scheme]:
+		return "", fmt.Errorf("redirect target has the scheme %q", scheme)
+	}
+	return template.URL(target), nil //nolint:gosec // checked above: no scheme that a browser runs
+}
+
+// isPlainHTTP says that a target is reached over an unencrypted network; loopback is not a network.
+func isPlainHTTP(target string) bool {
+	u, err := url.Parse(target)
+	if err != nil || !strings.EqualFold(u.Scheme, "http") {
+		return false
+	}
+	host := u.Hostname()
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return ip == nil || !ip.IsLoopback()
+}

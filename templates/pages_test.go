@@ -1,0 +1,208 @@
+package templates_test
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Scripts and password managers find these; a changed name breaks them.
+func TestNamesThatOthersRelyOnStay(t *testing.T) {
+	r := newRenderer(t, templates.Options{BasePath: "/id"})
+	pages := fullPages()
+	pages["login, fixed"] = templates.Login{Handle: "ada", HandleFixed: true}
+	pages["admin-user, suspended"] = templates.AdminUser{User: templates.AdminUserRow{Handle: "ada", Suspended: true}}
+	for name, selectors := range map[string][]string{
+		"login": {
+			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
+			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=/oauth2/authorize?x=1]",
+			"button#login-submit", "a[href=/id/register/?continue=%2Foauth2%2Fauthorize%3Fx%3D1]", "a#login-continue[href=/oauth2/authorize?x=1]",
+			"a[href=/id/reset-password/?continue=%2Foauth2%2Fauthorize%3Fx%3D1]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
+		},
+		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
+		"register": {
+			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]",
+			"input[name=password][type=password][autocomplete=new-password][minlength=12]", "input[type=hidden][name=continue]", "button#register-submit",
+		},
+		"reset-password": {
+			"form[method=post][action=/id/reset-password/]", "input[name=handle][autocomplete=username]", "input[name=code]",
+			"input[name=password][autocomplete=new-password][minlength=10]", "button#reset-submit",
+		},
+		"consent": {
+			"form[method=post][action=/id/oauth2/consent]", "input[type=hidden][name=continue][value=/oauth2/authorize?x=1]", "input[type=hidden][name=token][value=t0k]",
+			"button#consent-allow[name=decision][value=allow]", "button#consent-deny[name=decision][value=deny]", "li[data-scope=profile]",
+		},
+		"form-post": {
+			"form#form-post[method=post][action=https://calendar.example/cb]", "input[type=hidden][name=code][value=c0de]", "input[type=hidden][name=state][value=s]",
+			"button#form-post-submit[type=submit]",
+		},
+		"logout":     {"form[method=post][action=/id/logout/]", "button#logout-confirm", "input[type=hidden][name=state][value=s]"},
+		"signed-out": {"a#signed-out-back[href=https://calendar.example/]"},
+		"error":      {"code#request-id", "a[href=/account/]"},
+		"account": {
+			"form[action=/id/account/profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/account/password]",
+			"input[name=current_password][autocomplete=current-password]", "input[name=new_password][autocomplete=new-password]",
+			"form[action=/id/account/sessions/end]", "input[name=id][value=s2]", "form[action=/id/account/sessions/end-others]",
+			"form[action=/id/account/invites]", "input[name=note]", "input[type=hidden][name=code][value=AAAA-BBBB-CCCC-DDDD]",
+			"button[data-copy=https://id.example/register/?code=AAAA]", "form[action=/id/account/apps/remove]", "input[name=client_id][value=c1]",
+			"form[action=/id/logout/]", "form[action=/id/account/delete]", "input[name=password]", "section#password",
+		},
+		"admin": {
+			"form[method=get][action=/id/admin/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/?query=a&cursor=n3xt]",
+		},
+		"admin-user": {
+			"form[method=post][action=/id/admin/users/ada/suspend]", "input[name=reason]", "form[action=/id/admin/users/ada/flags]",
+			"input[type=checkbox][name=flag][value=activity][checked]", "input[type=checkbox][name=flag][value=admin]", "input[name=known][value=admin]",
+			"form[action=/id/admin/users/ada/reset-password-code]", "form[action=/id/admin/users/ada/delete]", "input[name=confirm]", "code#reset-code",
+		},
+		"admin-user, suspended": {"form[action=/id/admin/users/ada/unsuspend]"},
+	} {
+		doc := parse(t, render(t, r, pages[name]).Body.String())
+		for _, s := range selectors {
+			if n := len(all(doc, s)); n != 1 {
+				t.Errorf("%s: %s found %d times, want once", name, s, n)
+			}
+		}
+	}
+}
+
+func TestPagesAreUsableByKeyboardAndScreenReader(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	for name, page := range allPages() {
+		doc := parse(t, render(t, r, page).Body.String())
+		for _, s := range []string{"html[lang=en]", "h1", "main#main", "header", "title", "a[href=#main]", "meta[name=viewport]", "script"} {
+			if n := len(all(doc, s)); n != 1 {
+				t.Errorf("%s: %s found %d times, want once", name, s, n)
+			}
+		}
+		if n := len(all(doc, "[autofocus]")); n > 1 {
+			t.Errorf("%s: %d fields want the focus", name, n)
+		}
+		ids := map[string]bool{}
+		walk(doc, func(n *html.Node) {
+			id := attr(n, "id")
+			if id != "" && ids[id] {
+				t.Errorf("%s: id %q twice", name, id)
+			}
+			ids[id] = true
+		})
+		walk(doc, func(n *html.Node) {
+			for _, key := range []string{"aria-describedby", "aria-labelledby", "aria-controls", "for"} {
+				for _, id := range strings.Fields(attr(n, key)) {
+					if !ids[id] {
+						t.Errorf("%s: <%s %s=%q> points nowhere", name, n.Data, key, id)
+					}
+				}
+			}
+			switch n.Data {
+			case "input":
+				if attr(n, "type") != "hidden" && attr(n, "aria-label") == "" && (attr(n, "id") == "" || len(all(doc, "label[for="+attr(n, "id")+"]")) != 1) {
+					t.Errorf("%s: input %q has no label", name, attr(n, "name"))
+				}
+			case "button":
+				if strings.TrimSpace(text(n)) == "" {
+					t.Errorf("%s: button %q says nothing", name, attr(n, "id"))
+				}
+				if attr(n, "type") != "submit" && (attr(n, "type") != "button" || !hasAttr(n, "hidden")) {
+					t.Errorf("%s: button %q does nothing without scripts and is not hidden", name, text(n))
+				}
+			case "form":
+				if m := attr(n, "method"); m != "post" && attr(n, "id") != "search" {
+					t.Errorf("%s: form %q has method %q", name, attr(n, "action"), m)
+				}
+			case "time":
+				if !strings.HasSuffix(attr(n, "datetime"), "Z") {
+					t.Errorf("%s: time %q is not UTC", name, attr(n, "datetime"))
+				}
+			}
+		})
+	}
+}
+
+func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	full := fullPages()
+	for _, c := range []struct {
+		page      templates.Page
+		selector  string
+		described string
+		invalid   bool
+	}{
+		{full["login"], "input[name=handle]", "error", true},
+		{full["login"], "input[name=password]", "error", true},
+		{templates.Login{Error: "Wait a minute.", ErrorCode: "rate_limited"}, "input[name=password]", "error", false},
+		{templates.Login{}, "input[name=password]", "", false},
+		{full["register"], "input[name=handle]", "handle-error handle-hint", true},
+		{full["register"], "input[name=code]", "code-error", true},
+		{templates.Register{Error: "x", ErrorCode: "weak_password"}, "input[name=password]", "error password-hint", true},
+		{templates.Register{Error: "x", ErrorCode: "weak_password"}, "input[name=handle]", "handle-hint", false},
+		{templates.Register{Error: "x", ErrorCode: "invalid_invite"}, "input[name=code]", "error", true},
+		{full["reset-password"], "input[name=code]", "error code-hint", true},
+		{templates.Account{Error: "x", ErrorCode: "weak_password"}, "input[name=new_password]", "error new_password-hint", true},
+		{templates.Account{Error: "x", ErrorCode: "invalid_credentials"}, "input[name=current_password]", "error", true},
+		{full["account"], "input[name=password]", "error", true},
+	} {
+		doc := parse(t, render(t, r, c.page).Body.String())
+		n := one(t, doc, c.selector)
+		if got := attr(n, "aria-describedby"); got != c.described {
+			t.Errorf("%T %s: described by %q, want %q", c.page, c.selector, got, c.described)
+		}
+		if got := attr(n, "aria-invalid") == "true"; got != c.invalid {
+			t.Errorf("%T %s: invalid = %t, want %t", c.page, c.selector, got, c.invalid)
+		}
+		if focused := all(doc, "[autofocus]"); c.invalid && (len(focused) != 1 || attr(focused[0], "aria-invalid") != "true") {
+			t.Errorf("%T %s: the focus is not on a field in error", c.page, c.selector)
+		}
+		if c.invalid && len(all(doc, "[role=alert]")) != 1 {
+			t.Errorf("%T: want one alert", c.page)
+		}
+	}
+}
+
+func TestClosedRegistrationHasNoForm(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	if doc := parse(t, render(t, r, templates.Register{Closed: true}).Body.String()); len(all(doc, "form")) != 0 {
+		t.Error("a closed registration shows a form")
+	}
+	if doc := parse(t, render(t, r, templates.ResetPassword{Done: true}).Body.String()); len(all(doc, "form")) != 0 || len(all(doc, "a[href=/login/]")) != 1 {
+		t.Error("a finished reset shows a form, or no way to sign in")
+	}
+}
+
+func TestOwnAccountIsNeverSuspendedByItsAdministrator(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Self: true}).Body.String())
+	for _, s := range []string{"form[action=/admin/users/ada/suspend]", "form[action=/admin/users/ada/delete]"} {
+		if len(all(doc, s)) != 0 {
+			t.Errorf("%s is offered", s)
+		}
+	}
+}
+
+func TestNoPasswordIsEverFilledIn(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	for name, page := range allPages() {
+		doc := parse(t, render(t, r, page).Body.String())
+		for _, n := range all(doc, "input[type=password]") {
+			if attr(n, "value") != "" || !hasAttr(n, "autocomplete") || hasAttr(n, "maxlength") {
+				t.Errorf("%s: password field %q has a value, a maximum or no autocomplete", name, attr(n, "name"))
+			}
+		}
+	}
+}
+
+func TestEndOfASessionNeverOffersTheCurrentOne(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	doc := parse(t, render(t, r, fullPages()["account"]).Body.String())
+	for _, n := range all(doc, "input[name=id]") {
+		if attr(n, "value") == "s1" {
+			t.Error("the current session can be ended in the list")
+		}
+	}
+	if f := inside(one(t, doc, "input[name=id][value=s2]"), "form"); f == nil || attr(f, "action") != "/account/sessions/end" {
+		t.Error("the other session cannot be ended")
+	}
+}

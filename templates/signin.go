@@ -1,0 +1,101 @@
+package templates
+
+// Login is the sign-in page: POST {base}/login/ with handle, password and, when Continue is set, continue.
+type Login struct {
+	// Continue is the local path to go to after signing in; "" leaves the hidden field out.
+	Continue string
+	// ClientName is the application that asked for the sign-in, "" for none.
+	ClientName string
+	// Handle is what the visitor typed before, or the handle that must sign in again.
+	Handle string
+	// HandleFixed shows the handle as unchangeable: a signed-in person proves again who they are.
+	HandleFixed bool
+	// Error is a sentence for the person; ErrorCode is the service's code for it.
+	Error, ErrorCode string
+	// SignedInAs is the handle of the session that this browser already has, "" for none.
+	SignedInAs string
+	// RegisterOpen shows the link for people with an invite.
+	RegisterOpen bool
+	// RequestID is shown beside an error, for whoever asks the operator about it.
+	RequestID string
+}
+
+func (Login) page() string       { return "login" }
+func (Login) leavesOrigin() bool { return true }
+
+// fault tells both fields of the error whatever it is about: on this page there is nothing else it could belong to.
+func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
+
+// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, password.
+type Register struct {
+	Code string
+	// InvitedBy is the handle or name of the person whose invite it is and Note what they wrote; "" when not known.
+	InvitedBy, Note     string
+	Handle, DisplayName string
+	Error, ErrorCode    string
+	// FieldErrors are sentences by field name (code, handle, display_name, password).
+	FieldErrors map[string]string
+	// Closed shows that nobody can register now, without a form.
+	Closed bool
+	// MinPassword is the shortest password in runes; 0 means 10.
+	MinPassword int
+	// Continue is the local path to go to afterwards.
+	Continue string
+}
+
+func (Register) page() string { return "register" }
+
+// A new member who came from an application goes back to it by the answer's redirect.
+func (p Register) leavesOrigin() bool { return p.Continue != "" }
+
+func (p Register) fault(field string) (string, bool) {
+	if m := p.FieldErrors[field]; m != "" {
+		return m, true
+	}
+	return "", p.Error != "" && blamed(p.ErrorCode, field)
+}
+
+// Focus is the field to start at: the first with an error, else the first that is empty.
+func (p Register) Focus() string {
+	return focus(p, []string{"code", "handle", "display_name"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true})
+}
+
+// ResetPassword is the page for a reset code: POST {base}/reset-password/ with handle, code, password.
+type ResetPassword struct {
+	Handle, Code     string
+	Error, ErrorCode string
+	// Done shows that the password is changed and every session has ended.
+	Done bool
+	// MinPassword is the shortest password in runes; 0 means 10.
+	MinPassword int
+	// Continue is the local path the sign-in link hands on, "" for none.
+	Continue string
+}
+
+func (ResetPassword) page() string       { return "reset-password" }
+func (ResetPassword) leavesOrigin() bool { return false }
+
+func (p ResetPassword) fault(field string) (string, bool) {
+	return "", p.Error != "" && blamed(p.ErrorCode, field)
+}
+
+// Focus is the field to start at: the first with an error, else the first that is empty.
+func (p ResetPassword) Focus() string {
+	return focus(p, []string{"handle", "code"}, map[string]bool{"handle": p.Handle != "", "code": p.Code != ""})
+}
+
+// focus goes through the fields before the password, which is never filled in and so the last resort. The name is of a
+// field, so a page has one field with the focus at most.
+func focus(f form, fields []string, filled map[string]bool) string {
+	for _, field := range append(fields, "password") {
+		if isInvalid(f, field) {
+			return field
+		}
+	}
+	for _, field := range fields {
+		if !filled[field] {
+			return field
+		}
+	}
+	return "password"
+}
