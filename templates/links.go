@@ -17,6 +17,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"onward":      r.onward,
 		"userpath":    r.userPath,
 		"local":       localOrNothing,
+		"sealed":      sealedOrNothing,
 		"target":      redirectTarget,
 		"plain":       func(target string) bool { return r.https && isPlainHTTP(target) },
 		"static":      r.staticPath,
@@ -30,12 +31,22 @@ func (r *Renderer) funcs() template.FuncMap {
 	}
 }
 
-// onward is a page of the service that later continues to a local path.
+// onward is a page of the service that later continues with a sealed authorization request.
 func (r *Renderer) onward(path, next string) string {
-	if !isLocal(next) {
+	if next = sealedOrNothing(next); next == "" {
 		return r.base + path
 	}
 	return r.base + path + "?continue=" + url.QueryEscape(next)
+}
+
+// sealedOrNothing lets a sealed authorization request through, which package provider made and alone can read: the
+// base64url alphabet and a dot. Nothing of this form can be an address.
+func sealedOrNothing(s string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+	if strings.Trim(s, alphabet) != "" || strings.Count(s, ".") != 1 {
+		return ""
+	}
+	return s
 }
 
 // userPath is an administration page of one user: deed is "" for the page itself. The handle is one path segment whatever

@@ -18,9 +18,9 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 	for name, selectors := range map[string][]string{
 		"login": {
 			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
-			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=/oauth2/authorize?x=1]",
-			"button#login-submit", "a[href=/id/register/?continue=%2Foauth2%2Fauthorize%3Fx%3D1]", "a#login-continue[href=/oauth2/authorize?x=1]",
-			"a[href=/id/reset-password/?continue=%2Foauth2%2Fauthorize%3Fx%3D1]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
+			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]",
+			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "a#login-continue[href=/id/oauth2/authorize?continue=eyJ0IjoxfQ.c2VhbA]",
+			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
 		},
 		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
 		"register": {
@@ -32,7 +32,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"input[name=password][autocomplete=new-password][minlength=10]", "button#reset-submit",
 		},
 		"consent": {
-			"form[method=post][action=/id/oauth2/consent]", "input[type=hidden][name=continue][value=/oauth2/authorize?x=1]", "input[type=hidden][name=token][value=t0k]",
+			"form[method=post][action=/id/oauth2/consent]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]", "input[type=hidden][name=token][value=t0k]",
 			"button#consent-allow[name=decision][value=allow]", "button#consent-deny[name=decision][value=deny]", "li[data-scope=profile]",
 		},
 		"form-post": {

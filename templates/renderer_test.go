@@ -45,18 +45,18 @@ func fullPages() map[string]templates.Page {
 	}
 	return map[string]templates.Page{
 		"login": templates.Login{
-			Continue: "/oauth2/authorize?x=1", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
+			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
 			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, RequestID: "req-1",
 		},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",
 			ErrorCode: "handle_taken", FieldErrors: map[string]string{"handle": "Taken.", "password": "Too short.", "code": "Used.", "display_name": "Too long."},
-			MinPassword: 12, Continue: "/oauth2/authorize?x=1",
+			MinPassword: 12, Continue: "eyJ0IjoxfQ.c2VhbA",
 		},
-		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", Continue: "/a"},
+		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", Continue: "eyJ0IjoxfQ.c2VhbA"},
 		"consent": templates.Consent{
 			ClientName: "Club Calendar", ClientID: "c1", Handle: "ada", Scopes: []templates.ScopeItem{{Name: "profile", Sentence: "Your handle and name"}},
-			Continue: "/oauth2/authorize?x=1", Token: "t0k", RedirectHost: "calendar.example",
+			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example",
 		},
 		"form-post":  templates.FormPost{RedirectURI: "https://calendar.example/cb", Parameters: map[string]string{"code": "c0de", "state": "s"}},
 		"logout":     templates.Logout{Handle: "ada", Hidden: map[string]string{"state": "s"}, SignedIn: true},
@@ -215,7 +215,7 @@ func TestBasePathThatIsNoPathIsRefused(t *testing.T) {
 func TestEveryAddressOfAPageStaysBelowTheBasePath(t *testing.T) {
 	r := newRenderer(t, templates.Options{BasePath: "/id"})
 	foreign := map[string]bool{ // given by the caller, who includes the base path
-		"https://calendar.example/cb": true, "https://calendar.example/": true, "/oauth2/authorize?x=1": true, "app.example:/cb": true, "/account/": true,
+		"https://calendar.example/cb": true, "https://calendar.example/": true, "app.example:/cb": true, "/account/": true,
 	}
 	for name, page := range allPages() {
 		doc := parse(t, render(t, r, page).Body.String())

@@ -2,7 +2,7 @@ package templates
 
 // Login is the sign-in page: POST {base}/login/ with handle, password and, when Continue is set, continue.
 type Login struct {
-	// Continue is the local path to go to after signing in; "" leaves the hidden field out.
+	// Continue is the sealed authorization request to go on with; "" leaves the hidden field out.
 	Continue string
 	// ClientName is the application that asked for the sign-in, "" for none.
 	ClientName string
@@ -39,7 +39,7 @@ type Register struct {
 	Closed bool
 	// MinPassword is the shortest password in runes; 0 means 10.
 	MinPassword int
-	// Continue is the local path to go to afterwards.
+	// Continue is the sealed authorization request to go on with.
 	Continue string
 }
 
@@ -68,7 +68,7 @@ type ResetPassword struct {
 	Done bool
 	// MinPassword is the shortest password in runes; 0 means 10.
 	MinPassword int
-	// Continue is the local path the sign-in link hands on, "" for none.
+	// Continue is the sealed authorization request the sign-in link hands on, "" for none.
 	Continue string
 }
 

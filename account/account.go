@@ -1,0 +1,99 @@
+// Package account owns the people of an installation: users, their access
+// flags, sessions, passwords, invites, reset codes, preferences and settings,
+// the rules about them, and the HTTP handlers (JSON and pages) through which
+// people use them.
+//
+// It leaves to others: how things are stored (package store implements Store),
+// the administrator's API (package admin), OpenID Connect (package provider)
+// and the verification of the session token (package account/session, which
+// other applications import too).
+package account
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Options are what a Service is made of. Store, Issuer, Secret, Hasher, Limits
+// and Pages are required.
+type Options struct {
+	Store  Store
+	Issuer string // the issuer exactly as configured, without a trailing slash
+	Secret []byte // the shared HS256 secret, at least 32 bytes
+	// Keys is the RSA key set: the first one signs, all verify. Empty means
+	// that session tokens are HS256.
+	Keys            []jose.JSONWebKey
+	CookieName      string // full name, with its __Host- or __Secure- prefix
+	CookieDomain    string // empty: host-only
+	LoginCookieName string // empty unless CookieDomain is set
+	Hasher          *Hasher
+	Limits          *Limits
+	Pages           *templates.Renderer
+	Now             func() time.Time // nil means time.Now
+	Log             *slog.Logger     // nil means slog.Default
+}
+
+// Service applies the rules and serves the account endpoints. It is safe for
+// concurrent use.
+type Service struct {
+	store    Store
+	issuer   string
+	basePath string // path of the issuer, "" or "/id"
+	https    bool
+	minter   *minter
+	verifier *session.Verifier
+	cookies  cookieNames
+	hasher   *Hasher
+	limits   *Limits
+	pages    *templates.Renderer
+	clock    func() time.Time
+	log      *slog.Logger
+	settings settingsCache
+}
+
+// New makes a Service; it fails on options that cannot work.
+func New(o Options) (*Service, error) {
+	u, err := url.Parse(o.Issuer)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("issuer %q is not an absolute URL", o.Issuer)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Service{
+		store: o.Store, issuer: o.Issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), https: u.Scheme == "https",
+		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
+		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, clock: o.Now, log: o.Log,
+	}
+	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys); err != nil {
+		return nil, err
+	}
+	s.verifier = &session.Verifier{Issuer: o.Issuer, Secret: o.Secret, Now: o.Now, CookieName: o.CookieName}
+	if len(o.Keys) > 0 {
+		s.verifier.Keys = session.NewStaticKeySet(o.Keys...)
+	}
+	if err := s.verifier.Check(); err != nil {
+		return nil, fmt.Errorf("session verifier: %w", err)
+	}
+	return s, nil
+}
+
+// now is the current time in whole UTC seconds: what the store keeps.
+func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Second) }
+
+// URL is the absolute URL of a path of this service ("/register/").
+func (s *Service) URL(path string) string { return s.issuer + path }
+
+// Path is the local path of this service as a browser sees it.
+func (s *Service) Path(path string) string { return s.basePath + path }

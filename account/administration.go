@@ -1,0 +1,184 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Actor is who administers: a signed-in administrator or the operator at the
+// command line. It goes into the audit rows.
+type Actor struct {
+	Sub       string // empty for the operator
+	Name      string // handle, or "operator"
+	Address   string
+	RequestID string
+}
+
+// Operator is the actor of the command line.
+func Operator() Actor { return Actor{Name: "operator"} }
+
+// ActorOf is the signed-in user of a request behind RequireSession or RequireAdmin.
+func ActorOf(r *http.Request) Actor {
+	u := IdentityFrom(r.Context()).User
+	return Actor{Sub: u.Sub, Name: u.Handle, Address: ClientAddress(r), RequestID: RequestID(r.Context())}
+}
+
+// Audit makes the audit row of an act. detail never has a secret or a code.
+func (a Actor) Audit(at time.Time, action, target, detail string) Audit {
+	return Audit{At: at, Actor: a.Name, Action: action, Target: target, Detail: detail, Address: a.Address, RequestID: a.RequestID}
+}
+
+// Administration is what administrators and the operator do to the accounts of
+// others. Its errors are those of the Store and the ones named at each method.
+type Administration struct {
+	store Store
+	clock func() time.Time
+}
+
+// NewAdministration makes one; now may be nil for time.Now.
+func NewAdministration(store Store, now func() time.Time) *Administration {
+	if now == nil {
+		now = time.Now
+	}
+	return &Administration{store, now}
+}
+
+// Administration shares the store and the clock of the service.
+func (s *Service) Administration() *Administration { return NewAdministration(s.store, s.clock) }
+
+// Now is the current time in whole UTC seconds.
+func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.Second) }
+
+// User finds a user by a handle in any spelling; ErrUserNotFound, also for what
+// cannot be a handle.
+func (a *Administration) User(ctx context.Context, typed string) (User, error) {
+	h, err := CanonicalHandle(typed)
+	if err != nil {
+		return User{}, ErrUserNotFound
+	}
+	u, err := a.store.UserByHandle(ctx, h)
+	if err != nil {
+		return User{}, fmt.Errorf("find user: %w", err)
+	}
+	return u, nil
+}
+
+// Users lists users; see UserStore.
+func (a *Administration) Users(ctx context.Context, q UserQuery) ([]User, error) {
+	list, err := a.store.Users(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list users: %w", err)
+	}
+	return list, nil
+}
+
+// Access lists where a user is signed in and which applications they let in.
+func (a *Administration) Access(ctx context.Context, u User) ([]Session, []App, error) {
+	sessions, err := a.store.Sessions(ctx, u.Sub, a.Now())
+	if err != nil {
+		return nil, nil, fmt.Errorf("list sessions: %w", err)
+	}
+	apps, err := a.store.Apps(ctx, u.Sub)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list applications: %w", err)
+	}
+	return sessions, apps, nil
+}
+
+// Settings reads the settings as they are stored, past every cache.
+func (a *Administration) Settings(ctx context.Context) (Settings, error) {
+	v, err := a.store.Settings(ctx)
+	if err != nil {
+		return Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	return v, nil
+}
+
+// AuditLog returns audit rows, newest first, older than the id before.
+func (a *Administration) AuditLog(ctx context.Context, before int64, limit int) ([]Audit, error) {
+	list, err := a.store.Audit(ctx, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	return list, nil
+}
+
+// Suspend shuts a user out at once. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+func (a *Administration) Suspend(ctx context.Context, by Actor, u User, reason string) error {
+	reason, err := CheckReason(reason)
+	if err != nil {
+		return err
+	}
+	if by.Sub == u.Sub {
+		return ErrOwnAccount
+	}
+	if err := a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason)); err != nil {
+		return fmt.Errorf("suspend user: %w", err)
+	}
+	Note(ctx, "user_suspended")
+	return nil
+}
+
+// Unsuspend lets a user sign in again; what was ended stays ended.
+func (a *Administration) Unsuspend(ctx context.Context, by Actor, u User) error {
+	if err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, "")); err != nil {
+		return fmt.Errorf("lift suspension: %w", err)
+	}
+	Note(ctx, "user_unsuspended")
+	return nil
+}
+
+// Delete removes a user's personal data; the handle stays taken. ErrOwnAccount
+// (one's own account is deleted with its password), ErrLastAdmin.
+func (a *Administration) Delete(ctx context.Context, by Actor, u User) error {
+	if by.Sub == u.Sub {
+		return ErrOwnAccount
+	}
+	if err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, "")); err != nil {
+		return fmt.Errorf("delete user: %w", err)
+	}
+	Note(ctx, "user_deleted")
+	return nil
+}
+
+// SetFlags turns the named access flags on or off and returns those that are
+// on. ErrUnknownFlag for a name that the settings do not have; a flag that the
+// settings have lost can still be taken from a user. ErrLastAdmin.
+func (a *Administration) SetFlags(ctx context.Context, by Actor, u User, flags map[string]bool) ([]string, error) {
+	settings, err := a.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	words := make([]string, 0, len(flags))
+	for name, on := range flags {
+		if !slices.Contains(settings.Flags, name) && (on || !u.Has(name)) {
+			return nil, ErrUnknownFlag
+		}
+		words = append(words, name+map[bool]string{true: "=on", false: "=off"}[on])
+	}
+	if len(words) == 0 {
+		return u.Flags, nil
+	}
+	slices.Sort(words)
+	now, err := a.store.SetFlags(ctx, u.Sub, flags, a.Now(), by.Audit(a.Now(), "user.flags", u.Handle, strings.Join(words, " ")))
+	if err != nil {
+		return nil, fmt.Errorf("set flags: %w", err)
+	}
+	Note(ctx, "user_flags")
+	return now, nil
+}
+
+// IssueResetCode makes a password reset code; it voids the one before. The
+// code is in the result alone.
+func (a *Administration) IssueResetCode(ctx context.Context, by Actor, u User) (ResetCode, error) {
+	c := NewResetCode(a.Now())
+	if err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, "")); err != nil {
+		return ResetCode{}, fmt.Errorf("issue reset code: %w", err)
+	}
+	Note(ctx, "reset_issued")
+	return c, nil
+}

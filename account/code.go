@@ -1,0 +1,73 @@
+package account
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"strings"
+)
+
+// Invite and reset codes use Crockford's base32: no I, L, O or U, so that they
+// survive being read aloud or copied by hand.
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+const (
+	inviteCodeLength = 16 // 80 bits
+	resetCodeLength  = 26 // 130 bits
+)
+
+// newCode draws n characters of 5 bits each.
+func newCode(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	for i := range b {
+		b[i] = crockford[b[i]&31] // 256 is a multiple of 32: no bias
+	}
+	return string(b)
+}
+
+// canonicalCode accepts a code in any case, with or without dashes and spaces,
+// with O for 0 and I or L for 1; it returns "" for anything that cannot be a
+// code of n characters. Callers refuse "" before any query.
+func canonicalCode(typed string, n int) string {
+	if len(typed) > 4*n {
+		return ""
+	}
+	var b strings.Builder
+	for _, r := range strings.ToUpper(typed) {
+		switch r {
+		case '-', ' ', '\t', '\r', '\n':
+			continue
+		case 'O':
+			r = '0'
+		case 'I', 'L':
+			r = '1'
+		}
+		if !strings.ContainsRune(crockford, r) {
+			return ""
+		}
+		b.WriteRune(r)
+	}
+	if b.Len() != n {
+		return ""
+	}
+	return b.String()
+}
+
+// grouped shows a code in groups of four.
+func grouped(code string) string {
+	var b strings.Builder
+	for i, r := range code {
+		if i > 0 && i%4 == 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// hashOf is how the store keeps random secrets of 128 bits and more: enough
+// entropy that a plain SHA-256 cannot be searched.
+func hashOf(secret string) []byte {
+	h := sha256.Sum256([]byte(secret))
+	return h[:]
+}

@@ -1,0 +1,119 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cairn-id/cairn/account/session"
+)
+
+// maxTokenBytes keeps the whole cookie under the 4,096 bytes that browsers keep.
+const maxTokenBytes = 4000
+
+// minter makes session tokens: HS256 with the shared secret, or RS256 with the
+// first key once there is one. The signer is made once; it is safe for
+// concurrent use.
+type minter struct {
+	issuer       string
+	signer       jose.Signer
+	statusSigner jose.Signer
+}
+
+func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey) (*minter, error) {
+	opts := (&jose.SignerOptions{}).WithType("JWT")
+	sk := jose.SigningKey{Algorithm: jose.HS256, Key: secret}
+	if len(keys) > 0 {
+		sk = jose.SigningKey{Algorithm: jose.RS256, Key: keys[0]} // the JWK brings the kid header
+	} else if len(secret) < 32 {
+		return nil, errors.New("the shared secret is shorter than 32 bytes (RFC 7518 section 3.2)")
+	}
+	signer, err := jose.NewSigner(sk, opts)
+	if err != nil {
+		return nil, fmt.Errorf("session token signer: %w", err)
+	}
+	status, err := newStatusSigner(sk)
+	if err != nil {
+		return nil, err
+	}
+	return &minter{issuer: issuer, signer: signer, statusSigner: status}, nil
+}
+
+// sessionClaims is the payload of the session token, exactly.
+type sessionClaims struct {
+	Issuer   string           `json:"iss"`
+	Subject  string           `json:"sub"`
+	Audience string           `json:"aud"`
+	IssuedAt int64            `json:"iat"`
+	Expires  int64            `json:"exp"`
+	AuthTime int64            `json:"auth_time"`
+	ID       string           `json:"jti"`
+	Session  string           `json:"sid"`
+	Handle   string           `json:"preferred_username"`
+	Name     string           `json:"name"`
+	Groups   []string         `json:"groups"`
+	Status   map[string]claim `json:"status"`
+}
+
+type claim = session.StatusRef
+
+func (m *minter) token(u User, s *Session, jti string) (string, error) {
+	groups := slices.Clone(u.Flags)
+	if groups == nil {
+		groups = []string{}
+	}
+	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
+		Issuer: m.issuer, Subject: u.Sub, Audience: session.Audience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
+		AuthTime: s.AuthTime.Unix(), ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
+		Status: map[string]claim{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
+	}).Serialize()
+	if err != nil {
+		return "", fmt.Errorf("sign session token: %w", err)
+	}
+	if len(t) > maxTokenBytes {
+		return "", fmt.Errorf("session token of %d bytes is too long for a cookie", len(t))
+	}
+	return t, nil
+}
+
+type cookieNames struct{ session, domain, login string }
+
+// browserSecrets are what the browser holds and the store only knows by hash.
+type browserSecrets struct{ jti, login string }
+
+// setCookies signs the browser in.
+func (s *Service) setCookies(w http.ResponseWriter, u User, row *Session, secrets browserSecrets) error {
+	token, err := s.minter.token(u, row, secrets.jti)
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, s.cookie(s.cookies.session, token, s.cookies.domain))
+	if s.cookies.login != "" {
+		http.SetCookie(w, s.cookie(s.cookies.login, secrets.login, ""))
+	}
+	return nil
+}
+
+// clearCookies uses the attributes of setCookies: a browser only then replaces them.
+func (s *Service) clearCookies(w http.ResponseWriter) {
+	for name, domain := range map[string]string{s.cookies.session: s.cookies.domain, s.cookies.login: ""} {
+		if name == "" {
+			continue
+		}
+		c := s.cookie(name, "", domain)
+		c.MaxAge = -1
+		http.SetCookie(w, c)
+	}
+}
+
+func (s *Service) cookie(name, value, domain string) *http.Cookie {
+	return &http.Cookie{
+		Name: name, Value: value, Path: "/", Domain: domain, MaxAge: int(session.Lifetime.Seconds()),
+		HttpOnly: true, Secure: s.https, SameSite: http.SameSiteLaxMode,
+	}
+}

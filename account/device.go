@@ -1,0 +1,38 @@
+package account
+
+import "strings"
+
+type mark struct{ token, name string }
+
+// The order matters: most browsers also claim to be the ones below them.
+var (
+	browsers = []mark{
+		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"FxiOS/", "Firefox"}, {"Firefox/", "Firefox"},
+		{"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	}
+	systems = []mark{
+		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"},
+		{"Macintosh", "macOS"}, {"Linux", "Linux"}, {"FreeBSD", "FreeBSD"},
+	}
+)
+
+// Device names a browser and its system ("Firefox on Linux") as its User-Agent
+// claims, for people to tell their sessions apart; empty when neither is known.
+func Device(userAgent string) string {
+	browser, system := firstMark(browsers, userAgent), firstMark(systems, userAgent)
+	switch {
+	case browser == "" || system == "":
+		return browser + system
+	default:
+		return browser + " on " + system
+	}
+}
+
+func firstMark(marks []mark, userAgent string) string {
+	for _, m := range marks {
+		if strings.Contains(userAgent, m.token) {
+			return m.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package account
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// export is all that is stored of a user, but for what proves who they are
+// (hashes): a copy of it must not open the account.
+type export struct {
+	ExportedAt  time.Time         `json:"exported_at"`
+	Issuer      string            `json:"issuer"`
+	User        exportedUser      `json:"user"`
+	Preferences map[string]string `json:"preferences"`
+	Sessions    []SessionEntry    `json:"sessions"`
+	Apps        []AppEntry        `json:"apps"`
+	Invites     []exportedInvite  `json:"invites"`
+}
+
+type exportedUser struct {
+	Sub           string          `json:"sub"`
+	Handle        string          `json:"handle"`
+	DisplayName   string          `json:"display_name"`
+	Email         string          `json:"email"`
+	EmailVerified bool            `json:"email_verified"`
+	Flags         map[string]bool `json:"flags"`
+	InvitedBy     *string         `json:"invited_by"`
+	CreatedAt     time.Time       `json:"created_at"`
+	UpdatedAt     time.Time       `json:"updated_at"`
+	LastLoginAt   *time.Time      `json:"last_login_at"`
+}
+
+type exportedInvite struct {
+	inviteEntry
+	Note string `json:"note"`
+}
+
+func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) {
+	out, err := s.exportOf(r)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
+	WriteJSON(w, http.StatusOK, out)
+}
+
+func (s *Service) exportOf(r *http.Request) (export, error) {
+	ctx, id := r.Context(), IdentityFrom(r.Context())
+	u := id.User
+	flags, err := s.flagsOf(r, u)
+	if err != nil {
+		return export{}, err
+	}
+	prefs, err := s.store.Preferences(ctx, u.Sub)
+	if err != nil {
+		return export{}, fmt.Errorf("read preferences: %w", err)
+	}
+	sessions, err := s.sessionsOf(ctx, u.Sub)
+	if err != nil {
+		return export{}, err
+	}
+	apps, err := s.appsOf(ctx, u.Sub)
+	if err != nil {
+		return export{}, err
+	}
+	invites, _, err := s.invitesOf(ctx, u)
+	if err != nil {
+		return export{}, err
+	}
+	out := export{
+		ExportedAt: s.now(), Issuer: s.issuer, Preferences: prefs,
+		User: exportedUser{
+			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
+			InvitedBy: textOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
+		},
+		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
+	}
+	for i, e := range s.inviteEntries(invites) {
+		out.Invites = append(out.Invites, exportedInvite{e, invites[i].Note})
+	}
+	return out, nil
+}

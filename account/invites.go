@@ -1,0 +1,139 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+)
+
+func (s *Service) mountInvites(m *mux.Router) {
+	s.Handle(m, "/api/invites", Methods{"GET": s.RequireSession(s.apiInvites), "POST": s.RequireSession(s.apiCreateInvite)})
+	s.Handle(m, "/api/invites/{code}", Methods{"DELETE": s.RequireSession(s.apiDeleteInvite)})
+}
+
+// inviteEntry is an invite as its owner lists it.
+type inviteEntry struct {
+	Code      string     `json:"code"` // in groups of four
+	URL       string     `json:"url"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Used      bool       `json:"used"`
+	UsedBy    *string    `json:"used_by"` // handle
+	UsedAt    *time.Time `json:"used_at"`
+}
+
+type inviteList struct {
+	Invites   []inviteEntry `json:"invites"`
+	Remaining *int          `json:"remaining"` // null: no limit
+}
+
+type inviteCreated struct {
+	OK        bool      `json:"ok"`
+	Code      string    `json:"code"`
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (s *Service) apiInvites(w http.ResponseWriter, r *http.Request) {
+	invites, remaining, err := s.invitesOf(r.Context(), IdentityFrom(r.Context()).User)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	out := inviteList{Invites: s.inviteEntries(invites)}
+	if remaining >= 0 {
+		out.Remaining = &remaining
+	}
+	WriteJSON(w, http.StatusOK, out)
+}
+
+func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
+	out := make([]inviteEntry, 0, len(invites))
+	for _, i := range invites {
+		e := inviteEntry{
+			Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+			Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: textOrNull(i.UsedBy),
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// invitesOf lists a user's invites and how many more they may make; -1 is
+// without limit.
+func (s *Service) invitesOf(ctx context.Context, u User) ([]Invite, int, error) {
+	settings, err := s.Settings(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	invites, err := s.store.Invites(ctx, u.Sub)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list invites: %w", err)
+	}
+	remaining := settings.inviteLimit(u)
+	if remaining < 0 {
+		return invites, -1, nil
+	}
+	now := s.now()
+	for _, i := range invites {
+		if i.Open(now) || !i.UsedAt.IsZero() {
+			remaining--
+		}
+	}
+	return invites, max(0, remaining), nil
+}
+
+func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Note string `json:"note"`
+	}
+	if err := ReadOptionalJSON(w, r, &in); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	i, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, in.Note)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
+}
+
+func (s *Service) apiDeleteInvite(w http.ResponseWriter, r *http.Request) {
+	if err := s.deleteInvite(r.Context(), IdentityFrom(r.Context()).User, mux.Vars(r)["code"]); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Service) deleteInvite(ctx context.Context, u User, typed string) error {
+	code := canonicalCode(typed, inviteCodeLength)
+	if code == "" {
+		return ErrInviteNotFound
+	}
+	if err := s.store.DeleteInvite(ctx, u.Sub, code); err != nil {
+		return fmt.Errorf("delete invite: %w", err)
+	}
+	Note(ctx, "invite_deleted")
+	return nil
+}
+
+// TimeOrNull is how answers write a time that may never have been.
+func TimeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,179 @@
+package account
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Mount registers the account endpoints (JSON and pages) on the router of the
+// base path.
+func (s *Service) Mount(m *mux.Router) {
+	s.Handle(m, "/api/auth/login", Methods{"POST": s.apiLogin})
+	s.Handle(m, "/api/auth/logout", Methods{"POST": s.apiLogout})
+	s.Handle(m, "/login/", Methods{"GET": s.loginPage, "POST": s.loginForm})
+	s.Handle(m, "/logout/", Methods{"GET": s.logoutPage, "POST": s.logoutForm})
+	s.mountRegister(m)
+	s.mountResets(m)
+	s.mountInvites(m)
+	s.mountMe(m)
+	s.mountAccountPage(m)
+	s.mountStatus(m)
+}
+
+// SignedIn is the answer to a successful sign-in.
+type signedIn struct {
+	OK          bool            `json:"ok"`
+	Handle      string          `json:"handle"`
+	DisplayName string          `json:"display_name"`
+	Flags       map[string]bool `json:"flags"`
+}
+
+func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) {
+	var in Credentials
+	if err := ReadJSON(w, r, &in); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	u, err := s.SignIn(w, r, in)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	flags, err := s.flagsOf(r, u)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+}
+
+func (s *Service) flagsOf(r *http.Request, u User) (map[string]bool, error) {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return u.FlagMap(settings.Flags), nil
+}
+
+type okAnswer struct {
+	OK bool `json:"ok"`
+}
+
+func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.SignOut(w, r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// loginPage shows the form. The continuation is opaque here: only authorize,
+// which sealed it, looks inside.
+func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) {
+	page := templates.Login{Continue: continuation(r.URL.Query())}
+	id, err := s.Current(r)
+	switch {
+	case err == nil:
+		page.SignedInAs = id.User.Handle
+	case !errors.Is(err, ErrNotAuthenticated):
+		s.Fail(w, r, err)
+		return
+	}
+	if hint, err := CanonicalHandle(r.URL.Query().Get("handle")); err == nil {
+		page.Handle = hint
+	}
+	s.showLogin(w, r, http.StatusOK, page)
+}
+
+func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	page.RegisterOpen = settings.Registration != RegistrationClosed
+	page.RequestID = RequestID(r.Context())
+	s.Show(w, r, status, page)
+}
+
+// Show renders a page; what fails is logged, the answer is a 500.
+func (s *Service) Show(w http.ResponseWriter, r *http.Request, status int, page templates.Page) {
+	if err := s.pages.Render(w, r, status, page); err != nil {
+		s.log.ErrorContext(r.Context(), "page not rendered", "error", err, "request_id", RequestID(r.Context()))
+		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
+	}
+}
+
+func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) {
+	if err := ReadForm(w, r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
+	next := continuation(r.PostForm)
+	if _, err := s.SignIn(w, r, in); err != nil {
+		p, known := ProblemOf(err)
+		if !known || p.Status == http.StatusServiceUnavailable {
+			s.Fail(w, r, err)
+			return
+		}
+		noteDefault(r.Context(), p.Code)
+		p.setRetryAfter(w)
+		s.showLogin(w, r, p.Status, templates.Login{Continue: next, Handle: cut(in.Handle, 64), Error: p.Detail, ErrorCode: p.Code})
+		return
+	}
+	http.Redirect(w, r, s.afterSignIn(next), http.StatusSeeOther)
+}
+
+// afterSignIn is where a fresh session goes: back to authorize with the
+// continuation, or to the account page. Never to an address that the caller gave.
+func (s *Service) afterSignIn(next string) string {
+	if next == "" {
+		return s.Path("/account/")
+	}
+	return s.Path("/oauth2/authorize") + "?" + url.Values{"continue": {next}}.Encode()
+}
+
+// continuation takes the sealed value if it has the form of one
+// (base64url "." base64url); anything else is dropped.
+func continuation(v url.Values) string {
+	c := v.Get("continue")
+	if len(c) > 12<<10 || strings.Count(c, ".") != 1 {
+		return ""
+	}
+	if strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+		return ""
+	}
+	return c
+}
+
+func (s *Service) logoutPage(w http.ResponseWriter, r *http.Request) {
+	id, err := s.Current(r)
+	if err != nil && !errors.Is(err, ErrNotAuthenticated) {
+		s.Fail(w, r, err)
+		return
+	}
+	page := templates.Logout{}
+	if id != nil {
+		page.SignedIn, page.Handle = true, id.User.Handle
+	}
+	s.Show(w, r, http.StatusOK, page)
+}
+
+func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
+	if err := ReadForm(w, r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	if _, err := s.SignOut(w, r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	s.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: s.Path("/login/"), BackName: "Sign in again"})
+}

@@ -1,0 +1,167 @@
+package account
+
+import (
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// notices are what the account page can say after a form; the query names one,
+// it never brings text.
+var notices = map[string]string{
+	"profile-saved":    "Your profile is saved.",
+	"password-changed": "Your password is changed. Your other sessions have ended.",
+	"session-ended":    "The session has ended.",
+	"sessions-ended":   "All other sessions have ended.",
+	"invite-created":   "The invite is ready. Send its link to the person you invite.",
+	"invite-deleted":   "The invite is deleted.",
+	"app-removed":      "The application no longer has access to your account.",
+}
+
+func (s *Service) mountAccountPage(m *mux.Router) {
+	s.Handle(m, "/account/", Methods{"GET": s.RequirePage(s.accountPage)})
+	form := func(path, notice, section string, do accountDeed) {
+		s.Handle(m, path, Methods{"POST": s.RequirePage(s.accountForm(notice, section, do))})
+	}
+	form("/account/profile", "profile-saved", "profile", s.profileForm)
+	form("/account/password", "password-changed", "password", func(_ http.ResponseWriter, r *http.Request) error {
+		return s.ChangePassword(r, r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
+	})
+	form("/account/sessions/end", "session-ended", "sessions", func(w http.ResponseWriter, r *http.Request) error {
+		return s.endOwnSession(w, r, r.PostForm.Get("id"))
+	})
+	form("/account/sessions/end-others", "sessions-ended", "sessions", func(_ http.ResponseWriter, r *http.Request) error {
+		return s.endOtherSessions(r)
+	})
+	form("/account/invites", "invite-created", "invites", func(_ http.ResponseWriter, r *http.Request) error {
+		_, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("note"))
+		return err
+	})
+	form("/account/invites/delete", "invite-deleted", "invites", func(_ http.ResponseWriter, r *http.Request) error {
+		return s.deleteInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("code"))
+	})
+	form("/account/apps/remove", "app-removed", "apps", func(_ http.ResponseWriter, r *http.Request) error {
+		return s.removeApp(r, r.PostForm.Get("client_id"))
+	})
+	s.Handle(m, "/account/delete", Methods{"POST": s.RequirePage(s.deleteForm)})
+}
+
+// accountDeed does what a form of the account page asks; the form is read already.
+type accountDeed func(w http.ResponseWriter, r *http.Request) error
+
+// accountForm does the deed and sends the browser back to the page, so that
+// reloading does not repeat it; a refusal shows the page with the reason.
+func (s *Service) accountForm(notice, section string, do accountDeed) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := ReadForm(w, r); err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		if err := do(w, r); err != nil {
+			s.accountRefused(w, r, section, err)
+			return
+		}
+		http.Redirect(w, r, s.Path("/account/?notice="+notice+"#"+section), http.StatusSeeOther)
+	}
+}
+
+func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
+	f := r.PostForm
+	_, err := s.changeProfile(r, IdentityFrom(r.Context()).User, profileChange{
+		DisplayName: given{f.Has("display_name"), f.Get("display_name")}, Email: given{f.Has("email"), f.Get("email")},
+	})
+	return err
+}
+
+func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) {
+	if err := ReadForm(w, r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	if err := s.deleteMe(w, r, r.PostForm.Get("password")); err != nil {
+		s.accountRefused(w, r, "data", err)
+		return
+	}
+	s.Show(w, r, http.StatusOK, templates.SignedOut{})
+}
+
+func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {
+	page, err := s.describeAccount(r)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	page.Notice = notices[r.URL.Query().Get("notice")]
+	s.Show(w, r, http.StatusOK, page)
+}
+
+// accountRefused shows the page with what was refused, and with what was typed
+// where that is no secret.
+func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section string, cause error) {
+	p, known := ProblemOf(cause)
+	if !known || p.Status == http.StatusServiceUnavailable {
+		s.Fail(w, r, cause)
+		return
+	}
+	page, err := s.describeAccount(r)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	noteDefault(r.Context(), p.Code)
+	p.setRetryAfter(w)
+	page.Error, page.ErrorCode, page.ErrorField = p.Detail, p.Code, refusedField(section, p)
+	if section == "profile" {
+		page.DisplayName, page.Email = cut(r.PostForm.Get("display_name"), 64), cut(r.PostForm.Get("email"), 256)
+	}
+	s.Show(w, r, p.Status, page)
+}
+
+// refusedField names the field a refusal is about; "" lets the page go by the code.
+func refusedField(section string, p *Problem) string {
+	switch {
+	case section == "profile" && len(p.Errors) > 0:
+		return p.Errors[0].Pointer[1:]
+	case section == "invites" && p.Code == "invalid_text":
+		return "note"
+	case section == "data" && p.Code == "invalid_credentials":
+		return "password"
+	}
+	return ""
+}
+
+func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
+	ctx, id := r.Context(), IdentityFrom(r.Context())
+	u := id.User
+	settings, err := s.Settings(ctx)
+	if err != nil {
+		return templates.Account{}, err
+	}
+	sessions, err := s.sessionsOf(ctx, u.Sub)
+	if err != nil {
+		return templates.Account{}, err
+	}
+	apps, err := s.appsOf(ctx, u.Sub)
+	if err != nil {
+		return templates.Account{}, err
+	}
+	invites, remaining, err := s.invitesOf(ctx, u)
+	if err != nil {
+		return templates.Account{}, err
+	}
+	page := templates.Account{
+		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,
+		Sessions: SessionRows(sessions, id.Session.ID), InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
+	}
+	now := s.now()
+	for _, i := range invites {
+		used := !i.UsedAt.IsZero()
+		page.Invites = append(page.Invites, templates.InviteRow{
+			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
+			Used: used, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
+		})
+	}
+	return page, nil
+}

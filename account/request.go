@@ -1,0 +1,88 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+// RequestInfo travels with a request: the middleware makes it, handlers add to
+// it, and the one log line of the request is written from it. It never holds a
+// secret, code or token.
+type RequestInfo struct {
+	ID      string
+	Address netip.Addr // of the client, behind trusted proxies
+
+	mu    sync.Mutex
+	user  string
+	event string
+}
+
+type infoKey struct{}
+
+// WithRequestInfo puts info into the context.
+func WithRequestInfo(ctx context.Context, info *RequestInfo) context.Context {
+	return context.WithValue(ctx, infoKey{}, info)
+}
+
+func infoOf(ctx context.Context) *RequestInfo {
+	info, _ := ctx.Value(infoKey{}).(*RequestInfo)
+	return info
+}
+
+// RequestID is the id that the log line and every problem repeat.
+func RequestID(ctx context.Context) string {
+	if i := infoOf(ctx); i != nil {
+		return i.ID
+	}
+	return ""
+}
+
+// Note names what happened (login_failed, logout, ...) for the log line; the
+// last one counts.
+func Note(ctx context.Context, event string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		i.event = event
+		i.mu.Unlock()
+	}
+}
+
+// noteDefault names what happened unless something more telling was noted.
+func noteDefault(ctx context.Context, event string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		if i.event == "" {
+			i.event = event
+		}
+		i.mu.Unlock()
+	}
+}
+
+func noteUser(ctx context.Context, sub string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		i.user = sub
+		i.mu.Unlock()
+	}
+}
+
+// Summary returns what the log line says of the user and the event.
+func (i *RequestInfo) Summary() (user, event string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.user, i.event
+}
+
+// ClientAddress is the canonical form of the client's address, as limits and
+// sessions keep it.
+func ClientAddress(r *http.Request) string {
+	if i := infoOf(r.Context()); i != nil && i.Address.IsValid() {
+		return AddressKey(i.Address)
+	}
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return AddressKey(ap.Addr())
+	}
+	return "unknown"
+}

@@ -1,0 +1,95 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// ResetCodeLifetime is how long a password reset code can be used.
+const ResetCodeLifetime = 24 * time.Hour
+
+// ResetCode is a fresh code; it is shown once and stored hashed.
+type ResetCode struct {
+	Code      string // canonical
+	ExpiresAt time.Time
+	Hash      []byte
+}
+
+// NewResetCode draws a code of 130 bits.
+func NewResetCode(now time.Time) ResetCode {
+	c := newCode(resetCodeLength)
+	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: hashOf(c)}
+}
+
+// ResetURL is the link that opens the reset page of the issuer with handle and
+// code filled in.
+func ResetURL(issuer, handle string, c ResetCode) string {
+	return issuer + "/reset-password/?" + url.Values{"handle": {handle}, "code": {c.Code}}.Encode()
+}
+
+// ResetURL is the link to this service's page.
+func (s *Service) ResetURL(handle string, c ResetCode) string { return ResetURL(s.issuer, handle, c) }
+
+// Reset is what a person enters to set a new password.
+type Reset struct {
+	Handle   string `json:"handle"`
+	Code     string `json:"code"`
+	Password string `json:"password"`
+}
+
+// ResetPassword spends a code. It neither signs in nor lifts a suspension; a
+// refused password does not burn the code.
+func (s *Service) ResetPassword(r *http.Request, in Reset) error {
+	ctx, address := r.Context(), ClientAddress(r)
+	err := s.resetPassword(r, in)
+	switch {
+	case err == nil:
+		Note(ctx, "password_reset")
+	case errors.Is(err, ErrInvalidResetCode):
+		Note(ctx, "reset_refused")
+		if err := errors.Join(s.limits.Hit(LimitReset, address), s.limits.Hit(LimitResetAccount, accountKey(in.Handle))); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Service) resetPassword(r *http.Request, in Reset) error {
+	ctx := r.Context()
+	if err := s.checkLimit(LimitReset, ClientAddress(r)); err != nil {
+		return err
+	}
+	if err := s.checkLimit(LimitResetAccount, accountKey(in.Handle)); err != nil {
+		return err
+	}
+	settings, err := s.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	handle, err := CanonicalHandle(in.Handle)
+	code := canonicalCode(in.Code, resetCodeLength)
+	if err != nil || code == "" {
+		return ErrInvalidResetCode
+	}
+	valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
+	if err != nil {
+		return fmt.Errorf("check reset code: %w", err)
+	}
+	if !valid {
+		return ErrInvalidResetCode
+	}
+	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
+		return err
+	}
+	hash, err := s.hasher.Hash(ctx, in.Password)
+	if err != nil {
+		return err
+	}
+	if err := s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()); err != nil {
+		return fmt.Errorf("reset password: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account/session"
+)
+
+// Session is a signed-in browser: a row. The session token (a JWT in the
+// cookie) names it by sid and proves it by jti; only the hash of the jti is
+// stored, so that neither a copy of the database nor the shared HS256 secret
+// alone opens a session.
+type Session struct {
+	ID          string // sid, public
+	Sub         string
+	TokenHash   []byte // SHA-256 of the token's jti
+	LoginHash   []byte // SHA-256 of the host-only cookie; nil without a cookie domain
+	CreatedAt   time.Time
+	AuthTime    time.Time // last time the password was given
+	LastSeenAt  time.Time
+	ExpiresAt   time.Time
+	EndedAt     time.Time
+	Address     string // canonical client address at the last sign-in or visit
+	UserAgent   string
+	StatusList  int // token status list and index, assigned by the store
+	StatusIndex int
+}
+
+// Live tells whether the session counts at the given moment.
+func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
+
+// touchInterval is how often a visit is written down at most.
+const touchInterval = time.Minute
+
+// Identity is who a request comes from.
+type Identity struct {
+	User    User
+	Session Session
+}
+
+// newSession prepares a session and the secrets that only the browser gets.
+func (s *Service) newSession(sub string, r *http.Request) (*Session, browserSecrets) {
+	secrets := browserSecrets{jti: rand.Text()}
+	now := s.now()
+	n := &Session{
+		ID: uuid.NewString(), Sub: sub, TokenHash: hashOf(secrets.jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
+		ExpiresAt: now.Add(session.Lifetime), Address: ClientAddress(r), UserAgent: cut(r.UserAgent(), 256),
+	}
+	if s.cookies.login != "" {
+		secrets.login = rand.Text() + rand.Text() // 260 bits
+		n.LoginHash = hashOf(secrets.login)
+	}
+	return n, secrets
+}
+
+// Current finds the live session of a request. ErrNotAuthenticated when there
+// is none; any other error is a failure of the database (503, never 401).
+func (s *Service) Current(r *http.Request) (*Identity, error) {
+	id, err := s.findSession(r)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	if !id.Session.Live(now) || id.User.Suspended() {
+		return nil, ErrNotAuthenticated
+	}
+	noteUser(r.Context(), id.User.Sub)
+	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
+		// Not worth failing the request for.
+		if err := s.store.TouchSession(r.Context(), id.Session.ID, ClientAddress(r), now); err != nil {
+			s.log.WarnContext(r.Context(), "session visit not written", "error", err)
+		}
+	}
+	return id, nil
+}
+
+// findSession returns the session row that the request's cookies prove,
+// whatever its state. With a cookie domain only the host-only cookie counts:
+// a sibling host or a holder of the shared secret cannot make one.
+func (s *Service) findSession(r *http.Request) (*Identity, error) {
+	if s.cookies.login != "" {
+		for _, c := range limitCookies(r.CookiesNamed(s.cookies.login)) {
+			if len(c.Value) < 40 || len(c.Value) > 64 {
+				continue
+			}
+			row, u, err := s.store.SessionByLoginHash(r.Context(), hashOf(c.Value))
+			if errors.Is(err, ErrSessionNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("find session: %w", err)
+			}
+			return &Identity{User: u, Session: row}, nil
+		}
+		return nil, ErrNotAuthenticated
+	}
+	// A planted cookie of the same name may stand before the genuine one: try each.
+	for _, c := range limitCookies(r.CookiesNamed(s.cookies.session)) {
+		claims, err := s.verifier.Verify(r.Context(), c.Value)
+		if err != nil {
+			continue
+		}
+		row, u, err := s.store.Session(r.Context(), claims.SessionID)
+		if errors.Is(err, ErrSessionNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find session: %w", err)
+		}
+		if row.Sub != claims.Subject || subtle.ConstantTimeCompare(row.TokenHash, hashOf(claims.ID)) != 1 {
+			continue
+		}
+		return &Identity{User: u, Session: row}, nil
+	}
+	return nil, ErrNotAuthenticated
+}
+
+// ActiveUser returns the user of a grant. ErrUserNotFound, ErrSuspended.
+func (s *Service) ActiveUser(ctx context.Context, sub string) (User, error) {
+	u, err := s.store.UserBySub(ctx, sub)
+	if err != nil {
+		return User{}, fmt.Errorf("find user: %w", err)
+	}
+	if u.Suspended() {
+		return User{}, ErrSuspended
+	}
+	return u, nil
+}
+
+// limitCookies bounds the work that a header full of cookies can cause.
+func limitCookies(c []*http.Cookie) []*http.Cookie { return c[:min(len(c), 8)] }
+
+// SignOut ends the session of the request, if any, and clears its cookies.
+func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) (*Identity, error) {
+	id, err := s.Current(r)
+	if err != nil && !errors.Is(err, ErrNotAuthenticated) {
+		return nil, err
+	}
+	if id != nil {
+		if err := s.store.EndSession(r.Context(), id.User.Sub, id.Session.ID, s.now()); err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return nil, fmt.Errorf("end session: %w", err)
+		}
+		Note(r.Context(), "logout")
+	}
+	s.clearCookies(w)
+	return id, nil
+}
+
+type identityKey struct{}
+
+// IdentityFrom returns the identity that RequireSession put into the context.
+func IdentityFrom(ctx context.Context) *Identity {
+	id, _ := ctx.Value(identityKey{}).(*Identity)
+	return id
+}
+
+// RequireSession serves next with the identity in the context, or answers 401.
+func (s *Service) RequireSession(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := s.Current(r)
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+	}
+}
+
+// RequireAdmin is RequireSession for administrators; others get 403. The flag
+// is read from the store at each request: losing it works at once.
+func (s *Service) RequireAdmin(next http.HandlerFunc) http.HandlerFunc {
+	return s.RequireSession(s.requireAdmin(next))
+}
+
+func (s *Service) requireAdmin(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !IdentityFrom(r.Context()).User.Has(FlagAdmin) {
+			s.Fail(w, r, ErrAdminRequired)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// RequirePage is RequireSession for pages: who is not signed in is sent to the
+// sign-in page.
+func (s *Service) RequirePage(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := s.Current(r)
+		if errors.Is(err, ErrNotAuthenticated) {
+			http.Redirect(w, r, s.Path("/login/"), http.StatusSeeOther)
+			return
+		}
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+	}
+}
+
+// RequireAdminPage is RequireAdmin for pages.
+func (s *Service) RequireAdminPage(next http.HandlerFunc) http.HandlerFunc {
+	return s.RequirePage(s.requireAdmin(next))
+}
+
+// cut shortens what a client sent for storage, on a rune boundary, without
+// characters that a database or a page could stumble over.
+func cut(s string, n int) string {
+	out := make([]rune, 0, n)
+	for _, r := range s {
+		if len(out) == n {
+			break
+		}
+		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,181 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Credentials are what a person enters to sign in.
+type Credentials struct {
+	Handle   string `json:"handle"`
+	Password string `json:"password"`
+	OTP      string `json:"otp"`
+}
+
+// SignIn checks the credentials, makes the session and sets the cookies. An
+// unknown handle and a wrong password are one error and cost the same;
+// ErrSuspended is only told to somebody who knows the password.
+func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials) (User, error) {
+	ctx := r.Context()
+	u, err := s.authenticate(r, in)
+	if err != nil {
+		switch {
+		case errors.Is(err, ErrInvalidCredentials):
+			Note(ctx, "login_failed")
+		case errors.Is(err, ErrSuspended):
+			Note(ctx, "login_suspended")
+		}
+		return User{}, err
+	}
+	row, secrets := s.newSession(u.Sub, r)
+	// The same person in the same browser keeps the session (and its sid, which
+	// clients know); only what proves it is new.
+	if old, err := s.Current(r); err == nil && old.User.Sub == u.Sub {
+		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
+		row.StatusList, row.StatusIndex = old.Session.StatusList, old.Session.StatusIndex
+		err = s.store.Reauthenticate(ctx, row, u.PasswordHash)
+		if err == nil {
+			Note(ctx, "login")
+			return u, s.setCookies(w, u, row, secrets)
+		}
+		if !errors.Is(err, ErrSessionNotFound) {
+			return User{}, fmt.Errorf("sign in again: %w", err)
+		}
+		row, secrets = s.newSession(u.Sub, r)
+	}
+	if err := s.store.CreateSession(ctx, row, u.PasswordHash); err != nil {
+		return User{}, fmt.Errorf("create session: %w", err)
+	}
+	if err := s.replaceSession(r, u.Sub, row.ID); err != nil {
+		return User{}, err
+	}
+	noteUser(ctx, u.Sub)
+	Note(ctx, "login")
+	return u, s.setCookies(w, u, row, secrets)
+}
+
+// replaceSession ends the session that the browser had before, when another
+// person signs in: its cookie is about to be overwritten.
+func (s *Service) replaceSession(r *http.Request, sub, sid string) error {
+	old, err := s.Current(r)
+	if errors.Is(err, ErrNotAuthenticated) || (err == nil && old.Session.ID == sid) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.store.EndSession(r.Context(), old.User.Sub, old.Session.ID, s.now()); err != nil && !errors.Is(err, ErrSessionNotFound) {
+		return fmt.Errorf("end earlier session: %w", err)
+	}
+	return nil
+}
+
+// authenticate is the password check with its limits.
+func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
+	ctx, address, account := r.Context(), ClientAddress(r), accountKey(in.Handle)
+	// Before anything costs: an address or account over its limit waits.
+	u, err := s.checkLoginLimits(ctx, in.Handle, address, account)
+	if err != nil {
+		return User{}, err
+	}
+	leave, err := s.hasher.enter(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	defer leave()
+	// Again inside the slot: of many parallel guesses at most one a core is in
+	// flight when the limit is reached.
+	if err := s.loginBlocked(ctx, u.Sub, address, account); err != nil {
+		return User{}, err
+	}
+	if !s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "" {
+		if err := errors.Join(s.limits.Hit(LimitLogin, address), s.limits.Hit(LimitLoginAccount, account)); err != nil {
+			return User{}, err
+		}
+		return User{}, ErrInvalidCredentials
+	}
+	if u.Suspended() {
+		return User{}, ErrSuspended
+	}
+	if s.hasher.outdated(u.PasswordHash) {
+		s.upgradeHash(ctx, &u, in.Password)
+	}
+	return u, nil
+}
+
+// checkLoginLimits returns the user, or the zero User for an unknown handle.
+func (s *Service) checkLoginLimits(ctx context.Context, typed, address, account string) (User, error) {
+	if err := s.checkLimit(LimitLogin, address); err != nil {
+		return User{}, err
+	}
+	var u User
+	if handle, err := CanonicalHandle(typed); err == nil {
+		u, err = s.store.UserByHandle(ctx, handle)
+		if err != nil && !errors.Is(err, ErrUserNotFound) {
+			return User{}, fmt.Errorf("find user: %w", err)
+		}
+	}
+	return u, s.loginBlocked(ctx, u.Sub, address, account)
+}
+
+// loginBlocked applies both limits. Strangers cannot lock an owner out: an
+// address from which the account was signed in to before is exempt from the
+// account's limit, never from its own.
+func (s *Service) loginBlocked(ctx context.Context, sub, address, account string) error {
+	if err := s.checkLimit(LimitLogin, address); err != nil {
+		return err
+	}
+	err := s.checkLimit(LimitLoginAccount, account)
+	if !errors.Is(err, ErrRateLimited) || sub == "" {
+		return err
+	}
+	known, kerr := s.store.KnownAddress(ctx, sub, address)
+	if kerr != nil {
+		return fmt.Errorf("find known address: %w", kerr)
+	}
+	if known {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) checkLimit(name, key string) error {
+	wait, err := s.limits.Blocked(name, key)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		return RateLimited(wait)
+	}
+	return nil
+}
+
+// upgradeHash replaces a hash of an older form. Failing is not worth refusing
+// the sign-in for.
+func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
+	d, err := s.hasher.argon.Hash(opaque(password))
+	if err == nil {
+		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "password hash not upgraded", "user", u.Sub, "error", err)
+		return
+	}
+	u.PasswordHash = d.Encode()
+}
+
+// verifyPassword checks the password of a signed-in user before a dangerous
+// act, under the same limits as a sign-in. The user it returns has the hash that
+// was verified, which may be newer than that of u.
+func (s *Service) verifyPassword(r *http.Request, u User, password string) (User, error) {
+	got, err := s.authenticate(r, Credentials{Handle: u.Handle, Password: password})
+	if err != nil {
+		return User{}, err
+	}
+	if got.Sub != u.Sub {
+		return User{}, ErrInvalidCredentials
+	}
+	return got, nil
+}

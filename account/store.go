@@ -1,0 +1,190 @@
+package account
+
+import (
+	"context"
+	"time"
+)
+
+// Store is what account needs of a database. Every method is atomic: it does
+// the whole deed or nothing. Times are UTC in whole seconds. Errors are the
+// sentinels named at each method; any other error wraps ErrUnavailable
+// and must never be read as "not found". Lookups with an empty key return the
+// not-found sentinel without a query. Deleted users are never returned.
+//
+// What may happen once (an invite, a reset code, the last administrator, a
+// handle, the invite limit) holds under any concurrency and over several
+// processes that share the database.
+type Store interface {
+	UserStore
+	SessionStore
+	InviteStore
+	ResetStore
+	SettingsStore
+	AppStore
+	// Audit returns audit rows, newest first, older than the id before (0 means
+	// from the newest), at most limit.
+	Audit(ctx context.Context, before int64, limit int) ([]Audit, error)
+	// Ping tells whether the database answers and its schema is this program's.
+	Ping(ctx context.Context) error
+}
+
+// UserStore keeps users, flags and preferences.
+type UserStore interface {
+	// UserByHandle takes a canonical handle. ErrUserNotFound.
+	UserByHandle(ctx context.Context, handle string) (User, error)
+	// UserBySub. ErrUserNotFound.
+	UserBySub(ctx context.Context, sub string) (User, error)
+	// Users lists users in the order of handles, those after q.After, whose
+	// handle, display name or email contains q.Query (case-insensitive; % and _
+	// are ordinary characters).
+	Users(ctx context.Context, q UserQuery) ([]User, error)
+	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
+	// by a deleted user).
+	CreateUser(ctx context.Context, u User, a Audit) error
+	// UpdateProfile changes what is not nil; a changed email is no longer
+	// verified. It returns the user after the change. ErrUserNotFound.
+	UpdateProfile(ctx context.Context, sub string, displayName, email *string, now time.Time) (User, error)
+	// UpgradeHash replaces the password hash only where it still is old. Not an
+	// error when it no longer is.
+	UpgradeHash(ctx context.Context, sub, old, hash string) error
+	// ChangePassword sets the hash only where it still is old (else
+	// ErrInvalidCredentials), ends every session but keepSession, revokes the
+	// grants of the ended ones and voids reset codes.
+	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error
+	// Suspend marks the user, ends all sessions, revokes all grants and voids
+	// reset codes. Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin when no
+	// other administrator that is not suspended would remain.
+	Suspend(ctx context.Context, sub, reason string, now time.Time, a Audit) error
+	// Unsuspend lifts a suspension; what was ended stays ended. ErrUserNotFound.
+	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
+	// DeleteUser removes the personal data, sessions' addresses, preferences,
+	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
+	// ErrUserNotFound, ErrLastAdmin.
+	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
+	// SetFlags turns the named flags on or off and returns those that are on,
+	// sorted. ErrUserNotFound, ErrLastAdmin.
+	SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a Audit) ([]string, error)
+	// Preferences returns a user's preferences, never nil.
+	Preferences(ctx context.Context, sub string) (map[string]string, error)
+	// MergePreferences sets the values that are not nil and deletes the others;
+	// ErrInvalidPreference when more than max keys would remain (nothing changed).
+	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error)
+}
+
+// UserQuery selects users.
+type UserQuery struct {
+	Query string // empty: all
+	After string // handle after which to go on, empty: from the start
+	Limit int
+}
+
+// SessionStore keeps signed-in browsers.
+type SessionStore interface {
+	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
+	// the user's last login. Only while the user is neither suspended
+	// (ErrSuspended) nor deleted (ErrUserNotFound) and the password hash still is
+	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
+	CreateSession(ctx context.Context, s *Session, verifiedHash string) error
+	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime,
+	// ExpiresAt, TokenHash, LoginHash, Address and UserAgent of the live session s.ID of
+	// s.Sub. The conditions and errors of CreateSession, and ErrSessionNotFound
+	// when the session is no longer live.
+	Reauthenticate(ctx context.Context, s *Session, verifiedHash string) error
+	// Session returns a session by its id with its user, whatever its state;
+	// ErrSessionNotFound, also when the user is deleted.
+	Session(ctx context.Context, id string) (Session, User, error)
+	// SessionByLoginHash is Session by the hash of the host-only login cookie.
+	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
+	// Sessions lists the live sessions of a user, newest first.
+	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
+	// TouchSession notes when and from where a session was last seen.
+	TouchSession(ctx context.Context, id, address string, now time.Time) error
+	// EndSession ends one session of the user and revokes its grants that have
+	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
+	EndSession(ctx context.Context, sub, id string, now time.Time) error
+	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.
+	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error)
+	// KnownAddress tells whether the user has signed in from this address
+	// within the kept sessions, ended or not.
+	KnownAddress(ctx context.Context, sub, address string) (bool, error)
+	// RevokedIndices returns the status list indices of ended sessions of one
+	// list that have not expired; ErrSessionNotFound for a list that never was.
+	RevokedIndices(ctx context.Context, list int, now time.Time) ([]int, error)
+}
+
+// InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
+type InviteStore interface {
+	// CreateInvite adds an invite; ErrInviteLimit when the creator already has
+	// limit (negative: none) invites that are open or used.
+	CreateInvite(ctx context.Context, i Invite, limit int) error
+	// Invites lists a user's invites, newest first.
+	Invites(ctx context.Context, sub string) ([]Invite, error)
+	// Invite returns an invite by its code. ErrInviteNotFound; also when its creator is suspended or deleted.
+	Invite(ctx context.Context, code string) (Invite, error)
+	// DeleteInvite removes an unused invite of the user. ErrInviteNotFound, ErrInviteUsed.
+	DeleteInvite(ctx context.Context, sub, code string) error
+	// Register spends the invite, creates the user and, when s is not nil, the
+	// session, in one transaction. Checked in this order: ErrInvalidInvite (unknown, used,
+	// expired, creator suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached),
+	// ErrHandleTaken. A refusal leaves the invite open. u.InvitedBy is set by the store.
+	Register(ctx context.Context, code string, u User, s *Session, maxUsers int, now time.Time) error
+}
+
+// ResetStore keeps hashed password reset codes, at most one valid one a user.
+type ResetStore interface {
+	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
+	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
+	// ResetCodeValid tells whether the code would be accepted now.
+	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
+	// ResetPassword spends the code, sets the password hash, ends every session
+	// and revokes every grant of the user. ErrInvalidResetCode for an unknown handle and a
+	// wrong, used or expired code alike.
+	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time) error
+}
+
+// SettingsStore keeps the installation's settings and secrets.
+type SettingsStore interface {
+	// Settings returns the stored settings. ErrNotInitialized before init.
+	Settings(ctx context.Context) (Settings, error)
+	SaveSettings(ctx context.Context, s Settings, a Audit) error
+	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
+	Secret(ctx context.Context, name string) ([]byte, error)
+	// Initialize stores settings and secrets where there are none yet and tells
+	// whether it stored anything; what exists is left as it is.
+	Initialize(ctx context.Context, s Settings, secrets map[string][]byte) (bool, error)
+}
+
+// Names of stored secrets.
+const (
+	SecretJWT          = "jwt"          // shared with the activity application
+	SecretInstallation = "installation" // never leaves the service; other keys are derived from it
+)
+
+// AppStore shows a user the applications (OAuth clients) that hold consent.
+type AppStore interface {
+	// Apps lists the clients the user has granted scopes to.
+	Apps(ctx context.Context, sub string) ([]App, error)
+	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound.
+	RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error
+}
+
+// App is an application that the user has let in.
+type App struct {
+	ClientID   string
+	ClientName string
+	Scopes     []string
+	GrantedAt  time.Time
+	LastUsedAt time.Time // last token issued, zero: never
+}
+
+// Audit is one administrative act.
+type Audit struct {
+	ID        int64
+	At        time.Time
+	Actor     string // handle, or "operator" for the command line
+	Action    string // user.suspend, user.flags, ...
+	Target    string // handle or name of what was changed
+	Detail    string // never a secret or a code
+	Address   string
+	RequestID string
+}

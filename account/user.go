@@ -1,0 +1,158 @@
+package account
+
+import (
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/secure/precis"
+)
+
+// Flags that exist in every installation; settings may add more.
+const (
+	FlagAdmin    = "admin"
+	FlagActivity = "activity"
+)
+
+// User is a person with an account. Times are UTC in whole seconds; the zero
+// time means never.
+type User struct {
+	Sub           string // stable opaque id, never the handle, never given again
+	Handle        string // canonical; unique for ever
+	DisplayName   string
+	Email         string
+	EmailVerified bool     // set only by an administrator or the operator
+	PasswordHash  string   // PHC string
+	Flags         []string // those that are on, sorted
+	SuspendedAt   time.Time
+	SuspendReason string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	LastLoginAt   time.Time
+	InvitedBy     string // handle of the member whose invite it was, or empty
+}
+
+// Suspended tells whether an administrator has suspended the user.
+func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }
+
+// Has tells whether an access flag is on.
+func (u User) Has(flag string) bool { return slices.Contains(u.Flags, flag) }
+
+// FlagMap is the wire form of flags: every known flag with its state.
+func (u User) FlagMap(known []string) map[string]bool {
+	m := make(map[string]bool, len(known))
+	for _, f := range known {
+		m[f] = false
+	}
+	for _, f := range u.Flags {
+		m[f] = true
+	}
+	return m
+}
+
+var (
+	handleForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?$`)
+	flagForm   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+)
+
+// CanonicalHandle maps what a person typed to the stored handle (RFC 8265
+// UsernameCaseMapped, then the ASCII rule) or returns ErrInvalidHandle.
+func CanonicalHandle(typed string) (string, error) {
+	if len(typed) > 256 || !utf8.ValidString(typed) {
+		return "", ErrInvalidHandle
+	}
+	mapped, err := precis.UsernameCaseMapped.String(strings.TrimSpace(typed))
+	if err != nil || !handleForm.MatchString(mapped) {
+		return "", ErrInvalidHandle
+	}
+	return mapped, nil
+}
+
+// reservedHandles would read as the service itself in a URL or a message.
+var reservedHandles = []string{
+	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout", "register", "account", "me", "cairn",
+}
+
+// CheckNewHandle is CanonicalHandle for a registration: reserved names are
+// refused too. The operator's own commands may use them.
+func CheckNewHandle(typed string) (string, error) {
+	h, err := CanonicalHandle(typed)
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(reservedHandles, h) {
+		return "", ErrInvalidHandle
+	}
+	return h, nil
+}
+
+// CheckDisplayName trims and checks a display name: 1 to 60 runes, no control,
+// format (bidi, zero-width) or private characters except the joiners that
+// scripts and emoji need.
+func CheckDisplayName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !printable(name) || !strings.ContainsFunc(name, visible) {
+		return "", ErrInvalidDisplayName
+	}
+	return name, nil
+}
+
+// visible tells whether a character alone leaves a mark: a name of joiners or
+// fillers would be nobody's.
+func visible(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
+}
+
+// printable refuses what could disturb a page, a log line or a database.
+func printable(s string) bool {
+	for _, r := range s {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
+			return false
+		}
+		// U+200C and U+200D join letters and emoji; the other format characters
+		// reorder or hide text.
+		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkText is the rule for notes and reasons: optional, at most max runes.
+func checkText(s string, max int) (string, error) {
+	s = strings.TrimSpace(s)
+	if utf8.RuneCountInString(s) > max || !utf8.ValidString(s) || !printable(s) {
+		return "", ErrInvalidText
+	}
+	return s, nil
+}
+
+// CheckReason checks an administrator's note on a suspension: at most 200
+// runes, no control characters.
+func CheckReason(s string) (string, error) { return checkText(s, 200) }
+
+// CheckEmail checks an address (RFC 5322 addr-spec, at most 254 bytes); the
+// empty string means none.
+func CheckEmail(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "", nil
+	}
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !printable(s) || strings.ContainsAny(s, " <>\"") {
+		return "", ErrInvalidEmail
+	}
+	return s, nil
+}
+
+// CheckFlag tells whether a name can be an access flag.
+func CheckFlag(name string) error {
+	if !flagForm.MatchString(name) {
+		return ErrUnknownFlag
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package admin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+var endpoints = []struct{ method, path, body string }{
+	{"GET", "/api/admin/users", ""}, {"GET", "/api/admin/users/bob", ""}, {"DELETE", "/api/admin/users/bob", ""},
+	{"POST", "/api/admin/users/bob/suspend", ""}, {"POST", "/api/admin/users/bob/unsuspend", ""}, {"PUT", "/api/admin/users/bob/flags", `{"admin":true}`},
+	{"POST", "/api/admin/users/bob/reset-password-code", ""}, {"GET", "/api/admin/settings", ""}, {"PUT", "/api/admin/settings", `{"max_users":1}`},
+	{"GET", "/api/admin/clients", ""}, {"GET", "/api/admin/audit", ""}, {"GET", "/api/admin/users/nobody", ""}, {"PUT", "/api/admin/users/nobody/flags", `{"x":1}`},
+	{"GET", "/api/admin/users?limit=x", ""}, {"GET", "/api/admin/audit?cursor=!", ""},
+}
+
+func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
+	w := newWorld(t)
+	before := w.addUser("bob")
+	bob := w.signedIn("bob")
+	for _, e := range endpoints {
+		ct := ""
+		if e.body != "" {
+			ct = "application/json"
+		}
+		for _, headers := range [][]string{nil, {"X-Forwarded-User", "root1"}, {"X-Original-URL", "/id/api/me"}, {"Authorization", "Bearer admin"}} {
+			w.browser().send(e.method, e.path, ct, e.body, headers...).is(401, "not_authenticated").hides("bob")
+			bob.send(e.method, e.path, ct, e.body, headers...).is(403, "admin_required")
+		}
+	}
+	for _, path := range []string{"/admin/", "/admin/users/bob"} {
+		w.browser().page(path).redirectsTo("/id/login/")
+		bob.page(path).is(403).shows(`data-page="error"`).hides("Name of bob")
+	}
+	for _, deed := range []string{"suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
+		w.browser().page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").redirectsTo("/id/login/")
+		bob.page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").is(403)
+	}
+	if after := w.user("bob"); after.Has(account.FlagAdmin) || after.Suspended() || after.Sub != before.Sub {
+		t.Errorf("%+v", after)
+	}
+	if rows, err := w.store.Audit(t.Context(), 0, 10); err != nil || len(rows) != 1 {
+		t.Errorf("refused acts left %d audit rows, %v", len(rows), err)
+	}
+}
+
+func TestOtherSpellingsOfAPathOpenNothing(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("bob")
+	bob := w.signedIn("bob")
+	for _, path := range []string{
+		"/api/admin//users", "/API/admin/users", "/api/admin/users/", "/api/admin/./users", "/api/me/../admin/users", "/api/%61dmin/users", "/api/admin%2fusers",
+		"/api/admin/users;x=1", "/api/admin/users%00", "/api/admin/users%20", "/admin//", "/%61dmin/", "/admin/..;/admin/",
+	} {
+		if a := bob.send("GET", path, "", ""); a.status == 200 {
+			t.Errorf("%s: %d %.100s", path, a.status, a.body)
+		}
+	}
+}
+
+func TestLosingTheFlagWorksAtOnceInLiveSessions(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	w.addUser("root2", account.FlagAdmin)
+	one, two := w.signedIn("root1"), w.signedIn("root2")
+	two.call("GET", "/api/admin/users", nil).is(200)
+	one.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": false}).is(200)
+	two.call("GET", "/api/admin/users", nil).is(403, "admin_required")
+	two.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).is(403, "admin_required")
+	one.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).is(200)
+	two = w.signedIn("root2")
+	two.call("GET", "/api/admin/users", nil).is(200)
+	one.call("POST", "/api/admin/users/root2/suspend", nil).is(200)
+	two.call("GET", "/api/admin/users", nil).is(401, "not_authenticated")
+	two.call("POST", "/api/admin/users/root1/suspend", nil).is(401)
+}
+
+func TestMethodsOfTheAdministration(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	w.addUser("bob")
+	b := w.signedIn("root1")
+	for path, allow := range map[string]string{
+		"/api/admin/users": "GET, HEAD", "/api/admin/users/bob": "DELETE, GET, HEAD", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
+		"/api/admin/settings": "GET, HEAD, PUT", "/api/admin/clients": "GET, HEAD", "/api/admin/audit": "GET, HEAD", "/admin/users/bob/delete": "POST",
+	} {
+		a := b.send("PATCH", path, "", "").is(405, "method_not_allowed")
+		if got := a.header.Get("Allow"); got != allow {
+			t.Errorf("%s: Allow %q, want %q", path, got, allow)
+		}
+	}
+	for _, deed := range []string{"suspend", "unsuspend", "reset-password-code"} {
+		b.send(http.MethodGet, "/api/admin/users/bob/"+deed, "", "").is(405)
+		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "text/plain", "{}").is(415)
+		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "application/json", `{"x":1}`).is(400, "invalid_request")
+		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "application/json", strings.Repeat(" ", 70000)).is(413)
+	}
+	if u := w.user("bob"); u.Suspended() {
+		t.Error("a refused request suspended")
+	}
+}

@@ -1,0 +1,89 @@
+// Package admin is the administrator's side of an installation: the API below
+// /api/admin and the pages below /admin/, all behind the admin flag.
+//
+// It leaves to others: the rules about accounts and who is an administrator
+// (package account), storage (behind account), and the registration of clients,
+// which only the operator's command line can do; here they are only listed.
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// Client is a registered OpenID Connect client as administrators see it; it has
+// no secrets.
+type Client struct {
+	ID           string
+	Name         string
+	Public       bool
+	RedirectURIs []string
+	Scopes       []string
+	RequireFlag  string // access flag that a user needs, or empty
+	Trusted      bool   // first party: no consent page
+	CreatedAt    time.Time
+}
+
+// ClientLister lists the registered clients in the order to show them. Errors
+// wrap account.ErrUnavailable.
+type ClientLister interface {
+	Clients(ctx context.Context) ([]Client, error)
+}
+
+// ClientListerFunc lets a function be a ClientLister.
+type ClientListerFunc func(ctx context.Context) ([]Client, error)
+
+// Clients calls f.
+func (f ClientListerFunc) Clients(ctx context.Context) ([]Client, error) { return f(ctx) }
+
+// Service serves the administration endpoints. Safe for concurrent use.
+type Service struct {
+	accounts *account.Service
+	office   *account.Administration
+	clients  ClientLister
+}
+
+// New makes a Service. clients may be nil: then there are none to list.
+func New(accounts *account.Service, clients ClientLister) *Service {
+	if clients == nil {
+		clients = ClientListerFunc(func(context.Context) ([]Client, error) { return nil, nil })
+	}
+	return &Service{accounts: accounts, office: accounts.Administration(), clients: clients}
+}
+
+// Mount registers the endpoints on the router of the base path.
+func (s *Service) Mount(m *mux.Router) {
+	api := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
+	api("/api/admin/users", account.Methods{"GET": s.listUsers})
+	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "DELETE": s.deleteUser})
+	api("/api/admin/users/{handle}/suspend", account.Methods{"POST": s.suspend})
+	api("/api/admin/users/{handle}/unsuspend", account.Methods{"POST": s.unsuspend})
+	api("/api/admin/users/{handle}/flags", account.Methods{"PUT": s.putFlags})
+	api("/api/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.issueResetCode})
+	api("/api/admin/settings", account.Methods{"GET": s.showSettings, "PUT": s.putSettings})
+	api("/api/admin/clients", account.Methods{"GET": s.listClients})
+	api("/api/admin/audit", account.Methods{"GET": s.listAudit})
+
+	page := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
+	page("/admin/", account.Methods{"GET": s.usersPage})
+	page("/admin/users/{handle}", account.Methods{"GET": s.userPage})
+	page("/admin/users/{handle}/suspend", account.Methods{"POST": s.form(s.suspendForm)})
+	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form(s.unsuspendForm)})
+	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form(s.flagsForm)})
+	page("/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.form(s.resetCodeForm)})
+	page("/admin/users/{handle}/delete", account.Methods{"POST": s.form(s.deleteForm)})
+}
+
+// mount puts the guard before every method of a path, so that none is forgotten.
+func (s *Service) mount(m *mux.Router, path string, methods account.Methods, guard func(http.HandlerFunc) http.HandlerFunc) {
+	guarded := make(account.Methods, len(methods))
+	for method, h := range methods {
+		guarded[method] = guard(h)
+	}
+	s.accounts.Handle(m, path, guarded)
+}

@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// notices are what a page can say after a form; the query names one, it never
+// brings text.
+var notices = map[string]string{
+	"suspended":   "The account is suspended. All its sessions have ended.",
+	"unsuspended": "The suspension is lifted.",
+	"flags-saved": "The access is saved.",
+	"deleted":     "The account is deleted.",
+}
+
+func rowOf(u account.User) templates.AdminUserRow {
+	return templates.AdminUserRow{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
+		Suspended: u.Suspended(), CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
+	}
+}
+
+func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) {
+	users, next, err := s.usersOf(r)
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	q := r.URL.Query()
+	page := templates.AdminUsers{Query: q.Get("query"), NextCursor: next, Notice: notices[q.Get("notice")]}
+	for _, u := range users {
+		page.Users = append(page.Users, rowOf(u))
+	}
+	s.accounts.Show(w, r, http.StatusOK, page)
+}
+
+func (s *Service) userPage(w http.ResponseWriter, r *http.Request) {
+	u, err := s.target(r)
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Notice: notices[r.URL.Query().Get("notice")]})
+}
+
+// showUserPage fills in what every state of the page has.
+func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser) {
+	id := account.IdentityFrom(r.Context())
+	settings, err := s.office.Settings(r.Context())
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	sessions, apps, err := s.office.Access(r.Context(), u)
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
+	page.Sessions, page.Apps = account.SessionRows(sessions, id.Session.ID), account.AppRows(apps)
+	s.accounts.Show(w, r, status, page)
+}
+
+// deed does what a form asks for a user. It returns where the browser goes next,
+// or "" when it has answered itself.
+type deed func(w http.ResponseWriter, r *http.Request, u account.User) (string, error)
+
+// form reads the form and does the deed; a refusal shows the user's page with
+// the reason.
+func (s *Service) form(do deed) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		u, err := s.target(r)
+		if err == nil {
+			err = account.ReadForm(w, r, "flag", "known")
+		}
+		if err != nil {
+			s.accounts.Fail(w, r, err)
+			return
+		}
+		next, err := do(w, r, u)
+		if err == nil {
+			if next != "" {
+				http.Redirect(w, r, s.accounts.Path(next), http.StatusSeeOther)
+			}
+			return
+		}
+		p, known := account.ProblemOf(err)
+		if !known || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusNotFound {
+			s.accounts.Fail(w, r, err)
+			return
+		}
+		account.Note(r.Context(), p.Code)
+		s.showUserPage(w, r, p.Status, u, templates.AdminUser{Error: p.Detail})
+	}
+}
+
+func noticeOn(u account.User, notice string) string {
+	return "/admin/users/" + url.PathEscape(u.Handle) + "?notice=" + notice
+}
+
+func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	return noticeOn(u, "suspended"), s.office.Suspend(r.Context(), account.ActorOf(r), u, r.PostForm.Get("reason"))
+}
+
+func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	return noticeOn(u, "unsuspended"), s.office.Unsuspend(r.Context(), account.ActorOf(r), u)
+}
+
+// flagsForm changes only what differs from the stored state, so that the audit
+// log tells what was meant.
+func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	ticked, change := r.PostForm["flag"], map[string]bool{}
+	for _, name := range slices.Concat(r.PostForm["known"], ticked) {
+		if on := slices.Contains(ticked, name); on != u.Has(name) {
+			change[name] = on
+		}
+	}
+	_, err := s.office.SetFlags(r.Context(), account.ActorOf(r), u, change)
+	return noticeOn(u, "flags-saved"), err
+}
+
+// resetCodeForm answers with the code itself: it is shown this once, and never
+// in an address.
+func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	c, err := s.office.IssueResetCode(r.Context(), account.ActorOf(r), u)
+	if err != nil {
+		return "", err
+	}
+	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Code, ResetURL: s.accounts.ResetURL(u.Handle, c)})
+	return "", nil
+}
+
+func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	typed, err := account.CanonicalHandle(r.PostForm.Get("confirm"))
+	if err != nil || typed != u.Handle {
+		return "", account.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
+	}
+	return "/admin/?notice=deleted", s.office.Delete(r.Context(), account.ActorOf(r), u)
+}

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// clientEntry is a client as the list shows it.
+type clientEntry struct {
+	ID           string    `json:"client_id"`
+	Name         string    `json:"client_name"`
+	Public       bool      `json:"public"`
+	RedirectURIs []string  `json:"redirect_uris"`
+	Scopes       []string  `json:"scopes"`
+	RequireFlag  *string   `json:"require_flag"` // null: open to all members
+	Trusted      bool      `json:"trusted"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+func (s *Service) listClients(w http.ResponseWriter, r *http.Request) {
+	list, err := s.clients.Clients(r.Context())
+	if err != nil {
+		s.accounts.Fail(w, r, fmt.Errorf("list clients: %w", err))
+		return
+	}
+	out := make([]clientEntry, 0, len(list))
+	for _, c := range list {
+		out = append(out, clientEntry{
+			ID: c.ID, Name: c.Name, Public: c.Public, RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
+			RequireFlag: orNull(c.RequireFlag), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+		})
+	}
+	account.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
+}
+
+// auditEntry is an administrative act.
+type auditEntry struct {
+	ID        int64     `json:"id"`
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"` // handle, or "operator"
+	Action    string    `json:"action"`
+	Target    string    `json:"target"`
+	Detail    string    `json:"detail"`
+	Address   string    `json:"address"`
+	RequestID string    `json:"request_id"`
+}
+
+type auditList struct {
+	Events     []auditEntry `json:"events"`      // newest first
+	NextCursor *string      `json:"next_cursor"` // null: the last page
+}
+
+func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) {
+	p, err := readPage(r)
+	var before int64
+	if err == nil && p.key != "" {
+		if before, err = strconv.ParseInt(p.key, 10, 64); err != nil || before < 1 || strconv.FormatInt(before, 10) != p.key {
+			err = account.ErrInvalidCursor
+		}
+	}
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	rows, err := s.office.AuditLog(r.Context(), before, p.limit+1)
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	out := auditList{Events: make([]auditEntry, 0, len(rows))}
+	if len(rows) > p.limit {
+		rows = rows[:p.limit]
+		out.NextCursor = orNull(cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
+	}
+	for _, a := range rows {
+		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})
+	}
+	account.WriteJSON(w, http.StatusOK, out)
+}

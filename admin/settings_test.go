@@ -1,0 +1,64 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/admin"
+)
+
+func TestSettingsChangeByName(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	b := w.signedIn("root1")
+	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"]}`
+	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
+		t.Errorf("got %s", got)
+	}
+	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[]}`
+	if got := strings.TrimSpace(b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).is(200).body); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
+		t.Errorf("stored %s", got)
+	}
+	b.call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).is(200)
+	w.browser().call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).is(403, "registration_full")
+	b.send("PUT", "/api/admin/settings", "application/json", `{}`).is(200)
+}
+
+func TestWrongSettingsChangeNothing(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	b := w.signedIn("root1")
+	for body, pointer := range map[string]string{
+		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
+		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
+		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
+	} {
+		p := b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_settings").json()
+		if got := p["errors"].([]any)[0].(map[string]any)["pointer"]; got != pointer {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"Max_users":1}`, `[]`} {
+		b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_request")
+	}
+	b.call("GET", "/api/admin/settings", nil).shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
+}
+
+func TestClientsAreListedWithoutSecrets(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	b := w.signedIn("root1")
+	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != `{"clients":[]}` {
+		t.Error(got)
+	}
+	w.clients = []admin.Client{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
+	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
+	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != want {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// parts are what the HTTP service is made of.
+type parts struct {
+	Config config.Checked
+	Store  *store.Store
+	Secret []byte            // shared HS256 secret
+	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
+	Log    *slog.Logger
+	Hasher *account.Hasher  // nil: the product's
+	Now    func() time.Time // nil: time.Now
+}
+
+// newHandler is the one place where the packages meet.
+func newHandler(ctx context.Context, p parts) (http.Handler, error) {
+	base := strings.TrimSuffix(p.Config.Issuer.EscapedPath(), "/")
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS})
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	if p.Hasher == nil {
+		if p.Hasher, err = account.NewHasher(); err != nil {
+			return nil, err
+		}
+	}
+	limits := newLimits(p.Config, p.Store)
+	accounts, err := account.New(account.Options{
+		Store: p.Store, Issuer: p.Config.IssuerString, Secret: p.Secret, Keys: p.Keys,
+		CookieName: p.Config.CookieName, CookieDomain: p.Config.CookieDomain, LoginCookieName: p.Config.LoginCookieName,
+		Hasher: p.Hasher, Limits: limits, Pages: pages, Now: p.Now, Log: p.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pages.SetInstanceName(accounts.InstanceName)
+
+	// No path cleaning: mux would answer //evil.example/.. with a redirect.
+	root := mux.NewRouter().SkipClean(true)
+	routes := root
+	if base != "" {
+		routes = root.PathPrefix(base).Subrouter()
+	}
+	accounts.Mount(routes)
+	admin.New(accounts, clientLister{p.Store}).Mount(routes)
+	if len(p.Keys) == 0 {
+		provider.MountDisabled(routes, accounts)
+	} else {
+		installation, err := p.Store.Secret(ctx, account.SecretInstallation)
+		if err != nil {
+			return nil, fmt.Errorf("read the installation secret: %w", err)
+		}
+		oidc, err := provider.New(provider.Options{
+			Accounts: accounts, Storage: p.Store, Issuer: p.Config.IssuerString, Keys: p.Keys, Secret: installation, Limits: limits, Now: p.Now, Log: p.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		oidc.Mount(routes)
+	}
+	mountPlain(routes, accounts, pages, p.Store)
+	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accounts.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
+	})
+	return newMiddleware(p.Config, base, accounts, limits, p.Log).wrap(root), nil
+}
+
+// mountPlain registers what belongs to no package: health, schema, static
+// files and the way from the bare address to a page.
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
+	a.Handle(m, "/healthz", account.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	}})
+	a.Handle(m, "/readyz", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := st.Ping(ctx); err != nil {
+			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
+			return
+		}
+		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	}})
+	schema := activityschema.Schema()
+	a.Handle(m, "/schemas/activity-1.0.json", account.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/schema+json")
+		w.Header().Set("Cache-Control", "public, max-age=86400")
+		_, _ = w.Write(schema)
+	}})
+	m.PathPrefix("/static/").Handler(pages.Static())
+	for path, target := range map[string]string{"/": "/account/", "/login": "/login/", "/account": "/account/", "/admin": "/admin/", "/register": "/register/", "/reset-password": "/reset-password/", "/logout": "/logout/"} {
+		a.Handle(m, path, account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, a.Path(target), http.StatusSeeOther)
+		}})
+	}
+}
+
+// clientLister shows package admin the clients without letting it import
+// package provider.
+type clientLister struct{ st *store.Store }
+
+// Clients implements admin.ClientLister.
+func (l clientLister) Clients(ctx context.Context) ([]admin.Client, error) {
+	clients, err := l.st.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.Client, 0, len(clients))
+	for _, c := range clients {
+		out = append(out, admin.Client{
+			ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes,
+			RequireFlag: c.RequireFlag, Trusted: c.Trusted, CreatedAt: c.CreatedAt,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Each script in testdata/script is a session at a shell.
+func TestCommandsNeverBehaveOtherwise(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode},
+	})
+}
+
+// mode FILE 600: the file's permission bits are these.
+func checkMode(ts *testscript.TestScript, neg bool, args []string) {
+	if runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := strings.TrimPrefix(info.Mode().Perm().String(), "-"); (got == args[1]) == neg {
+		ts.Fatalf("%s has mode %s", args[0], got)
+	}
+}
+
+// chmodfile FILE: make the file readable by everybody, as a careless copy is.
+func changeMode(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o644))
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type userCommand struct {
+	Add       addUserCommand   `cmd:"" help:"Add a user without an invite."`
+	ResetCode resetCodeCommand `cmd:"" name:"reset-code" help:"Issue a password reset code, for somebody who is locked out."`
+}
+
+type addUserCommand struct {
+	databaseFlags
+	output
+	Handle           string   `arg:"" help:"Handle of the new user."`
+	DisplayName      string   `help:"Name that others see; the handle if not given."`
+	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
+	GeneratePassword bool     `help:"Make a password and print it once."`
+	Flag             []string `placeholder:"FLAG" help:"Access flag to turn on; the default flags if not given. Repeatable."`
+}
+
+// Run adds the user with the given or the default flags.
+func (c *addUserCommand) Run(p *program) error {
+	handle, err := account.CanonicalHandle(c.Handle)
+	if err != nil {
+		return usageError{"the handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit"}
+	}
+	if c.DisplayName == "" {
+		c.DisplayName = handle
+	}
+	name, err := account.CheckDisplayName(c.DisplayName)
+	if err != nil {
+		return usageError{"--display-name: 1 to 60 characters, no control characters"}
+	}
+	if c.PasswordFile != "" && c.GeneratePassword {
+		return usageError{"give --password-file or --generate-password, not both"}
+	}
+	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	settings, err := st.Settings(p.ctx)
+	if err != nil {
+		return err
+	}
+	flags := settings.DefaultFlags
+	if len(c.Flag) > 0 {
+		flags = c.Flag
+	}
+	for _, f := range flags {
+		if !slices.Contains(settings.Flags, f) {
+			return fmt.Errorf("--flag: there is no flag %q here: an administrator adds flags in the settings", f)
+		}
+	}
+	password, err := choosePassword(p, handle, c.PasswordFile, c.GeneratePassword, isTerminal(p.stdin) && c.PasswordFile != "-")
+	if err != nil {
+		return err
+	}
+	hasher, err := account.NewHasher()
+	if err != nil {
+		return err
+	}
+	hash, err := hasher.Hash(p.ctx, password)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
+	if err := st.CreateUser(p.ctx, u, operator("user.create", handle, "")); err != nil {
+		if errors.Is(err, account.ErrHandleTaken) {
+			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", handle)
+		}
+		return err
+	}
+	if !c.GeneratePassword {
+		password = ""
+	}
+	switch {
+	case c.Quiet:
+		fmt.Fprintln(p.stdout, u.Sub)
+		return nil
+	case c.Format == "json":
+		return writeJSON(p.stdout, map[string]any{"sub": u.Sub, "handle": handle, "password": password, "flags": flags})
+	}
+	shown := password
+	if shown != "" {
+		shown += "   (shown only now)"
+	}
+	return writePairs(p.stdout, [][2]string{{"handle", handle}, {"sub", u.Sub}, {"password", shown}})
+}
+
+type resetCodeCommand struct {
+	databaseFlags
+	output
+	Handle string `arg:"" help:"Handle of the user."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the link."`
+}
+
+// Run prints a code that voids the one before.
+func (c *resetCodeCommand) Run(p *program) error {
+	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	handle, err := account.CanonicalHandle(c.Handle)
+	if err != nil {
+		return fmt.Errorf("there is no user %q", c.Handle)
+	}
+	u, err := st.UserByHandle(p.ctx, handle)
+	if errors.Is(err, account.ErrUserNotFound) {
+		return fmt.Errorf("there is no user %s", handle)
+	}
+	if err != nil {
+		return err
+	}
+	code := account.NewResetCode(time.Now())
+	if err := st.CreateResetCode(p.ctx, u.Sub, code.Hash, code.ExpiresAt, time.Now().UTC(), operator("user.reset_code", handle, "")); err != nil {
+		return err
+	}
+	url := account.ResetURL(c.Issuer, handle, code)
+	switch {
+	case c.Quiet:
+		fmt.Fprintln(p.stdout, code.Code)
+		return nil
+	case c.Format == "json":
+		return writeJSON(p.stdout, map[string]string{"handle": handle, "code": code.Code, "url": url, "expires_at": code.ExpiresAt.Format(time.RFC3339)})
+	}
+	return writePairs(p.stdout, [][2]string{{"handle", handle}, {"code", code.Code}, {"link", url}, {"valid until", code.ExpiresAt.Format(time.RFC3339)}})
+}

@@ -1,0 +1,46 @@
+# What a developer runs. `just` alone lists the recipes.
+
+_default:
+    @just --list
+
+# run the service and the demo application on http://localhost:4040 and :4041
+run:
+    go run ./cmd/cairn demo
+
+# every test that needs no service; PostgreSQL and Chromium are used when they are there
+test:
+    go test ./...
+
+# the same under the race detector
+race:
+    go test -race -timeout 30m ./...
+
+# what CI runs, from the installation of its packages on
+ci:
+    CI=true bash .ci/run </dev/null
+
+# benchmarks of the hot paths
+bench:
+    go test -run '^$' -bench . -benchmem ./account/... ./provider ./store
+
+# each fuzz target for a while
+fuzz seconds="30":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for package in $(go list ./...); do
+        for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+            go test -run '^$' -fuzz "^$target\$" -fuzztime {{seconds}}s "$package"
+        done
+    done
+
+# 16 clients at once through sign-in, code, token and userinfo
+load seconds="10":
+    CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn
+
+# accept the present wire formats as the golden files
+golden:
+    go test ./account ./provider ./cmd/cairn -update
+
+# format the code
+fmt:
+    gofmt -w $(git ls-files '*.go')

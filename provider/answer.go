@@ -1,0 +1,111 @@
+package provider
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// descriptions are the error_description texts: fixed, plain ASCII without " and
+// \ (RFC 6749 section 5.2), never an echo of what was sent. An error that is
+// not listed here is not sent.
+var descriptions = map[string]string{
+	"invalid_request":            "A required parameter is missing, repeated or has a value that is not allowed.",
+	"unauthorized_client":        "This client may not use this grant.",
+	"access_denied":              "The request was denied.",
+	"unsupported_response_type":  "Only response_type=code is supported.",
+	"unsupported_response_mode":  "Only response_mode=query and form_post are supported.",
+	"invalid_scope":              "The scope exceeds what was granted.",
+	"server_error":               "The service failed to answer. Try again.",
+	"temporarily_unavailable":    "The service is not available at this moment. Try again soon.",
+	"login_required":             "The user has to sign in.",
+	"consent_required":           "The user has to give consent.",
+	"interaction_required":       "The user has to interact.",
+	"request_not_supported":      "The request parameter is not supported.",
+	"request_uri_not_supported":  "The request_uri parameter is not supported.",
+	"registration_not_supported": "The registration parameter is not supported.",
+	"invalid_client":             "Client authentication failed.",
+	"invalid_grant":              "The code or token is not valid, expired, used or was issued to another client.",
+	"unsupported_grant_type":     "Only authorization_code and refresh_token are supported.",
+	"invalid_token":              "The access token is not valid.",
+	"insufficient_scope":         "The access token lacks the openid scope.",
+	"slow_down":                  "Too many requests. Wait a while.",
+}
+
+// authorizePage answers with an HTML page: the client or its redirect URI is
+// not proven, or nothing may be sent to it.
+func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
+	problem, known := account.ProblemOf(err)
+	if !known || errors.Is(err, account.ErrUnavailable) {
+		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
+	}
+	account.Note(r.Context(), "authorize_"+problem.Code)
+	if problem.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "2")
+	}
+	p.accounts.Show(w, r, problem.Status, templates.Error{
+		Status: problem.Status, Title: problem.Title, Detail: problem.Detail, RequestID: account.RequestID(r.Context()),
+	})
+}
+
+// refuseAuthorization sends an OAuth error to the proven redirect URI.
+func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *fosite.RFC6749Error) {
+	name := e.ErrorField
+	if descriptions[name] == "" {
+		name = "server_error"
+	}
+	account.Note(r.Context(), "authorize_"+name)
+	p.answer(w, r, req, url.Values{"error": {name}, "error_description": {descriptions[name]}})
+}
+
+// authorizeFailure is for what fosite or the store says.
+func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
+	if errors.Is(err, account.ErrUnavailable) {
+		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
+		return
+	}
+	e := fosite.ErrorToRFC6749Error(err)
+	if e.CodeField >= http.StatusInternalServerError || descriptions[e.ErrorField] == "" {
+		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
+	}
+	p.refuseAuthorization(w, r, req, e)
+}
+
+// answer sends the parameters to the redirect URI, with state as it came and
+// iss (RFC 9207), by query or by form_post.
+func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
+	params.Set("iss", p.issuer)
+	if state := req.form["state"]; len(state) == 1 && state[0] != "" {
+		params.Set("state", state[0])
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Pragma", "no-cache")
+	if m := req.form["response_mode"]; len(m) == 1 && m[0] == "form_post" {
+		p.accounts.Show(w, r, http.StatusOK, formPost(req.redirectURI, params))
+		return
+	}
+	target := req.redirectURI
+	switch {
+	case !strings.Contains(target, "?"):
+		target += "?"
+	case !strings.HasSuffix(target, "?") && !strings.HasSuffix(target, "&"):
+		target += "&"
+	}
+	// Not http.Redirect: it would rewrite a private-use scheme's path.
+	w.Header().Set("Location", target+params.Encode())
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func formPost(target string, params url.Values) templates.FormPost {
+	page := templates.FormPost{RedirectURI: target, Parameters: map[string]string{}}
+	for name := range params {
+		page.Parameters[name] = params.Get(name)
+	}
+	return page
+}

@@ -1,0 +1,96 @@
+package provider
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ory/fosite"
+)
+
+// Client authentication methods (RFC 7591 section 2). AuthAny accepts basic and
+// post side by side, which is what relying parties in the wild need.
+const (
+	AuthAny   = "any"
+	AuthBasic = "client_secret_basic"
+	AuthPost  = "client_secret_post"
+	AuthNone  = "none"
+)
+
+// Scopes that exist, in the order of the consent page.
+var Scopes = []string{"openid", "profile", "email", "address", "phone", "groups", "offline_access"}
+
+// Client is a relying party, registered by the operator. It implements
+// fosite.Client, fosite.ResponseModeClient and fosite.ClientWithSecretRotation.
+type Client struct {
+	ID                    string
+	Name                  string
+	Secrets               []ClientSecret // valid ones, newest first; none for a public client
+	RedirectURIs          []string
+	Scopes                []string
+	AuthMethod            string // one of the Auth constants; AuthNone is a public client
+	RequirePKCE           bool
+	RequireFlag           string // access flag that a user needs, or empty
+	Trusted               bool   // first party: no consent page
+	IDTokenClaims         bool   // profile claims in the ID token too
+	AllowInsecureRedirect bool   // http redirect URIs beyond the loopback
+	CreatedAt             time.Time
+}
+
+// ClientSecret is the SHA-256 of a generated secret of 256 bits.
+type ClientSecret struct {
+	Hash      []byte
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: does not expire
+}
+
+// NeedsPKCE tells whether an authorization request without a code challenge is
+// refused: always for public clients (RFC 9700 section 2.1.1).
+func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() }
+
+// GetID implements fosite.Client, like the methods below.
+func (c *Client) GetID() string { return c.ID }
+
+// GetHashedSecret returns the newest secret's hash.
+func (c *Client) GetHashedSecret() []byte {
+	if len(c.Secrets) == 0 {
+		return nil
+	}
+	return c.Secrets[0].Hash
+}
+
+// GetRotatedHashes returns the others, valid until their overlap ends.
+func (c *Client) GetRotatedHashes() [][]byte {
+	var out [][]byte
+	for _, s := range c.Secrets[min(1, len(c.Secrets)):] {
+		out = append(out, s.Hash)
+	}
+	return out
+}
+
+// GetRedirectURIs returns the registered redirect URIs.
+func (c *Client) GetRedirectURIs() []string { return c.RedirectURIs }
+
+// GetGrantTypes returns authorization_code and, with offline_access, refresh_token.
+func (c *Client) GetGrantTypes() fosite.Arguments {
+	if slices.Contains(c.Scopes, "offline_access") {
+		return fosite.Arguments{"authorization_code", "refresh_token"}
+	}
+	return fosite.Arguments{"authorization_code"}
+}
+
+// GetResponseTypes returns code alone.
+func (c *Client) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
+
+// GetScopes returns the scopes the client may ask for.
+func (c *Client) GetScopes() fosite.Arguments { return c.Scopes }
+
+// IsPublic tells whether the client has no secret.
+func (c *Client) IsPublic() bool { return c.AuthMethod == AuthNone }
+
+// GetAudience returns none: access tokens are for this service alone.
+func (c *Client) GetAudience() fosite.Arguments { return nil }
+
+// GetResponseModes lists query and form_post.
+func (c *Client) GetResponseModes() []fosite.ResponseModeType {
+	return []fosite.ResponseModeType{fosite.ResponseModeDefault, fosite.ResponseModeQuery, fosite.ResponseModeFormPost}
+}

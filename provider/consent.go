@@ -1,0 +1,167 @@
+package provider
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+const (
+	decisionAllow = "allow"
+	decisionDeny  = "deny"
+)
+
+// binding ties a sealed value to one user, one session and one authorization
+// request: somebody else's form or decision is worth nothing.
+type binding struct {
+	Sub      string `json:"u"`
+	SID      string `json:"s"`
+	Request  string `json:"r"` // hash of the continuation
+	Decision string `json:"d,omitempty"`
+}
+
+func bind(id *account.Identity, sealed, decision string) binding {
+	return binding{Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed), Decision: decision}
+}
+
+func shortHash(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return base64.RawURLEncoding.EncodeToString(h[:16])
+}
+
+// openDecision returns allow or deny if the sealed decision is this user's
+// about this request, else "".
+func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sealedRequest string) string {
+	if sealedDecision == "" {
+		return ""
+	}
+	var b binding
+	if p.seal.open(purposeDecision, sealedDecision, &b) != nil || b != bind(id, sealedRequest, b.Decision) {
+		return ""
+	}
+	return b.Decision
+}
+
+// scopeSentences say on the consent page what each scope means.
+var scopeSentences = map[string]string{
+	"openid":         "Know that it is you, by an identifier of this service",
+	"profile":        "See your display name and handle",
+	"email":          "See your email address",
+	"address":        "See your postal address",
+	"phone":          "See your phone number",
+	"groups":         "See which access flags you have",
+	"offline_access": "Stay connected while you are away",
+}
+
+// consentPage shows what the application asks for.
+func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
+	req, id, ok := p.consentRequest(w, r, r.URL.Query().Get("continue"))
+	if !ok {
+		return
+	}
+	scopes := knownScopes(strings.Fields(req.form.Get("scope")), req.client)
+	had, err := p.storage.ConsentedScopes(r.Context(), id.User.Sub, req.client.ID)
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	token, err := p.seal.seal(purposeForm, bind(id, req.sealed, ""))
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	page := templates.Consent{
+		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle, NewOnly: len(had) > 0,
+		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI),
+	}
+	for _, s := range scopes {
+		if page.NewOnly && slices.Contains(had, s) && !strings.Contains(req.form.Get("prompt"), "consent") {
+			continue
+		}
+		page.Scopes = append(page.Scopes, templates.ScopeItem{Name: s, Sentence: scopeSentences[s]})
+	}
+	p.accounts.Show(w, r, http.StatusOK, page)
+}
+
+// consentForm takes the decision. It is stored when allowed and travels back
+// sealed, so that authorize decides, once.
+func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
+	if err := account.ReadForm(w, r); err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	req, id, ok := p.consentRequest(w, r, r.PostForm.Get("continue"))
+	if !ok {
+		return
+	}
+	var b binding
+	if err := p.seal.open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "") {
+		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
+		return
+	}
+	decision := decisionDeny
+	if r.PostForm.Get("decision") == decisionAllow {
+		decision = decisionAllow
+		scopes := knownScopes(strings.Fields(req.form.Get("scope")), req.client)
+		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now()); err != nil {
+			p.authorizePage(w, r, err)
+			return
+		}
+	}
+	account.Note(r.Context(), "consent_"+decision)
+	sealed, err := p.seal.seal(purposeDecision, bind(id, req.sealed, decision))
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	next := url.Values{"continue": {req.sealed}, "decision": {sealed}}
+	http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+next.Encode(), http.StatusSeeOther)
+}
+
+// consentRequest opens the continuation and finds who decides. Without a
+// session it sends the browser back to authorize, which knows what to do.
+func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
+	var c pending
+	if err := p.seal.open(purposeContinue, sealed, &c); err != nil {
+		p.authorizePage(w, r, account.NewProblem(http.StatusBadRequest, "expired_request", "This request took too long or its link is damaged. Go back to the application and start again."))
+		return nil, nil, false
+	}
+	form, err := url.ParseQuery(c.Query)
+	req := &authorization{form: form, sealed: sealed}
+	if err == nil {
+		err = p.proveClient(r.Context(), req)
+	}
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return nil, nil, false
+	}
+	id, err := p.accounts.Current(r)
+	if errors.Is(err, account.ErrNotAuthenticated) {
+		http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+url.Values{"continue": {sealed}}.Encode(), http.StatusSeeOther)
+		return nil, nil, false
+	}
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return nil, nil, false
+	}
+	return req, id, true
+}
+
+// redirectHost tells the user where the answer goes.
+func redirectHost(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	if u.Host == "" {
+		return u.Scheme + ":"
+	}
+	return u.Host
+}

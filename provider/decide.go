@@ -1,0 +1,143 @@
+package provider
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// verdict is what happens to an authorization request.
+type verdict int
+
+const (
+	refused verdict = iota // answer with an error
+	proceed                // issue a code
+	login                  // show the sign-in page, then decide again
+	consent                // show the consent page, then decide again
+)
+
+// question is everything that decides an authorization request.
+type question struct {
+	client    *Client
+	scopes    []string
+	prompts   []string
+	maxAge    time.Duration // negative: not asked for
+	hintSub   string        // sub of a verified id_token_hint, or empty
+	badHint   bool
+	arrived   time.Time // first arrival of the request, whole seconds
+	returned  bool      // came back with a continuation
+	proofSeen string    // fingerprint of the session at first arrival
+	identity  *account.Identity
+	consented []string
+	decision  string // allow, deny or empty
+}
+
+// fingerprint tells one sign-in from the next in the same browser.
+func fingerprint(id *account.Identity) string {
+	if id == nil {
+		return ""
+	}
+	return shortHash(string(id.Session.TokenHash))
+}
+
+// signedInSince tells whether the user has given the password since the
+// request first arrived. The comparison with the session seen then, not only of
+// whole seconds, keeps a sign-in in the same second from counting.
+func (q question) signedInSince() bool {
+	return q.returned && fingerprint(q.identity) != q.proofSeen && !q.identity.Session.AuthTime.Before(q.arrived)
+}
+
+// decide is pure: request, session and stored consent in, verdict out.
+// Login and consent never call one another; each comes back here.
+func decide(q question) (verdict, *fosite.RFC6749Error) {
+	silent := slices.Contains(q.prompts, "none")
+	if silent && len(q.prompts) > 1 {
+		return refused, fosite.ErrInvalidRequest
+	}
+	if q.identity == nil {
+		if silent {
+			return refused, fosite.ErrLoginRequired
+		}
+		return login, nil
+	}
+	if q.needsSignIn() {
+		if silent {
+			return refused, fosite.ErrLoginRequired
+		}
+		return login, nil
+	}
+	if q.badHint {
+		return refused, fosite.ErrInvalidRequest
+	}
+	if q.hintSub != "" && q.hintSub != q.identity.User.Sub {
+		// Somebody else than the client expects. One chance to sign in as that
+		// person, not a loop.
+		if silent || q.signedInSince() {
+			return refused, fosite.ErrLoginRequired
+		}
+		return login, nil
+	}
+	if f := q.client.RequireFlag; f != "" && !q.identity.User.Has(f) {
+		return refused, fosite.ErrAccessDenied
+	}
+	return q.decideConsent(silent)
+}
+
+// needsSignIn covers prompt=login, prompt=select_account and max_age. A request
+// for max_age=0 is one for a fresh sign-in (OpenID Connect Core section 3.1.2.1).
+func (q question) needsSignIn() bool {
+	if q.signedInSince() {
+		return false
+	}
+	if slices.Contains(q.prompts, "login") || slices.Contains(q.prompts, "select_account") || q.maxAge == 0 {
+		return true
+	}
+	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
+}
+
+func (q question) decideConsent(silent bool) (verdict, *fosite.RFC6749Error) {
+	switch q.decision {
+	case decisionDeny:
+		return refused, fosite.ErrAccessDenied
+	case decisionAllow:
+		return proceed, nil
+	}
+	missing := slices.ContainsFunc(q.scopes, func(s string) bool { return !slices.Contains(q.consented, s) })
+	if !slices.Contains(q.prompts, "consent") && (q.client.Trusted || q.consented != nil && !missing) {
+		return proceed, nil
+	}
+	if silent {
+		return refused, fosite.ErrConsentRequired
+	}
+	return consent, nil
+}
+
+var knownPrompts = []string{"none", "login", "consent", "select_account"}
+
+// parsePrompts splits the prompt parameter; ok is false for an unknown value.
+func parsePrompts(s string) (prompts []string, ok bool) {
+	for _, p := range strings.Fields(s) {
+		if !slices.Contains(knownPrompts, p) {
+			return nil, false
+		}
+		prompts = append(prompts, p)
+	}
+	return prompts, true
+}
+
+// parseMaxAge reads seconds; absent is -1, anything but a number is refused.
+func parseMaxAge(s string) (time.Duration, bool) {
+	if s == "" {
+		return -1, true
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, false
+	}
+	return time.Duration(n) * time.Second, true
+}

@@ -1,0 +1,86 @@
+package provider
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestDangerousRedirectURIIsNeverRegistered(t *testing.T) {
+	for _, raw := range []string{
+		"", "/callback", "app.example.org/callback", "https://", "https:///cb", "https:app.example.org", "//app.example.org/cb",
+		"https://app.example.org/cb#", "https://app.example.org/cb#x", "https://rp@evil.example/cb", "https://u:p@app.example.org/cb", "https://@app.example.org/cb",
+		"https://*.example.org/cb", "https://app.example.org/*", "https://app.example.org/a b", "https://app.example.org/\ncb", "https://app.example.org/c\\b",
+		"https://app.exämple.org/cb", "HTTPS://app.example.org/cb", "https://App.Example.org/cb", "https://app.example.org/../cb", "https://app.example.org/a/./b",
+		"https://app.example.org:0/cb", "https://app.example.org:99999/cb", "https://app.example.org:/cb", "https://app.example.org:080/cb",
+		"http://app.example.org/cb", "http://192.168.1.5/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb", "http://[::ffff:127.0.0.1]/cb", "http://localhost.evil.example/cb",
+		"https://127.0.0.1/cb", "https://[::1]/cb", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "vbscript:x", "blob:https://x/y", "about:blank",
+		"ftp://example.org/cb", "intent://x", "myapp://cb", "https://" + strings.Repeat("a", 2000),
+	} {
+		if CheckRedirectURI(raw, false) == nil {
+			t.Errorf("%q was accepted", raw)
+		}
+	}
+	for _, raw := range []string{"javascript:alert(1)", "data:text/html,x", "https://u@app.example.org/", "https://app.example.org/#x", "file:///x"} {
+		if CheckRedirectURI(raw, true) == nil {
+			t.Errorf("%q was accepted with allow-insecure-redirect", raw)
+		}
+	}
+}
+
+func TestRedirectURIsThatPeopleUseAreNeverRefused(t *testing.T) {
+	for _, raw := range []string{
+		"https://app.example.org/callback", "https://app.example.org", "https://app.example.org:8443/cb?tenant=1", "http://localhost:3000/cb", "http://localhost/cb",
+		"http://127.0.0.1/cb", "http://127.0.0.1:5000/cb", "http://[::1]:5000/cb", "app.immich:///oauth-callback", "org.example.app:/callback",
+	} {
+		if err := CheckRedirectURI(raw, false); err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+	for _, raw := range []string{"http://192.168.1.5/cb", "http://nas.lan/cb", "audiobookshelf://oauth"} {
+		if err := CheckRedirectURI(raw, true); err != nil {
+			t.Errorf("%q with allow-insecure-redirect: %v", raw, err)
+		}
+	}
+}
+
+func TestRedirectURIMatchesNothingButItself(t *testing.T) {
+	registered := []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb"}
+	for _, ok := range []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://127.0.0.1:50000/cb", "http://[::1]:50000/cb?x=1", "http://localhost:3000/cb"} {
+		if !matchRedirect(registered, ok) {
+			t.Errorf("%q was refused", ok)
+		}
+	}
+	for _, bad := range []string{
+		"", "https://rp.example.org/cb/", "https://rp.example.org/cb?x", "https://rp.example.org/cb#", "https://rp.example.org/CB", "https://RP.example.org/cb",
+		"https://rp.example.org:443/cb", "http://rp.example.org/cb", "https://rp.example.org/cb/../x", "https://rp.example.org/%63b", "https://rp.example.org.evil.example/cb",
+		"https://rp.example.org@evil.example/cb", "https://evil.example\\@rp.example.org/cb", "https://rp.example.org/cb ", "https://rp.example.org/cb\t",
+		"http://127.0.0.1:0/cb", "http://127.0.0.1:99999/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:80x/cb", "http://127.0.0.1/cb?x", "http://127.0.0.1/cb/",
+		"http://evil@127.0.0.1:50000/cb", "http://127.0.0.1:50000@evil.example/cb", "http://127.0.0.1:1@127.0.0.1/cb", "https://127.0.0.1:50000/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb",
+		"http://2130706433/cb", "http://0177.0.0.1/cb", "http://[::ffff:127.0.0.1]/cb", "http://localhost:3001/cb", "http://localhost/cb", "http://127.0.0.1.evil.example/cb",
+		"http://[::1]:7000/cb", "http://[::1]/cb", "http://127.0.0.1:50000/cb#x", "http://127.0.0.1\\@evil.example/cb",
+	} {
+		if matchRedirect(registered, bad) {
+			t.Errorf("%q matched", bad)
+		}
+	}
+}
+
+func FuzzMatchedRedirectAlwaysHasARegisteredHost(f *testing.F) {
+	registered := []string{"https://rp.example.org/cb", "http://127.0.0.1/cb"}
+	for _, s := range []string{"https://rp.example.org/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:1@evil/cb", "http://127.0.0.1/cb", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !matchRedirect(registered, s) {
+			return
+		}
+		u, err := url.Parse(s)
+		if err != nil {
+			t.Fatalf("%q matched and does not parse", s)
+		}
+		if h := u.Hostname(); u.User != nil || u.Fragment != "" || h != "rp.example.org" && h != "127.0.0.1" || u.Path != "/cb" {
+			t.Errorf("%q matched: host %q path %q", s, h, u.Path)
+		}
+	})
+}

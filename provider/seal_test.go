@@ -1,0 +1,69 @@
+package provider
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func newTestSealer(t testing.TB, now func() time.Time) *sealer {
+	t.Helper()
+	s, err := newSealer([]byte(strings.Repeat("k", 48)), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
+	now := noon
+	s := newTestSealer(t, func() time.Time { return now })
+	sealed, err := s.seal(purposeContinue, pending{Query: "a=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got pending
+	if err := s.open(purposeContinue, sealed, &got); err != nil || got.Query != "a=b" {
+		t.Fatalf("genuine value: %v %+v", err, got)
+	}
+	if s.open(purposeDecision, sealed, &got) == nil {
+		t.Error("opened for another purpose")
+	}
+	for i := range len(sealed) {
+		changed := []byte(sealed)
+		changed[i] ^= 1
+		if s.open(purposeContinue, string(changed), &got) == nil {
+			t.Fatalf("opened with byte %d changed", i)
+		}
+	}
+	for _, bad := range []string{"", ".", "a", sealed + "=", sealed + ".x", strings.Repeat("a", maxSealed+1), sealed[:len(sealed)-1]} {
+		if s.open(purposeContinue, bad, &got) == nil {
+			t.Errorf("opened %.40q", bad)
+		}
+	}
+	now = noon.Add(11 * time.Minute)
+	if s.open(purposeContinue, sealed, &got) == nil {
+		t.Error("opened after its time")
+	}
+	now = noon.Add(-2 * time.Minute)
+	if s.open(purposeContinue, sealed, &got) == nil {
+		t.Error("opened before it was made")
+	}
+}
+
+func FuzzOnlyOurOwnValuesOpen(f *testing.F) {
+	s := newTestSealer(f, func() time.Time { return noon })
+	genuine, err := s.seal(purposeContinue, pending{Query: "a=b"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{genuine, "", ".", "e30.e30", strings.ToUpper(genuine)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		var p pending
+		if s.open(purposeContinue, in, &p) == nil && in != genuine {
+			t.Errorf("%q opened", in)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package store
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type auditRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        int64
+	Actor     string
+	Action    string
+	Target    string
+	Detail    string
+	Address   string
+	RequestID string
+}
+
+// insertAudit writes down an act in the transaction of the act.
+func insertAudit(tx *gorm.DB, a account.Audit) error {
+	return tx.Exec("INSERT INTO audit (at, actor, action, target, detail, address, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		seconds(a.At), storable(a.Actor), storable(a.Action), storable(a.Target), storable(a.Detail), storable(a.Address), storable(a.RequestID)).Error
+}
+
+// Audit implements account.Store.
+func (s *Store) Audit(ctx context.Context, before int64, limit int) ([]account.Audit, error) {
+	db := s.conn(ctx).Table("audit").Order("id DESC").Limit(pageSize(limit))
+	if before > 0 {
+		db = db.Where("id < ?", before)
+	}
+	var rows []auditRow
+	if err := db.Find(&rows).Error; err != nil {
+		return nil, fail("read audit", err)
+	}
+	out := make([]account.Audit, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, account.Audit{
+			ID: r.ID, At: moment(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID,
+		})
+	}
+	return out, nil
+}

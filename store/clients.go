@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ory/fosite"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/provider"
+)
+
+type clientRow struct {
+	ID                    string
+	Name                  string
+	RedirectURIs          string `gorm:"column:redirect_uris"`
+	Scopes                string
+	AuthMethod            string
+	RequirePKCE           bool `gorm:"column:require_pkce"`
+	RequireFlag           string
+	Trusted               bool
+	IDTokenClaims         bool  `gorm:"column:id_token_claims"`
+	AllowInsecureRedirect bool  `gorm:"column:allow_insecure_redirect"`
+	CreatedAt             int64 `gorm:"autoCreateTime:false"`
+}
+
+type clientSecretRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	ClientID  string
+	Hash      []byte
+	CreatedAt int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt int64
+}
+
+func (r clientRow) client() *provider.Client {
+	return &provider.Client{
+		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
+		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, Trusted: r.Trusted, IDTokenClaims: r.IDTokenClaims,
+		AllowInsecureRedirect: r.AllowInsecureRedirect, CreatedAt: moment(r.CreatedAt),
+	}
+}
+
+// CreateClient implements provider.ClientStore.
+func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
+	row := clientRow{
+		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
+		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims,
+		AllowInsecureRedirect: c.AllowInsecureRedirect, CreatedAt: seconds(c.CreatedAt),
+	}
+	return s.write(ctx, "create client", func(tx *gorm.DB) error {
+		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
+		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
+			return err
+		}
+		// The oldest first, so that the order of ids is that of age.
+		for i := len(c.Secrets) - 1; i >= 0; i-- {
+			n := c.Secrets[i]
+			err := tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)", c.ID, n.Hash, seconds(n.CreatedAt), seconds(n.ExpiresAt)).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Client implements provider.ClientStore.
+func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error) {
+	if odd(id) {
+		return nil, provider.ErrClientNotFound
+	}
+	db := s.conn(ctx)
+	var row clientRow
+	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ?", id).Scan(&row), provider.ErrClientNotFound); err != nil {
+		return nil, fail("find client", err)
+	}
+	c := row.client()
+	var secrets []clientSecretRow
+	err := db.Raw("SELECT * FROM client_secrets WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC", id, s.now()).Scan(&secrets).Error
+	if err != nil {
+		return nil, fail("read client secrets", err)
+	}
+	for _, r := range secrets {
+		c.Secrets = append(c.Secrets, r.secret())
+	}
+	return c, nil
+}
+
+func (r clientSecretRow) secret() provider.ClientSecret {
+	return provider.ClientSecret{Hash: r.Hash, CreatedAt: moment(r.CreatedAt), ExpiresAt: moment(r.ExpiresAt)}
+}
+
+// Clients implements provider.ClientStore.
+func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
+	db := s.conn(ctx)
+	var rows []clientRow
+	if err := db.Raw("SELECT * FROM clients ORDER BY name, id").Scan(&rows).Error; err != nil {
+		return nil, fail("list clients", err)
+	}
+	var secrets []clientSecretRow
+	err := db.Raw("SELECT * FROM client_secrets WHERE expires_at = 0 OR expires_at > ? ORDER BY created_at DESC, id DESC", s.now()).Scan(&secrets).Error
+	if err != nil {
+		return nil, fail("list client secrets", err)
+	}
+	out := make([]*provider.Client, 0, len(rows))
+	byID := make(map[string]*provider.Client, len(rows))
+	for _, r := range rows {
+		c := r.client()
+		out, byID[c.ID] = append(out, c), c
+	}
+	for _, r := range secrets {
+		if c := byID[r.ClientID]; c != nil {
+			c.Secrets = append(c.Secrets, r.secret())
+		}
+	}
+	return out, nil
+}
+
+// GetClient implements fosite.ClientManager. fosite.ErrNotFound.
+func (s *Store) GetClient(ctx context.Context, id string) (fosite.Client, error) {
+	c, err := s.Client(ctx, id)
+	if errors.Is(err, provider.ErrClientNotFound) {
+		return nil, fosite.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+const (
+	clientTTL     = 5 * time.Second // how long a change by another process may go unseen
+	clientEntries = 1000
+)
+
+// clientCache keeps the clients of grants, which are read again at every use of
+// a token. Unknown ones are not kept.
+type clientCache struct {
+	mu   sync.Mutex
+	byID map[string]cachedClient
+}
+
+type cachedClient struct {
+	client *provider.Client
+	until  time.Time
+}
+
+// clientOf is the client of a grant: the one that has just authenticated, or a
+// recent one, or the stored one. fosite.ErrNotFound.
+func (s *Store) clientOf(ctx context.Context, id string) (fosite.Client, error) {
+	if c := authenticatedClient(ctx); c != nil && c.GetID() == id {
+		return c, nil
+	}
+	cache, now := &s.clients, time.Now()
+	cache.mu.Lock()
+	hit, ok := cache.byID[id]
+	cache.mu.Unlock()
+	if ok && now.Before(hit.until) {
+		return hit.client, nil
+	}
+	c, err := s.Client(ctx, id)
+	if errors.Is(err, provider.ErrClientNotFound) {
+		return nil, fosite.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if cache.byID == nil || len(cache.byID) >= clientEntries {
+		cache.byID = map[string]cachedClient{}
+	}
+	cache.byID[id] = cachedClient{c, now.Add(clientTTL)}
+	return c, nil
+}
+
+// authenticatedClient is the client of the token request in progress, or nil.
+// fosite puts the request into the context before it authenticates.
+func authenticatedClient(ctx context.Context) fosite.Client {
+	r, ok := ctx.Value(fosite.AccessRequestContextKey).(*fosite.AccessRequest)
+	if !ok || r == nil || r.Client == nil || r.Client.GetID() == "" {
+		return nil
+	}
+	return r.Client
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type consentRow struct {
+	Sub       string
+	ClientID  string
+	Scope     string
+	GrantedAt int64
+}
+
+// ConsentedScopes implements provider.Storage.
+func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error) {
+	if odd(sub) || odd(clientID) {
+		return nil, nil
+	}
+	var scopes []string
+	err := s.conn(ctx).Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Scan(&scopes).Error
+	if err != nil || len(scopes) == 0 {
+		return nil, fail("read consent", err)
+	}
+	return scopes, nil
+}
+
+// SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
+// who was deleted meanwhile.
+func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error {
+	rows := make([]consentRow, 0, len(scopes))
+	for _, scope := range scopes {
+		rows = append(rows, consentRow{sub, clientID, scope, seconds(now)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		return tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
+	})
+}
+
+type appRow struct {
+	ClientID   string
+	Name       string
+	Scopes     string
+	GrantedAt  int64
+	LastUsedAt int64
+	LastToken  int64
+}
+
+// Apps implements account.Store, in the order of names.
+func (s *Store) Apps(ctx context.Context, sub string) ([]account.App, error) {
+	if odd(sub) {
+		return []account.App{}, nil
+	}
+	var rows []appRow
+	err := s.conn(ctx).Raw(`SELECT c.client_id, k.name, string_agg(c.scope, ' ') AS scopes, min(c.granted_at) AS granted_at, max(c.last_used_at) AS last_used_at,
+		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = c.client_id), 0) AS last_token
+		FROM consents c JOIN clients k ON k.id = c.client_id WHERE c.sub = ? GROUP BY c.client_id, k.name ORDER BY k.name, c.client_id`, sub, sub).Scan(&rows).Error
+	if err != nil {
+		return nil, fail("list applications", err)
+	}
+	out := make([]account.App, 0, len(rows))
+	for _, r := range rows {
+		scopes := strings.Fields(r.Scopes)
+		slices.Sort(scopes)
+		out = append(out, account.App{
+			ClientID: r.ClientID, ClientName: r.Name, Scopes: scopes, GrantedAt: moment(r.GrantedAt), LastUsedAt: moment(max(r.LastUsedAt, r.LastToken)),
+		})
+	}
+	return out, nil
+}
+
+// RemoveApp implements account.Store.
+func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error {
+	if odd(sub) || odd(clientID) {
+		return account.ErrAppNotFound
+	}
+	return s.write(ctx, "remove application", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		if err := expect(tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ?", sub, clientID), account.ErrAppNotFound); err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", seconds(now), sub, clientID).Error
+	})
+}

@@ -1,0 +1,12 @@
+package store
+
+// Exec lets a test age or damage what no exported method can.
+func (s *Store) Exec(query string, args ...any) error { return s.db.Exec(query, args...).Error }
+
+// Count is the single number that a query returns.
+func (s *Store) Count(query string, args ...any) (n int64, err error) {
+	return n, s.db.Raw(query, args...).Scan(&n).Error
+}
+
+// ListCapacity is how many indices of a status list are given out.
+const ListCapacity = listCapacity

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ory/fosite"
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// grantRow is one authorization: what fosite keeps in a requester, in columns.
+type grantRow struct {
+	ID                  string
+	ClientID            string
+	Sub                 string
+	Sid                 string
+	RequestedScope      string
+	GrantedScope        string
+	CodeSig             string
+	CodeExpiresAt       int64
+	CodeUsedAt          int64
+	RedirectURI         string `gorm:"column:redirect_uri"`
+	CodeChallenge       string
+	CodeChallengeMethod string
+	Nonce               []byte
+	ACR                 string `gorm:"column:acr"`
+	AuthTime            int64
+	ArrivedAt           int64
+	CreatedAt           int64 `gorm:"autoCreateTime:false"`
+	RevokedAt           int64
+}
+
+// grantColumns; the table is named g.
+const grantColumns = `g.id, g.client_id, g.sub, g.sid, g.requested_scope, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
+	g.code_challenge, g.code_challenge_method, g.nonce, g.acr, g.auth_time, g.arrived_at, g.created_at, g.revoked_at`
+
+// request is the requester of the row. It compares the client first: whoever
+// holds another client's code or token gets fosite.ErrNotFound and cannot end
+// the owner's grant by using it twice.
+func (s *Store) request(ctx context.Context, r *grantRow, session *provider.GrantSession) (*fosite.Request, error) {
+	if c := authenticatedClient(ctx); c != nil && c.GetID() != r.ClientID {
+		return nil, fosite.ErrNotFound
+	}
+	client, err := s.clientOf(ctx, r.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{}
+	for name, value := range map[string]string{
+		"redirect_uri": r.RedirectURI, "code_challenge": r.CodeChallenge, "code_challenge_method": r.CodeChallengeMethod, "nonce": string(r.Nonce),
+	} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	return &fosite.Request{
+		ID: r.ID, RequestedAt: moment(r.CreatedAt), Client: client, RequestedScope: strings.Fields(r.RequestedScope), GrantedScope: strings.Fields(r.GrantedScope),
+		Form: form, Session: session, RequestedAudience: fosite.Arguments{}, GrantedAudience: fosite.Arguments{},
+	}, nil
+}
+
+func (r *grantRow) session() *provider.GrantSession {
+	return &provider.GrantSession{
+		Subject: r.Sub, SessionID: r.Sid, AuthTime: moment(r.AuthTime), RequestedAt: moment(r.ArrivedAt), ACR: r.ACR, CodeExpires: moment(r.CodeExpiresAt),
+	}
+}
+
+// grantSession is the session that fosite hands over; any other type is a
+// mistake in the wiring.
+func grantSession(r fosite.Requester) *provider.GrantSession {
+	gs, ok := r.GetSession().(*provider.GrantSession)
+	if !ok || gs == nil {
+		return &provider.GrantSession{}
+	}
+	return gs
+}
+
+// insertGrant adds a grant only while the session lives in which it was given:
+// a code must not be born after what would have revoked it.
+const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
+	code_challenge, code_challenge_method, nonce, acr, auth_time, arrived_at, created_at)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+
+// CreateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage: one row
+// holds the code, its challenge and nonce. account.ErrSessionNotFound when the
+// session has ended.
+func (s *Store) CreateAuthorizeCodeSession(ctx context.Context, signature string, r fosite.Requester) error {
+	gs := grantSession(r)
+	if odd(signature) || odd(gs.Subject) || odd(gs.SessionID) {
+		return fail("create grant", account.ErrSessionNotFound)
+	}
+	query := insertGrant
+	if s.dialect == Postgres {
+		// Whoever ends the session waits, and then finds the grant to revoke.
+		query += " FOR SHARE"
+	}
+	form, granted := r.GetRequestForm(), r.GetGrantedScopes()
+	var nonce []byte
+	if v := form.Get("nonce"); v != "" {
+		nonce = []byte(v)
+	}
+	return s.writeOne(ctx, "create grant", func(db *gorm.DB) error {
+		return expect(db.Exec(query,
+			r.GetID(), r.GetClient().GetID(), strings.Join(r.GetRequestedScopes(), " "), strings.Join(granted, " "), granted.Has("offline_access"),
+			signature, seconds(gs.CodeExpires), form.Get("redirect_uri"), form.Get("code_challenge"), form.Get("code_challenge_method"), nonce, gs.ACR,
+			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
+	})
+}
+
+// codeRow is a code as one token request sees it: read once, with one session
+// object for all who ask.
+type codeRow struct {
+	grantRow
+	shared *provider.GrantSession
+}
+
+// readCode finds a grant by the signature of its code. fosite.ErrNotFound.
+func (s *Store) readCode(ctx context.Context, signature string) (*codeRow, error) {
+	if odd(signature) {
+		return nil, fosite.ErrNotFound
+	}
+	cache := provider.CacheFrom(ctx)
+	if cache != nil {
+		if hit, ok := cache.Code.(*codeRow); ok && hit.CodeSig == signature {
+			return hit, nil
+		}
+	}
+	var row codeRow
+	if err := expect(s.conn(ctx).Raw("SELECT "+grantColumns+" FROM grants g WHERE g.code_sig = ?", signature).Scan(&row.grantRow), fosite.ErrNotFound); err != nil {
+		return nil, fail("find code", err)
+	}
+	row.shared = row.session()
+	if cache != nil {
+		cache.Code = &row
+	}
+	return &row, nil
+}
+
+// GetAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage.
+func (s *Store) GetAuthorizeCodeSession(ctx context.Context, signature string, _ fosite.Session) (fosite.Requester, error) {
+	row, err := s.readCode(ctx, signature)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.request(ctx, &row.grantRow, row.shared)
+	if err != nil {
+		return nil, err
+	}
+	if row.CodeUsedAt != 0 || row.RevokedAt != 0 {
+		return r, fosite.ErrInvalidatedAuthorizeCode
+	}
+	return r, nil
+}
+
+// InvalidateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage. Of
+// several exchanges at once exactly one succeeds.
+func (s *Store) InvalidateAuthorizeCodeSession(ctx context.Context, signature string) error {
+	if odd(signature) {
+		return fosite.ErrNotFound
+	}
+	now := s.now()
+	err := s.writeOne(ctx, "spend code", func(db *gorm.DB) error {
+		return expect(db.Exec("UPDATE grants SET code_used_at = ? WHERE code_sig = ? AND code_used_at = 0 AND revoked_at = 0", now, signature), fosite.ErrInvalidatedAuthorizeCode)
+	})
+	if cache := provider.CacheFrom(ctx); cache != nil {
+		// Kept for the ID token, but no longer as an unused code.
+		if hit, ok := cache.Code.(*codeRow); ok && hit.CodeSig == signature {
+			hit.CodeUsedAt = now
+		}
+	}
+	return err
+}
+
+// CreatePKCERequestSession implements pkce.PKCERequestStorage: the challenge
+// came with the code.
+func (s *Store) CreatePKCERequestSession(context.Context, string, fosite.Requester) error { return nil }
+
+// GetPKCERequestSession implements pkce.PKCERequestStorage. fosite.ErrNotFound
+// for a code without a challenge.
+func (s *Store) GetPKCERequestSession(ctx context.Context, signature string, _ fosite.Session) (fosite.Requester, error) {
+	row, err := s.readCode(ctx, signature)
+	if err != nil {
+		return nil, err
+	}
+	if row.CodeChallenge == "" {
+		return nil, fosite.ErrNotFound
+	}
+	return s.requester(ctx, row)
+}
+
+// DeletePKCERequestSession implements pkce.PKCERequestStorage: fosite calls it
+// before the verifier is checked, and a second try would find no challenge.
+func (s *Store) DeletePKCERequestSession(context.Context, string) error { return nil }
+
+// CreateOpenIDConnectSession implements openid.OpenIDConnectRequestStorage: the
+// nonce came with the code. code is the whole code and is not looked at.
+func (s *Store) CreateOpenIDConnectSession(context.Context, string, fosite.Requester) error {
+	return nil
+}
+
+// GetOpenIDConnectSession implements openid.OpenIDConnectRequestStorage, also
+// for a code that was just spent. fosite.ErrNotFound without the scope openid.
+func (s *Store) GetOpenIDConnectSession(ctx context.Context, code string, _ fosite.Requester) (fosite.Requester, error) {
+	_, signature, _ := strings.Cut(code, ".")
+	row, err := s.readCode(ctx, signature)
+	if err != nil {
+		return nil, err
+	}
+	if !fosite.Arguments(strings.Fields(row.GrantedScope)).Has("openid") {
+		return nil, fosite.ErrNotFound
+	}
+	return s.requester(ctx, row)
+}
+
+// DeleteOpenIDConnectSession implements openid.OpenIDConnectRequestStorage.
+func (s *Store) DeleteOpenIDConnectSession(context.Context, string) error { return nil }
+
+// requester is request without a typed nil.
+func (s *Store) requester(ctx context.Context, row *codeRow) (fosite.Requester, error) {
+	r, err := s.request(ctx, &row.grantRow, row.shared)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// RevokeGrant implements provider.Storage.
+func (s *Store) RevokeGrant(ctx context.Context, grantID string, now time.Time) error {
+	if odd(grantID) {
+		return nil
+	}
+	return s.writeOne(ctx, "revoke grant", func(db *gorm.DB) error {
+		return db.Exec("UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0", seconds(now), grantID).Error
+	})
+}

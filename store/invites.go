@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type inviteRow struct {
+	Code      string
+	CreatedBy string
+	Inviter   string
+	Note      string
+	CreatedAt int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt int64
+	UsedAt    int64
+	Registrar string
+}
+
+// selectInvite names people only while they have an account.
+const selectInvite = `SELECT i.code, coalesce(i.created_by, '') AS created_by, coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
+	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
+	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
+
+// inviteCounts is the condition that an invite's creator can still vouch for
+// it; an invite of the operator has no creator.
+const inviteCounts = "(created_by IS NULL OR EXISTS (SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))"
+
+func (r inviteRow) invite() account.Invite {
+	return account.Invite{
+		Code: r.Code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: moment(r.CreatedAt), ExpiresAt: moment(r.ExpiresAt),
+		UsedAt: moment(r.UsedAt), UsedBy: r.Registrar,
+	}
+}
+
+// CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
+// creator that is gone or suspended.
+func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) error {
+	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
+		var creator *string
+		if i.CreatedBy != "" {
+			creator = &i.CreatedBy
+			if err := mayInvite(tx, i, limit); err != nil {
+				return err
+			}
+		}
+		return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
+			i.Code, creator, storable(i.Note), seconds(i.CreatedAt), seconds(i.ExpiresAt)).Error
+	})
+}
+
+// mayInvite counts while no other invite of the same user can be made.
+func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
+	if err := lockUser(tx, i.CreatedBy); err != nil {
+		return err
+	}
+	u, err := userBy(tx, selectUserBySub, i.CreatedBy)
+	if err != nil {
+		return err
+	}
+	if u.Suspended() {
+		return account.ErrSuspended
+	}
+	if limit < 0 {
+		return nil
+	}
+	var count int64
+	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, seconds(i.CreatedAt)).Scan(&count).Error
+	if err != nil {
+		return err
+	}
+	if count >= int64(limit) {
+		return account.ErrInviteLimit
+	}
+	return nil
+}
+
+// Invites implements account.Store.
+func (s *Store) Invites(ctx context.Context, sub string) ([]account.Invite, error) {
+	if odd(sub) {
+		return []account.Invite{}, nil
+	}
+	var rows []inviteRow
+	if err := s.conn(ctx).Raw(selectInvite+"WHERE i.created_by = ? ORDER BY i.created_at DESC, i.code", sub).Scan(&rows).Error; err != nil {
+		return nil, fail("list invites", err)
+	}
+	out := make([]account.Invite, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, r.invite())
+	}
+	return out, nil
+}
+
+// Invite implements account.Store.
+func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error) {
+	if odd(code) {
+		return account.Invite{}, account.ErrInviteNotFound
+	}
+	var row inviteRow
+	if err := expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code = ? AND "+inviteCounts, code).Scan(&row), account.ErrInviteNotFound); err != nil {
+		return account.Invite{}, fail("find invite", err)
+	}
+	return row.invite(), nil
+}
+
+// DeleteInvite implements account.Store.
+func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
+	if odd(sub) || odd(code) {
+		return account.ErrInviteNotFound
+	}
+	return s.write(ctx, "delete invite", func(tx *gorm.DB) error {
+		gone := tx.Exec("DELETE FROM invites WHERE code = ? AND created_by = ? AND used_at = 0", code, sub)
+		if gone.Error != nil || gone.RowsAffected == 1 {
+			return gone.Error
+		}
+		var used int64
+		if err := tx.Raw("SELECT count(*) FROM invites WHERE code = ? AND created_by = ?", code, sub).Scan(&used).Error; err != nil {
+			return err
+		}
+		if used > 0 {
+			return account.ErrInviteUsed
+		}
+		return account.ErrInviteNotFound
+	})
+}
+
+// Register implements account.Store.
+func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time) error {
+	if odd(code) {
+		return account.ErrInvalidInvite
+	}
+	return s.write(ctx, "register", func(tx *gorm.DB) error {
+		if maxUsers > 0 {
+			if err := lockRule(tx, lockUsers); err != nil {
+				return err
+			}
+		}
+		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code = ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, seconds(now), u.Sub, code, seconds(now))
+		if err := expect(spend, account.ErrInvalidInvite); err != nil {
+			return err
+		}
+		if maxUsers > 0 {
+			var count int64
+			if err := tx.Raw("SELECT count(*) FROM users WHERE deleted_at = 0").Scan(&count).Error; err != nil {
+				return err
+			}
+			if count >= int64(maxUsers) {
+				return account.ErrRegistrationFull
+			}
+		}
+		var inviter *string
+		if err := tx.Raw("SELECT created_by FROM invites WHERE code = ?", code).Scan(&inviter).Error; err != nil {
+			return err
+		}
+		if err := insertUser(tx, u, inviter); err != nil {
+			return err
+		}
+		if n == nil {
+			return nil
+		}
+		return insertSession(tx, n)
+	})
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// Migrations are numbered SQL, one folder a dialect, the same numbers in both.
+// A file that was released is never edited.
+//
+//go:embed migrations
+var migrations embed.FS
+
+var (
+	// ErrNotMigrated means that Migrate has to run first.
+	ErrNotMigrated = errors.New("the database is new or of an earlier version and has to be migrated")
+	// ErrNewerSchema means that a newer program has migrated the database: this
+	// one could damage what it does not know.
+	ErrNewerSchema = errors.New("the database was migrated by a newer version of this program: run that version, or restore a backup")
+)
+
+const migrateTries = 5
+
+// Migrate brings the schema to this program's version. Several processes may
+// do it at once. ErrNewerSchema.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.CheckSchema(ctx); err == nil || !errors.Is(err, ErrNotMigrated) {
+		return err
+	}
+	p, err := s.migrator(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	// On SQLite nothing keeps another process from starting the same migration:
+	// each runs in one transaction, the second finds the tables made and fails.
+	for try := 1; ; try++ {
+		_, err = p.Up(ctx)
+		if err == nil || try == migrateTries || ctx.Err() != nil {
+			return fail("migrate database", err)
+		}
+		if s.CheckSchema(ctx) == nil {
+			return nil
+		}
+	}
+}
+
+func (s *Store) migrator(ctx context.Context) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations/"+s.dialect)
+	if err != nil {
+		return nil, err
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithSlog(s.log)}
+	dialect := goose.DialectSQLite3
+	if s.dialect == Postgres {
+		dialect = goose.DialectPostgres
+		// Advisory locks span a database; installations may share one in
+		// different schemas.
+		var schema string
+		if err := s.pool.QueryRowContext(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {
+			return nil, err
+		}
+		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(schema)))
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120), lock.WithUnlockTimeout(1, 10))
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	return goose.NewProvider(dialect, s.pool, files, options...)
+}
+
+// SchemaVersion is the number of the last migration that was run, 0 for none.
+func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
+	table := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
+	if s.dialect == Postgres {
+		table = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('goose_db_version')"
+	}
+	var found, version int64
+	db := s.db.WithContext(ctx)
+	if err := db.Raw(table).Scan(&found).Error; err != nil || found == 0 {
+		return 0, fail("read schema version", err)
+	}
+	// A migration that was undone has its row removed.
+	if err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version).Error; err != nil {
+		return 0, fail("read schema version", err)
+	}
+	return version, nil
+}
+
+// CheckSchema tells whether the schema is this program's: ErrNotMigrated,
+// ErrNewerSchema, or an error that wraps account.ErrUnavailable.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	version, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	want, err := programVersion(s.dialect)
+	switch {
+	case err != nil:
+		return err
+	case version < want:
+		return fmt.Errorf("%w (version %d, this program has %d)", ErrNotMigrated, version, want)
+	case version > want:
+		return fmt.Errorf("%w (version %d, this program has %d)", ErrNewerSchema, version, want)
+	}
+	return nil
+}
+
+// programVersion is the highest number among the embedded migrations.
+func programVersion(dialect string) (int64, error) {
+	files, err := migrations.ReadDir("migrations/" + dialect)
+	if err != nil {
+		return 0, fmt.Errorf("read embedded migrations: %w", err)
+	}
+	var highest int64
+	for _, f := range files {
+		n, err := goose.NumericComponent(f.Name())
+		if err != nil {
+			return 0, fmt.Errorf("read embedded migrations: %w", err)
+		}
+		highest = max(highest, n)
+	}
+	return highest, nil
+}

@@ -1,0 +1,170 @@
+package store_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func open(t *testing.T, dsn string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd ?#%41 name.db")
+	must(t, os.WriteFile(path, nil, 0o644)) // as an earlier umask left it
+	must(t, os.Chmod(path, 0o644))
+	s := storetest.Open(t, path)
+	addUser(t, s, "ada")
+	entries, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	must(t, err)
+	if len(entries) != 3 {
+		t.Fatalf("files %q, want the database, its log and its index", entries)
+	}
+	for _, name := range entries {
+		info, err := os.Stat(name)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %o", filepath.Base(name), info.Mode().Perm())
+		}
+	}
+}
+
+func TestOpeningNeverTellsThePassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://cairn:hunter2secret@127.0.0.1:1/cairn",
+		"postgres://cairn:hunter2secret@127.0.0.1:1/cairn?sslmode=sometimes",
+		"postgresql://cairn:hunter2secret@127.0.0.1:99999/cairn",
+		"postgres://cairn:hunter2secret%zz@127.0.0.1/cairn",
+		"postgres://cairn@127.0.0.1:1/cairn?password=hunter2secret&connect_timeout=x",
+	} {
+		s, err := store.Open(t.Context(), dsn, store.Options{})
+		if err == nil {
+			_ = s.Close()
+			t.Fatalf("opened %s", dsn)
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error has the password: %v", err)
+		}
+	}
+	_, err := store.Open(t.Context(), "postgres://cairn@127.0.0.1:1/cairn", store.Options{})
+	want(t, err, account.ErrUnavailable)
+}
+
+func TestSomethingElseIsNeverOverwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	text := strings.Repeat("not a database\n", 1000)
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	if s, err := store.Open(t.Context(), path, store.Options{}); err == nil {
+		_ = s.Close()
+		t.Fatal("opened a text file")
+	} else if !strings.Contains(err.Error(), "not a database") {
+		t.Errorf("the error does not say what is wrong: %v", err)
+	}
+	after, err := os.ReadFile(path)
+	must(t, err)
+	if string(after) != text {
+		t.Error("the file was changed")
+	}
+}
+
+func TestSchemaOfAnotherVersionIsNeverServed(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s := open(t, dsn)
+		want(t, s.CheckSchema(t.Context()), store.ErrNotMigrated)
+		want(t, s.Ping(t.Context()), account.ErrUnavailable)
+		if _, err := s.Settings(t.Context()); !strings.Contains(err.Error(), account.ErrUnavailable.Error()) {
+			t.Errorf("a missing table looks like an answer: %v", err)
+		}
+		must(t, s.Migrate(t.Context()))
+		must(t, s.CheckSchema(t.Context()))
+		must(t, s.Ping(t.Context()))
+		must(t, s.Migrate(t.Context())) // again: nothing
+		version, err := s.SchemaVersion(t.Context())
+		must(t, err)
+		must(t, s.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, ?)", version+1, true))
+		want(t, s.CheckSchema(t.Context()), store.ErrNewerSchema)
+		want(t, s.Ping(t.Context()), store.ErrNewerSchema)
+		want(t, s.Ping(t.Context()), account.ErrUnavailable)
+		want(t, s.Migrate(t.Context()), store.ErrNewerSchema)
+	})
+}
+
+func TestStartingTogetherMigratesOnce(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := make([]*store.Store, 4)
+		for i := range instances {
+			instances[i] = open(t, dsn)
+		}
+		errs := race(len(instances), func(i int) error { return instances[i].Migrate(t.Context()) })
+		for i, err := range errs {
+			must(t, err)
+			must(t, instances[i].CheckSchema(t.Context()))
+		}
+		rows, err := instances[0].Count("SELECT count(*) FROM goose_db_version WHERE version_id = 1")
+		must(t, err)
+		if rows != 1 {
+			t.Errorf("migration 1 is noted %d times", rows)
+		}
+	})
+}
+
+// Both migrations have the same tables with the same columns in the same order.
+func TestDialectsNeverDiffer(t *testing.T) {
+	columns := func(dialect string) string {
+		files, err := filepath.Glob(filepath.Join("migrations", dialect, "*.sql"))
+		must(t, err)
+		var out strings.Builder
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			must(t, err)
+			out.WriteString(filepath.Base(f) + "\n")
+			for line := range strings.Lines(string(b)) {
+				if word := strings.Fields(line); len(word) > 0 && !strings.HasPrefix(word[0], "--") {
+					if word[0] == "CREATE" || word[0] == "INSERT" {
+						out.WriteString(strings.Join(word, " ") + "\n")
+					} else if strings.HasPrefix(word[0], ")") {
+						out.WriteString(")\n")
+					} else {
+						out.WriteString(strings.TrimSuffix(word[0], ";") + "\n")
+					}
+				}
+			}
+		}
+		return out.String()
+	}
+	if diff := cmp.Diff(columns("sqlite"), columns("postgres")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTwoInstancesNeverDisagree(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		one, two := storetest.Open(t, dsn), storetest.Open(t, dsn)
+		u := addUser(t, one, "ada")
+		n := signIn(t, two, u)
+		must(t, one.EndSession(t.Context(), u.Sub, n.ID, noon))
+		if live(t, two, n.ID) {
+			t.Error("the session lives at the other instance")
+		}
+		i := addInvite(t, one, u.Sub)
+		errs := race(16, func(n int) error {
+			return []*store.Store{one, two}[n%2].Register(t.Context(), i.Code, newUser(name("guest", n)), nil, 0, noon)
+		})
+		if n := wins(t, errs, account.ErrInvalidInvite); n != 1 {
+			t.Errorf("%d people came in with one invite", n)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// sessionRow is what sessionColumns selects.
+type sessionRow struct {
+	SessionID        string
+	SessionSub       string
+	TokenHash        []byte
+	LoginHash        []byte
+	SessionCreatedAt int64
+	AuthTime         int64
+	LastSeenAt       int64
+	ExpiresAt        int64
+	EndedAt          int64
+	Address          string
+	UserAgent        string
+	StatusList       int
+	StatusIndex      int
+}
+
+// sessionColumns do not clash with userColumns; the table is named s.
+const sessionColumns = `s.id AS session_id, s.sub AS session_sub, s.token_hash, s.login_hash, s.created_at AS session_created_at,
+	s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index`
+
+func (r sessionRow) session() account.Session {
+	return account.Session{
+		ID: r.SessionID, Sub: r.SessionSub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: moment(r.SessionCreatedAt),
+		AuthTime: moment(r.AuthTime), LastSeenAt: moment(r.LastSeenAt), ExpiresAt: moment(r.ExpiresAt), EndedAt: moment(r.EndedAt),
+		Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList, StatusIndex: r.StatusIndex,
+	}
+}
+
+// identityRow is a session with its user.
+type identityRow struct {
+	Session sessionRow `gorm:"embedded"`
+	User    userRow    `gorm:"embedded"`
+}
+
+const (
+	selectIdentity = "SELECT " + sessionColumns + ", " + userColumns + ` FROM sessions s JOIN users u ON u.sub = s.sub
+		WHERE u.deleted_at = 0 AND `
+	selectSession        = selectIdentity + "s.id = ?"
+	selectSessionByLogin = selectIdentity + "s.login_hash = ?"
+)
+
+// signedIn marks the sign-in on the user's row, on the conditions that still
+// have to hold: neither deleted nor suspended, and the password is the one that
+// was verified. It locks the row: whatever ends sessions waits or came before.
+func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
+	if odd(sub) {
+		return account.ErrUserNotFound
+	}
+	mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", seconds(at), sub, storable(verifiedHash))
+	if mark.Error != nil || mark.RowsAffected == 1 {
+		return mark.Error
+	}
+	u, err := userBy(tx, selectUserBySub, sub)
+	switch {
+	case err != nil:
+		return err
+	case u.Suspended():
+		return account.ErrSuspended
+	}
+	return account.ErrInvalidCredentials
+}
+
+// CreateSession implements account.Store.
+func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedHash string) error {
+	if verifiedHash == "" {
+		return account.ErrInvalidCredentials
+	}
+	return s.write(ctx, "create session", func(tx *gorm.DB) error {
+		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
+			return err
+		}
+		return insertSession(tx, n)
+	})
+}
+
+// Reauthenticate implements account.Store.
+func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verifiedHash string) error {
+	if verifiedHash == "" {
+		return account.ErrInvalidCredentials
+	}
+	return s.write(ctx, "sign in again", func(tx *gorm.DB) error {
+		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
+			return err
+		}
+		if odd(n.ID) {
+			return account.ErrSessionNotFound
+		}
+		return expect(tx.Exec(`UPDATE sessions SET auth_time = ?, last_seen_at = ?, expires_at = ?, token_hash = ?, login_hash = ?, address = ?, user_agent = ?
+			WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`,
+			seconds(n.AuthTime), seconds(n.AuthTime), seconds(n.ExpiresAt), n.TokenHash, n.LoginHash, storable(n.Address), storable(n.UserAgent),
+			n.ID, n.Sub, seconds(n.AuthTime)), account.ErrSessionNotFound)
+	})
+}
+
+func (s *Store) identity(ctx context.Context, query string, key any) (account.Session, account.User, error) {
+	var row identityRow
+	if err := expect(s.conn(ctx).Raw(query, key).Scan(&row), account.ErrSessionNotFound); err != nil {
+		return account.Session{}, account.User{}, fail("find session", err)
+	}
+	return row.Session.session(), row.User.user(), nil
+}
+
+// Session implements account.Store.
+func (s *Store) Session(ctx context.Context, id string) (account.Session, account.User, error) {
+	if odd(id) {
+		return account.Session{}, account.User{}, account.ErrSessionNotFound
+	}
+	return s.identity(ctx, selectSession, id)
+}
+
+// SessionByLoginHash implements account.Store.
+func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Session, account.User, error) {
+	if len(hash) == 0 {
+		return account.Session{}, account.User{}, account.ErrSessionNotFound
+	}
+	return s.identity(ctx, selectSessionByLogin, hash)
+}
+
+// Sessions implements account.Store.
+func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
+	if odd(sub) {
+		return []account.Session{}, nil
+	}
+	var rows []sessionRow
+	err := s.conn(ctx).Raw("SELECT "+sessionColumns+` FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?
+		ORDER BY s.created_at DESC, s.auth_time DESC, s.id`, sub, seconds(now)).Scan(&rows).Error
+	if err != nil {
+		return nil, fail("list sessions", err)
+	}
+	out := make([]account.Session, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, r.session())
+	}
+	return out, nil
+}
+
+// TouchSession implements account.Store.
+func (s *Store) TouchSession(ctx context.Context, id, address string, now time.Time) error {
+	if odd(id) {
+		return nil
+	}
+	return s.writeOne(ctx, "touch session", func(db *gorm.DB) error {
+		return db.Exec("UPDATE sessions SET last_seen_at = ?, address = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?",
+			seconds(now), storable(address), id, seconds(now)).Error
+	})
+}
+
+// EndSession implements account.Store.
+func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) error {
+	if odd(sub) || odd(id) {
+		return account.ErrSessionNotFound
+	}
+	return s.write(ctx, "end session", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
+			return account.ErrSessionNotFound
+		} else if err != nil {
+			return err
+		}
+		end := tx.Exec("UPDATE sessions SET ended_at = ? WHERE id = ? AND sub = ? AND ended_at = 0", seconds(now), id, sub)
+		if err := expect(end, account.ErrSessionNotFound); err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid = ? AND NOT offline AND revoked_at = 0", seconds(now), sub, id).Error
+	})
+}
+
+// EndOtherSessions implements account.Store.
+func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error) {
+	if odd(sub) {
+		return 0, nil
+	}
+	var ended int64
+	err := s.write(ctx, "end other sessions", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		end := tx.Exec("UPDATE sessions SET ended_at = ? WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?", seconds(now), sub, storable(keep), seconds(now))
+		if end.Error != nil {
+			return end.Error
+		}
+		ended = end.RowsAffected
+		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid <> ? AND NOT offline AND revoked_at = 0", seconds(now), sub, storable(keep)).Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(ended), nil
+}
+
+// KnownAddress implements account.Store.
+func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
+	if odd(sub) || odd(address) {
+		return false, nil
+	}
+	var found int64
+	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM sessions WHERE sub = ? AND address = ? LIMIT 1) known", sub, address).Scan(&found).Error
+	return found > 0, fail("look for address", err)
+}

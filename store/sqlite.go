@@ -1,0 +1,55 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+)
+
+// sqliteConnections is enough for readers beside the one writer.
+const sqliteConnections = 8
+
+// sqliteParameters: WAL lets readers and the writer go on side by side; FULL
+// makes an acknowledged write survive a power cut; immediate takes the write
+// lock when a transaction begins, because taking it later can fail at once
+// whatever the timeout (SQLITE_BUSY_SNAPSHOT).
+const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128"
+
+func openSQLite(path string) (*sql.DB, gorm.Dialector, error) {
+	if err := protectFile(path); err != nil {
+		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+	}
+	// The path as a URI, in which ?, # and % would mean something.
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + sqliteParameters
+	pool, err := sql.Open(sqlite.DriverName, dsn)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+	}
+	pool.SetMaxOpenConns(sqliteConnections)
+	pool.SetMaxIdleConns(sqliteConnections)
+	return pool, sqlite.New(sqlite.Config{Conn: pool}), nil
+}
+
+// protectFile creates the file before SQLite would, and takes it and the two
+// beside it from everybody but the owner: SQLite would leave it to the umask.
+func protectFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = f.Chmod(0o600)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for _, name := range []string{path + "-wal", path + "-shm"} {
+		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+// Package store keeps everything in a database: users, sessions, invites,
+// settings, clients and grants, through GORM, on SQLite (a file) or PostgreSQL
+// (a URL). It implements account.Store, provider.Storage and
+// provider.ClientStore, whose comments are the contract.
+//
+// It leaves to others: what the values mean and who may change them (packages
+// account and provider), and when to migrate and sweep (the program).
+//
+// Two rules hold for every statement here. A condition is written as SQL with
+// placeholders, never as a struct: GORM drops zero values from structs, and an
+// empty key would match the first row. What may happen once is a conditional
+// UPDATE or DELETE whose affected rows are counted, never a read and then a
+// write.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// Names of the dialects.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
+// Options change how a Store works; the zero value is right for the program.
+type Options struct {
+	Log *slog.Logger     // nil means slog.Default
+	Now func() time.Time // nil means time.Now; for what comes without a time: when a token was issued
+}
+
+// Store is a database. Safe for concurrent use, also by several processes.
+type Store struct {
+	db      *gorm.DB
+	pool    *sql.DB
+	dialect string
+	log     *slog.Logger
+	clock   func() time.Time
+	// writer lets one transaction of this process write at a time on SQLite,
+	// which has one writer anyway: waiting here is fair and ends with the
+	// context, SQLite's own waiting is polling. nil on PostgreSQL.
+	writer  chan struct{}
+	clients clientCache
+}
+
+var (
+	_ account.Store        = (*Store)(nil)
+	_ provider.Storage     = (*Store)(nil)
+	_ provider.ClientStore = (*Store)(nil)
+)
+
+// Open opens a database: a path is a SQLite file, which is created when it is
+// missing, postgres:// or postgresql:// is a PostgreSQL server. It does not
+// migrate. No error carries the password of a URL.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{log: o.Log, clock: o.Now}
+	var dialector gorm.Dialector
+	var err error
+	switch {
+	case dsn == "":
+		return nil, errors.New("open database: no path or URL given")
+	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
+		s.dialect = Postgres
+		s.pool, dialector, err = openPostgres(dsn)
+	default:
+		s.dialect = SQLite
+		s.writer = make(chan struct{}, 1)
+		s.pool, dialector, err = openSQLite(dsn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// No PrepareStmt: both drivers keep prepared statements by connection.
+	// GORM's cache above them would prepare again in every transaction, and can
+	// wait for a connection while it makes those who have one wait for it.
+	s.db, err = gorm.Open(dialector, &gorm.Config{
+		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true,
+		Logger: logger.NewSlogLogger(o.Log, logger.Config{
+			SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
+		}),
+	})
+	if err == nil {
+		err = s.pool.PingContext(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(openError(s.dialect, err), s.pool.Close())
+	}
+	return s, nil
+}
+
+// openError says what can be done about a database that does not open.
+func openError(dialect string, err error) error {
+	switch {
+	case strings.Contains(err.Error(), "CGO_ENABLED=0"):
+		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
+	case dialect == SQLite && strings.Contains(err.Error(), "file is not a database"):
+		return fmt.Errorf("open SQLite database: the file is something else or damaged: name another path or restore a backup: %w", err)
+	}
+	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
+}
+
+// Close ends all connections. What is still running fails.
+func (s *Store) Close() error {
+	if err := s.pool.Close(); err != nil {
+		return fmt.Errorf("close database: %w", err)
+	}
+	return nil
+}
+
+// Dialect is SQLite or Postgres.
+func (s *Store) Dialect() string { return s.dialect }
+
+// Ping implements account.Store.
+func (s *Store) Ping(ctx context.Context) error { return fail("ping", s.CheckSchema(ctx)) }
+
+// now is the current Unix second.
+func (s *Store) now() int64 { return s.clock().Unix() }
+
+// seconds is how a time is stored: Unix seconds, 0 for the zero time.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// moment is the inverse of seconds.
+func moment(s int64) time.Time {
+	if s == 0 {
+		return time.Time{}
+	}
+	return time.Unix(s, 0).UTC()
+}

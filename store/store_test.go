@@ -1,0 +1,187 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// noon is when the tests happen, where a method takes the time.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const month = 30 * 24 * time.Hour
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want fails unless err is target (nil: none).
+func want(t testing.TB, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error %v, want %v", err, target)
+	}
+}
+
+func act(action string) account.Audit {
+	return account.Audit{At: noon, Actor: "operator", Action: action, Target: "somebody"}
+}
+
+// newUser is a user who is not stored yet.
+func newUser(handle string, flags ...string) account.User {
+	return account.User{
+		Sub: uuid.NewString(), Handle: handle, DisplayName: "The " + handle, Email: handle + "@example.org", PasswordHash: "hash of " + handle,
+		Flags: flags, CreatedAt: noon, UpdatedAt: noon,
+	}
+}
+
+func addUser(t testing.TB, s *store.Store, handle string, flags ...string) account.User {
+	t.Helper()
+	u := newUser(handle, flags...)
+	must(t, s.CreateUser(t.Context(), u, act("user.create")))
+	return u
+}
+
+func newSession(sub string) *account.Session {
+	id := uuid.NewString()
+	return &account.Session{
+		ID: id, Sub: sub, TokenHash: []byte("token " + id), LoginHash: []byte("login " + id), CreatedAt: noon, AuthTime: noon, LastSeenAt: noon,
+		ExpiresAt: noon.Add(month), Address: "192.0.2.1", UserAgent: "Browser/1.0",
+	}
+}
+
+func signIn(t testing.TB, s *store.Store, u account.User) account.Session {
+	t.Helper()
+	n := newSession(u.Sub)
+	must(t, s.CreateSession(t.Context(), n, u.PasswordHash))
+	return *n
+}
+
+// live tells whether the session still counts.
+func live(t testing.TB, s *store.Store, id string) bool {
+	t.Helper()
+	n, _, err := s.Session(t.Context(), id)
+	if errors.Is(err, account.ErrSessionNotFound) {
+		return false
+	}
+	must(t, err)
+	return n.Live(noon)
+}
+
+func addInvite(t testing.TB, s *store.Store, creator string) account.Invite {
+	t.Helper()
+	i, err := account.NewInvite(creator, "for a friend", noon)
+	must(t, err)
+	must(t, s.CreateInvite(t.Context(), i, -1))
+	return i
+}
+
+func addClient(t testing.TB, s *store.Store, id string) *provider.Client {
+	t.Helper()
+	c := &provider.Client{
+		ID: id, Name: "Application " + id, RedirectURIs: []string{"https://" + id + ".example.org/cb", "http://127.0.0.1/cb"},
+		Scopes: []string{"openid", "profile", "offline_access"}, AuthMethod: provider.AuthAny, CreatedAt: noon,
+		Secrets: []provider.ClientSecret{{Hash: provider.HashSecret("secret of " + id), CreatedAt: noon}},
+	}
+	must(t, s.CreateClient(t.Context(), c))
+	return c
+}
+
+// newGrant is the requester that fosite stores at the authorization endpoint.
+func newGrant(c *provider.Client, n account.Session, scopes ...string) *fosite.Request {
+	return &fosite.Request{
+		ID: uuid.NewString(), RequestedAt: noon, Client: c, RequestedScope: append([]string{"email"}, scopes...), GrantedScope: scopes,
+		Form: url.Values{
+			"redirect_uri": {c.RedirectURIs[0]}, "code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"},
+			"nonce": {"n\x00 \xff€"},
+		},
+		Session: &provider.GrantSession{
+			Subject: n.Sub, SessionID: n.ID, AuthTime: noon.Add(-time.Minute), RequestedAt: noon.Add(-time.Hour), ACR: "1", CodeExpires: noon.Add(time.Minute),
+			AccessExpires: noon.Add(time.Hour), RefreshExpires: noon.Add(month),
+		},
+	}
+}
+
+// addCode stores a code and returns its signature.
+func addCode(t testing.TB, s *store.Store, r *fosite.Request) string {
+	t.Helper()
+	signature := "sig-" + r.ID
+	must(t, s.CreateAuthorizeCodeSession(t.Context(), signature, r))
+	return signature
+}
+
+// addTokens stores an access and a refresh token of a grant and returns their
+// signatures.
+func addTokens(t testing.TB, s *store.Store, r *fosite.Request) (access, refresh string) {
+	t.Helper()
+	access, refresh = "access-"+uuid.NewString(), "refresh-"+uuid.NewString()
+	must(t, s.CreateAccessTokenSession(t.Context(), access, r))
+	must(t, s.CreateRefreshTokenSession(t.Context(), refresh, access, r))
+	return access, refresh
+}
+
+// asClient is a token request that has authenticated as c.
+func asClient(ctx context.Context, c *provider.Client) context.Context {
+	r := fosite.NewAccessRequest(&provider.GrantSession{})
+	r.Client = c
+	return context.WithValue(ctx, fosite.AccessRequestContextKey, r)
+}
+
+// race starts n calls at once and returns their errors.
+func race(n int, f func(i int) error) []error {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	errs := make([]error, n)
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+	return errs
+}
+
+// wins counts the calls that succeeded; every other must have ended with one of
+// the allowed refusals.
+func wins(t testing.TB, errs []error, refusals ...error) (n int) {
+	t.Helper()
+	for _, err := range errs {
+		if err == nil {
+			n++
+			continue
+		}
+		allowed := false
+		for _, r := range refusals {
+			allowed = allowed || errors.Is(err, r)
+		}
+		if !allowed {
+			t.Fatalf("unexpected failure: %v", err)
+		}
+	}
+	return n
+}
+
+func name(parts ...any) string { return fmt.Sprint(parts...) }

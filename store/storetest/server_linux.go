@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// startPostgres runs a server on a socket in a temporary folder, without
+// durability. PostgreSQL refuses to run as root: then it runs as the user
+// postgres.
+func startPostgres() (dsn string, stop func(), err error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "cairn-postgres-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	attributes, err := postgresUser(dir)
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	data := filepath.Join(dir, "data")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	initdb.Dir, initdb.SysProcAttr = dir, attributes
+	if out, err := initdb.CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
+		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "logging_collector=off")
+	cmd.Dir, cmd.SysProcAttr, cmd.Stderr, cmd.Stdout = dir, attributes, &log, &log
+	ended := make(chan error, 1)
+	started := make(chan error, 1)
+	go func() {
+		// The death signal comes when the thread ends that made the process.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		remove()
+		return "", nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once: nothing has to survive
+		<-ended
+		remove()
+	}
+	dsn = "postgres://cairn@/postgres?" + url.Values{"host": {dir}}.Encode()
+	if err := waitForPostgres(dsn, ended); err != nil {
+		if !errors.Is(err, errEnded) {
+			stop()
+		} else {
+			remove()
+		}
+		return "", nil, fmt.Errorf("start postgres: %w: %s", err, log.Bytes())
+	}
+	return dsn, stop, nil
+}
+
+// postgresPrograms is the folder of the newest installed server.
+func postgresPrograms() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("no programs in /usr/lib/postgresql")
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return n
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(newest), nil
+}
+
+// postgresUser gives the folder to whom the server runs as.
+func postgresUser(dir string) (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Geteuid() != 0 {
+		return attributes, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("postgres does not run as root: %w", err)
+	}
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uidErr, gidErr, os.Chown(dir, uid, gid)); err != nil {
+		return nil, err
+	}
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} // #nosec G115 -- ids of the system
+	return attributes, nil
+}
+
+var errEnded = errors.New("it ended")
+
+func waitForPostgres(dsn string, ended chan error) error {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return errEnded
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}

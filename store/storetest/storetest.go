@@ -1,0 +1,52 @@
+// Package storetest opens throw-away stores for tests: a SQLite file in the
+// test's own folder, and a schema of its own on a PostgreSQL server, which is
+// started for the test binary when none is given.
+//
+// It leaves to others: what to put into them.
+package storetest
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/cairn-id/cairn/store"
+)
+
+// New is a migrated SQLite store that is gone after the test.
+func New(t testing.TB) *store.Store {
+	t.Helper()
+	return Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+}
+
+// Open opens and migrates the store at dsn and closes it after the test; a
+// second one at the same dsn is like a second instance.
+func Open(t testing.TB, dsn string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Each runs f on a fresh store of each database.
+func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
+	t.Helper()
+	EachDSN(t, func(t *testing.T, dsn string) { f(t, Open(t, dsn)) })
+}
+
+// EachDSN runs f with the address of a fresh, empty database of each kind.
+func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Run(store.SQLite, func(t *testing.T) { f(t, filepath.Join(t.TempDir(), "cairn.db")) })
+	t.Run(store.Postgres, func(t *testing.T) { f(t, postgresSchema(t)) })
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+const (
+	// sweepMargin keeps rows a little longer than they count: clocks differ.
+	sweepMargin = time.Hour
+	// inviteMemory is how long its owner still sees an invite that nobody used.
+	inviteMemory = 30 * 24 * time.Hour
+	// sweepBatch is how many rows one transaction deletes: others wait for it.
+	sweepBatch = 500
+)
+
+// SweepResult is how many rows were deleted.
+type SweepResult struct {
+	Sessions, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions int64
+}
+
+// Sweep deletes what has expired, in small batches. Nothing depends on it:
+// expired rows are refused whether they are there or not. Used invites stay; a
+// grant stays as long as a token of it, so that a code or refresh token used twice is
+// recognised. After an error the result says what was deleted before.
+func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
+	var r SweepResult
+	dead := seconds(now.Add(-sweepMargin))
+	var err error
+	if r.Tokens, err = s.sweepTokens(ctx, dead); err != nil {
+		return r, err
+	}
+	for _, t := range []struct {
+		count *int64
+		doing string
+		query string // arguments: dead, how many at most, and dead again, for rows that were renewed meanwhile
+		dead  int64
+	}{
+		{&r.Grants, "sweep grants", `DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g WHERE g.code_expires_at <= ?
+			AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id) LIMIT ?) AND code_expires_at <= ?`, dead},
+		{&r.Sessions, "sweep sessions", "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.Invites, "sweep invites", "DELETE FROM invites WHERE code IN (SELECT code FROM invites WHERE used_at = 0 AND expires_at <= ? LIMIT ?) AND used_at = 0 AND expires_at <= ?",
+			seconds(now.Add(-inviteMemory))},
+		{&r.ResetCodes, "sweep reset codes", "DELETE FROM reset_codes WHERE sub IN (SELECT sub FROM reset_codes WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.RateCounters, "sweep rate counters", `DELETE FROM rate_counters WHERE (name, key_hash, started_at) IN
+			(SELECT name, key_hash, started_at FROM rate_counters WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?`, seconds(now)},
+		{&r.Assertions, "sweep client assertions", "DELETE FROM client_assertions WHERE jti_hash IN (SELECT jti_hash FROM client_assertions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+	} {
+		if *t.count, err = s.sweepTable(ctx, t.doing, t.query, t.dead); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (s *Store) sweepTable(ctx context.Context, doing, query string, dead int64) (total int64, err error) {
+	for {
+		var n int64
+		err := s.writeOne(ctx, doing, func(db *gorm.DB) error {
+			res := db.Exec(query, dead, sweepBatch, dead)
+			n = res.RowsAffected
+			return res.Error
+		})
+		if total += n; err != nil || n < sweepBatch {
+			return total, err
+		}
+	}
+}
+
+// sweepTokens also keeps when an application was last used, which the tokens
+// tell as long as they are there.
+func (s *Store) sweepTokens(ctx context.Context, dead int64) (total int64, err error) {
+	type use struct{ sub, client string }
+	for {
+		var n int64
+		err := s.write(ctx, "sweep tokens", func(tx *gorm.DB) error {
+			var rows []struct {
+				Sig, Sub, ClientID string
+				IssuedAt           int64
+			}
+			err := tx.Raw(`SELECT t.sig, g.sub, g.client_id, t.issued_at FROM tokens t JOIN grants g ON g.id = t.grant_id
+				WHERE t.expires_at <= ? ORDER BY t.sig LIMIT ?`, dead, sweepBatch).Scan(&rows).Error
+			if err != nil || len(rows) == 0 {
+				n = 0
+				return err
+			}
+			last := map[use]int64{}
+			signatures := make([]string, 0, len(rows))
+			for _, r := range rows {
+				signatures = append(signatures, r.Sig)
+				u := use{r.Sub, r.ClientID}
+				last[u] = max(last[u], r.IssuedAt)
+			}
+			for u, at := range last {
+				err := tx.Exec("UPDATE consents SET last_used_at = ? WHERE sub = ? AND client_id = ? AND last_used_at < ?", at, u.sub, u.client, at).Error
+				if err != nil {
+					return err
+				}
+			}
+			res := tx.Exec("DELETE FROM tokens WHERE sig IN ?", signatures)
+			n = res.RowsAffected
+			return res.Error
+		})
+		if err != nil || n == 0 {
+			return total, err
+		}
+		total += n
+	}
+}
