@@ -60,7 +60,6 @@ type world struct {
 	router  http.Handler
 	clock   *clock
 	base    string
-	request int
 }
 
 // newWorld makes an installation; change may alter its options.

@@ -60,8 +60,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func decodeJSON(body []byte, v any) error {
 	// The members of a struct are names that we gave; those of a map are data.
 	ours := reflect.TypeOf(v).Elem().Kind() == reflect.Struct
-	if err := checkJSON(body, ours); err != nil {
-		return badRequest(err.Error())
+	if p := checkJSON(body, ours); p != nil {
+		return p
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -100,9 +100,9 @@ func jsonType(kind string) string {
 // checkJSON holds a body to I-JSON (RFC 7493) and, when the names are ours, to
 // lower-case ASCII ones: encoding/json would match "HANDLE" and even "paſſword"
 // with ours and keep the last of two.
-func checkJSON(body []byte, ours bool) error {
+func checkJSON(body []byte, ours bool) *Problem {
 	if !utf8.Valid(body) || loneSurrogate(body) {
-		return errors.New("The body is not valid Unicode.") //nolint:staticcheck // a sentence for people
+		return badRequest("The body is not valid Unicode.")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -117,25 +117,25 @@ func checkJSON(body []byte, ours bool) error {
 			return nil
 		}
 		if err != nil {
-			return errors.New("The body is not valid JSON.") //nolint:staticcheck // a sentence for people
+			return badRequest("The body is not valid JSON.")
 		}
 		if !first && len(stack) == 0 {
-			return errors.New("The body has more than one JSON value.") //nolint:staticcheck // a sentence for people
+			return badRequest("The body has more than one JSON value.")
 		}
 		if first && t != json.Delim('{') {
-			return errors.New("The body must be a JSON object.") //nolint:staticcheck // a sentence for people
+			return badRequest("The body must be a JSON object.")
 		}
 		top := len(stack) - 1
 		if s, ok := t.(string); ok {
 			if strings.ContainsRune(s, 0) {
-				return errors.New("The body has a NUL character.") //nolint:staticcheck // a sentence for people
+				return badRequest("The body has a NUL character.")
 			}
 			if stack[top].object && stack[top].wantName {
 				if stack[top].names[s] {
-					return errors.New("A member is given more than once.") //nolint:staticcheck // a sentence for people
+					return badRequest("A member is given more than once.")
 				}
 				if ours && top == 0 && strings.ContainsFunc(s, func(r rune) bool { return r > '~' || unicode.IsUpper(r) }) {
-					return errors.New("The body has a member that is not known here.") //nolint:staticcheck // a sentence for people
+					return badRequest("The body has a member that is not known here.")
 				}
 				stack[top].names[s] = true
 				stack[top].wantName = false
@@ -148,7 +148,7 @@ func checkJSON(body []byte, ours bool) error {
 				stack[top].wantName = true
 			}
 			if len(stack) == maxDepth {
-				return errors.New("The body is nested too deeply.") //nolint:staticcheck // a sentence for people
+				return badRequest("The body is nested too deeply.")
 			}
 			stack = append(stack, frame{object: t == json.Delim('{'), wantName: true, names: map[string]bool{}})
 			continue
