@@ -11,7 +11,11 @@ run:
 test:
     go test ./...
 
-# the same under the race detector
+# what runs on SQLite by default, on PostgreSQL
+test-postgres:
+    TEST_DATABASE=postgres go test ./account ./admin ./provider ./store/... ./cmd/cairn
+
+# every test under the race detector
 race:
     go test -race -timeout 30m ./...
 

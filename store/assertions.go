@@ -31,8 +31,9 @@ func (s *Store) ClientAssertionJWTValid(ctx context.Context, jti string) error {
 // once one succeeds, the others get fosite.ErrJTIKnown.
 func (s *Store) SetClientAssertionJWT(ctx context.Context, jti string, exp time.Time) error {
 	return s.writeOne(ctx, "keep client assertion", func(db *gorm.DB) error {
-		return expect(db.Exec(`INSERT INTO client_assertions (jti_hash, expires_at) VALUES (?, ?)
+		// GORM takes a []byte right after a parenthesis for a list of values.
+		return expect(db.Exec(`INSERT INTO client_assertions (expires_at, jti_hash) VALUES (?, ?)
 			ON CONFLICT (jti_hash) DO UPDATE SET expires_at = excluded.expires_at WHERE client_assertions.expires_at <= ?`,
-			assertionKey(jti), seconds(exp), s.now()), fosite.ErrJTIKnown)
+			seconds(exp), assertionKey(jti), s.now()), fosite.ErrJTIKnown)
 	})
 }

@@ -59,16 +59,25 @@ func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
 	if odd(sub) {
 		return account.ErrUserNotFound
 	}
-	mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", seconds(at), sub, storable(verifiedHash))
-	if mark.Error != nil || mark.RowsAffected == 1 {
-		return mark.Error
-	}
-	u, err := userBy(tx, selectUserBySub, sub)
-	switch {
-	case err != nil:
-		return err
-	case u.Suspended():
-		return account.ErrSuspended
+	for range 2 {
+		mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", seconds(at), sub, storable(verifiedHash))
+		if mark.Error != nil || mark.RowsAffected == 1 {
+			return mark.Error
+		}
+		// Why not? Locked before it is read: a suspension that is lifted between
+		// two statements must not look like a wrong password.
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		u, err := userBy(tx, selectUserBySub, sub)
+		switch {
+		case err != nil:
+			return err
+		case u.Suspended():
+			return account.ErrSuspended
+		case u.PasswordHash != verifiedHash:
+			return account.ErrInvalidCredentials
+		}
 	}
 	return account.ErrInvalidCredentials
 }

@@ -154,7 +154,9 @@ func shot(t *testing.T, tab context.Context, name string) {
 		return
 	}
 	for _, scheme := range []string{"light", "dark"} {
-		params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}, // else it shows colours half way
+		}}
 		if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, params); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"os"
 	"runtime"
 	"strings"
@@ -18,7 +19,7 @@ func TestCommandsNeverBehaveOtherwise(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode, "newerdb": newerDatabase},
 	})
 }
 
@@ -37,4 +38,13 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 // chmodfile FILE: make the file readable by everybody, as a careless copy is.
 func changeMode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o644))
+}
+
+// newerdb FILE: a newer program has migrated this database.
+func newerDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite3", ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer func() { _ = db.Close() }()
+	_, err = db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)")
+	ts.Check(err)
 }

@@ -63,7 +63,7 @@ func postgresDSN() (string, error) {
 
 // postgresSchema is a URL of a schema that is dropped after the test. Without a
 // server the test is skipped, but not where everything has to be tested (CI=true).
-func postgresSchema(t *testing.T) string {
+func postgresSchema(t testing.TB) string {
 	t.Helper()
 	dsn, err := postgresDSN()
 	if err != nil {
@@ -83,7 +83,7 @@ func postgresSchema(t *testing.T) string {
 	return dsn + sep + url.Values{"search_path": {name}}.Encode()
 }
 
-func execute(t *testing.T, dsn, statement string) {
+func execute(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

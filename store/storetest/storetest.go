@@ -7,15 +7,24 @@ package storetest
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/cairn-id/cairn/store"
 )
 
-// New is a migrated SQLite store that is gone after the test.
+// kind chooses the database of New: "postgres" runs whole suites of other
+// packages on PostgreSQL.
+const kind = "TEST_DATABASE"
+
+// New is a migrated store that is gone after the test: on SQLite, or where
+// TEST_DATABASE=postgres says so on PostgreSQL.
 func New(t testing.TB) *store.Store {
 	t.Helper()
+	if os.Getenv(kind) == store.Postgres {
+		return Open(t, postgresSchema(t))
+	}
 	return Open(t, filepath.Join(t.TempDir(), "cairn.db"))
 }
 

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// process is the program run as from a shell, in this process.
+type process struct {
+	t       *testing.T
+	address string
+	stop    context.CancelFunc // as SIGTERM does
+	code    chan int
+}
+
+// startProcess runs serve on a free port and waits for its log line.
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	p := &process{t: t, stop: cancel, code: make(chan int, 1)}
+	go func() {
+		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...), nil, strings.NewReader(""), io.Discard, w)
+		_ = w.Close()
+		p.code <- code
+	}()
+	t.Cleanup(cancel)
+	lines := bufio.NewScanner(r)
+	var seen []string
+	for lines.Scan() {
+		var entry struct{ Msg, Listen string }
+		seen = append(seen, lines.Text())
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "started" {
+			p.address = entry.Listen
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			return p
+		}
+	}
+	t.Fatalf("serve did not start: %s", strings.Join(seen, "\n"))
+	return nil
+}
+
+// initialized runs init in a folder and gives the database's path.
+func initializedDatabase(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cairn.db")
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("init: %d %s", code, errs.String())
+	}
+	return path
+}
+
+// SIGTERM: the listener closes, what has begun ends well.
+func TestStopNeverCutsARequestInFlight(t *testing.T) {
+	p := startProcess(t, "--database", initializedDatabase(t))
+	c, err := net.Dial("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	body := `{"handle":"nobody","password":"not the password"}`
+	fmt.Fprintf(c, "POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	answers := bufio.NewReader(c)
+	// The server says 100 when the handler reads: the request is in flight.
+	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	for { // until the listener is closed
+		probe, err := net.Dial("tcp", p.address)
+		if err != nil {
+			break
+		}
+		_ = probe.Close()
+	}
+	fmt.Fprint(c, body)
+	got, err := http.ReadResponse(answers, nil)
+	if err != nil || got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the request in flight: %v %v", got, err)
+	}
+	if code := <-p.code; code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A certificate is read again when its files change; one that does not fit
+// leaves the earlier one in use.
+func TestCertificateIsNeverServedAfterItWasReplaced(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writePair(t, cert, key, 1)
+	p := startProcess(t, "--database", initializedDatabase(t), "--issuer", "https://localhost", "--tls-cert-file", cert, "--tls-key-file", key)
+	serial := func() (int64, string) {
+		c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a self-signed certificate of the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), c.ConnectionState().NegotiatedProtocol
+	}
+	if n, protocol := serial(); n != 1 || protocol != "h2" {
+		t.Fatalf("serial %d over %q", n, protocol)
+	}
+	waitFor := func(want int64) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+			if n, _ := serial(); n == want {
+				return
+			}
+		}
+		t.Fatalf("certificate %d is not served", want)
+	}
+	writePair(t, cert, key, 2)
+	waitFor(2)
+	if err := os.WriteFile(cert, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(1200 * time.Millisecond); time.Now().Before(end); { // longer than the files may go unlooked at
+		if n, _ := serial(); n != 2 {
+			t.Fatalf("a broken file changed the certificate to %d", n)
+		}
+	}
+	writePair(t, cert, key, 3)
+	waitFor(3)
+	p.stop()
+	if code := <-p.code; code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func writePair(t *testing.T, certFile, keyFile string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}, certFile: {Type: "CERTIFICATE", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestInviteIsSpentOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		for round := range 20 {
+			i := addInvite(t, s, u.Sub)
+			errs := race(16, func(n int) error {
+				guest := newUser(name("guest-", round, "-", n))
+				return s.Register(ctx, i.Code, guest, newSession(guest.Sub), 0, noon)
+			})
+			if n := wins(t, errs, account.ErrInvalidInvite); n != 1 {
+				t.Fatalf("round %d: %d people came in with one invite", round, n)
+			}
+		}
+		users, err := s.Users(ctx, account.UserQuery{Query: "guest-"})
+		must(t, err)
+		if len(users) != 20 {
+			t.Errorf("%d guests of 20 invites", len(users))
+		}
+		sessions, err := s.Count("SELECT count(*) FROM sessions")
+		must(t, err)
+		if sessions != 20 {
+			t.Errorf("%d sessions of 20 guests: a refusal left something", sessions)
+		}
+	})
+}
+
+func TestInviteLimitIsNeverExceeded(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		for _, limit := range []int{0, 3} {
+			errs := race(16, func(int) error {
+				i, err := account.NewInvite(u.Sub, "", noon)
+				if err != nil {
+					return err
+				}
+				return s.CreateInvite(ctx, i, limit)
+			})
+			if n := wins(t, errs, account.ErrInviteLimit); n != limit {
+				t.Fatalf("%d invites, the limit is %d", n, limit)
+			}
+		}
+		list, err := s.Invites(ctx, u.Sub)
+		must(t, err)
+		// Used ones count, expired unused ones and deleted ones do not.
+		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, 0, noon))
+		must(t, s.DeleteInvite(ctx, u.Sub, list[1].Code))
+		i, err := account.NewInvite(u.Sub, "", noon)
+		must(t, err)
+		must(t, s.CreateInvite(ctx, i, 3))
+		i, err = account.NewInvite(u.Sub, "", noon)
+		must(t, err)
+		want(t, s.CreateInvite(ctx, i, 3), account.ErrInviteLimit)
+		i, err = account.NewInvite(u.Sub, "", noon.Add(account.InviteLifetime))
+		must(t, err)
+		must(t, s.CreateInvite(ctx, i, 2)) // only the used one is left
+		i, err = account.NewInvite("nobody", "", noon)
+		must(t, err)
+		want(t, s.CreateInvite(ctx, i, 3), account.ErrUserNotFound)
+	})
+}
+
+func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		i := addInvite(t, s, u.Sub)
+		open := func() {
+			t.Helper()
+			got, err := s.Invite(ctx, i.Code)
+			must(t, err)
+			if !got.Open(noon) || got.UsedBy != "" {
+				t.Fatalf("the invite is spent: %+v", got)
+			}
+		}
+		// In this order: the code, the room, the handle.
+		want(t, s.Register(ctx, "WRONG", newUser("ada"), nil, 1, noon), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 1, noon), account.ErrRegistrationFull)
+		open()
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 5, noon), account.ErrHandleTaken)
+		open()
+		clash := newSession("nobody") // a session that cannot be stored
+		if err := s.Register(ctx, i.Code, newUser("eve"), clash, 0, noon); err == nil {
+			t.Fatal("stored a session of nobody")
+		}
+		open()
+		_, err := s.UserByHandle(ctx, "eve")
+		want(t, err, account.ErrUserNotFound)
+		want(t, s.Register(ctx, i.Code, newUser("eve"), nil, 0, i.ExpiresAt), account.ErrInvalidInvite)
+
+		guest := newUser("eve", "activity")
+		n := newSession(guest.Sub)
+		must(t, s.Register(ctx, i.Code, guest, n, 2, noon))
+		stored, owner, err := s.Session(ctx, n.ID)
+		must(t, err)
+		if owner.InvitedBy != "ada" || stored.StatusList != n.StatusList || !owner.Has("activity") {
+			t.Errorf("%+v of %+v", stored, owner)
+		}
+		used, err := s.Invite(ctx, i.Code)
+		must(t, err)
+		i.Inviter, i.UsedAt, i.UsedBy = "ada", noon, "eve"
+		if diff := cmp.Diff(i, used); diff != "" {
+			t.Error(diff)
+		}
+		want(t, s.DeleteInvite(ctx, u.Sub, i.Code), account.ErrInviteUsed)
+		want(t, s.DeleteInvite(ctx, guest.Sub, i.Code), account.ErrInviteNotFound)
+	})
+}
+
+func TestMemberLimitIsNeverExceeded(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		codes := make([]string, 16)
+		for n := range codes {
+			codes[n] = addInvite(t, s, u.Sub).Code
+		}
+		errs := race(16, func(n int) error { return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, 4, noon) })
+		if n := wins(t, errs, account.ErrRegistrationFull); n != 3 {
+			t.Errorf("%d came in, there was room for 3", n)
+		}
+	})
+}
+
+func TestInvitesAreListedNewestFirst(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		var wantCodes []string
+		for n := range 3 {
+			i, err := account.NewInvite(u.Sub, "", noon.Add(time.Duration(n)*time.Second))
+			must(t, err)
+			must(t, s.CreateInvite(ctx, i, -1))
+			wantCodes = append([]string{i.Code}, wantCodes...)
+		}
+		addInvite(t, s, "") // the operator's
+		addInvite(t, s, addUser(t, s, "bob").Sub)
+		list, err := s.Invites(ctx, u.Sub)
+		must(t, err)
+		var got []string
+		for _, i := range list {
+			got = append(got, i.Code)
+		}
+		if diff := cmp.Diff(wantCodes, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// visit is a round of everything that one member does.
+func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, round int) error {
+	ctx, n := t.Context(), newSession(u.Sub)
+	g, display := newGrant(c, *n, "openid", "offline_access"), name("name ", round)
+	for _, step := range []func() error{
+		func() error { return s.CreateSession(ctx, n, u.PasswordHash) },
+		func() error { return s.CreateAuthorizeCodeSession(ctx, "sig-"+g.ID, g) },
+		func() error { return exchange(t, s, g, "sig-"+g.ID) },
+		func() error { _, _, err := s.Session(ctx, n.ID); return err },
+		func() error { return s.TouchSession(ctx, n.ID, "192.0.2.2", noon.Add(time.Minute)) },
+		func() error { _, err := s.UpdateProfile(ctx, u.Sub, &display, nil, noon); return err },
+		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
+		func() error { _, err := s.Apps(ctx, u.Sub); return err },
+		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },
+		func() error { return s.RateCounter("all", time.Minute).Increment("192.0.2.1", noon) },
+		func() error {
+			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, noon, act("user.flags"))
+			return err
+		},
+		func() error {
+			return s.CreateResetCode(ctx, u.Sub, []byte(uuid.NewString()), noon.Add(time.Hour), noon, act("user.reset_code"))
+		},
+		func() error { _, err := s.Users(ctx, account.UserQuery{Query: "user", Limit: 5}); return err },
+		func() error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Readers and writers side by side, over two instances: no "database is
+// locked", nothing refused, nothing lost.
+func TestCrowdIsNeverLockedOut(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		c := addClient(t, instances[0], "app")
+		const workers, rounds = 32, 5
+		users := make([]account.User, workers)
+		for i := range users {
+			users[i] = addUser(t, instances[0], name("user", i))
+		}
+		wins(t, race(workers, func(i int) error {
+			for round := range rounds {
+				if err := visit(t, instances[i%2], users[i], c, round); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		hits, _, err := instances[0].RateCounter("all", time.Minute).Get("192.0.2.1", noon, noon.Add(-time.Minute))
+		must(t, err)
+		sessions, err := instances[0].Count("SELECT count(*) FROM sessions WHERE ended_at > 0")
+		must(t, err)
+		if hits != workers*rounds || sessions != workers*rounds {
+			t.Errorf("%d hits and %d sessions of %d visits", hits, sessions, workers*rounds)
+		}
+	})
+}
+
+// Deeds on one user wait for one another in one order, never in a circle.
+func TestDeedsOnOneUserNeverBlockOneAnother(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		ctx, c := t.Context(), addClient(t, instances[0], "app")
+		u := addUser(t, instances[0], "ada")
+		began := time.Now()
+		errs := race(24, func(i int) error {
+			s := instances[i%2]
+			for range 5 {
+				n := newSession(u.Sub)
+				g := newGrant(c, *n, "openid")
+				var err error
+				switch i % 8 {
+				case 0:
+					if err = s.CreateSession(ctx, n, u.PasswordHash); err == nil {
+						err = s.CreateAuthorizeCodeSession(ctx, "sig-"+g.ID, g)
+					}
+				case 1:
+					_, err = s.EndOtherSessions(ctx, u.Sub, "", noon)
+				case 2:
+					err = s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon)
+				case 3:
+					err = s.RemoveApp(ctx, u.Sub, c.ID, noon)
+				case 4:
+					err = s.ChangePassword(ctx, u.Sub, u.PasswordHash, u.PasswordHash, "", noon)
+				case 5:
+					err = s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
+				case 6:
+					err = s.Unsuspend(ctx, u.Sub, noon, act("user.unsuspend"))
+				case 7:
+					if err = s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("x")); err == nil {
+						err = s.ResetPassword(ctx, u.Handle, []byte("code"), u.PasswordHash, noon)
+					}
+				}
+				for _, refusal := range []error{account.ErrSuspended, account.ErrSessionNotFound, account.ErrAppNotFound, account.ErrInvalidResetCode} {
+					if errors.Is(err, refusal) {
+						err = nil
+					}
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		wins(t, errs)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}

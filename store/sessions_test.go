@@ -1,0 +1,273 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestSessionComesBackAsStored(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada", "activity")
+		n := newSession(u.Sub)
+		n.AuthTime, n.LastSeenAt = noon.Add(time.Second), noon.Add(2*time.Second)
+		must(t, s.CreateSession(t.Context(), n, u.PasswordHash))
+		got, owner, err := s.Session(t.Context(), n.ID)
+		must(t, err)
+		if diff := cmp.Diff(*n, got); diff != "" {
+			t.Error(diff)
+		}
+		u.LastLoginAt = n.AuthTime
+		if diff := cmp.Diff(u, owner); diff != "" {
+			t.Error(diff)
+		}
+		got, owner, err = s.SessionByLoginHash(t.Context(), n.LoginHash)
+		must(t, err)
+		if got.ID != n.ID || owner.Sub != u.Sub {
+			t.Errorf("by login hash: %+v of %+v", got, owner)
+		}
+		bare := newSession(u.Sub)
+		bare.LoginHash = nil
+		must(t, s.CreateSession(t.Context(), bare, u.PasswordHash))
+		other := newSession(u.Sub)
+		other.LoginHash = nil // two without one do not clash
+		must(t, s.CreateSession(t.Context(), other, u.PasswordHash))
+	})
+}
+
+func TestSessionIsNeverBornAfterWhatWouldHaveEndedIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		deeds := map[string]func(u account.User) error{
+			"suspend":  func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
+			"password": func(u account.User) error { return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon) },
+			"delete":   func(u account.User) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) },
+		}
+		for deed, do := range deeds {
+			for round := range 10 {
+				u := addUser(t, s, name(deed, round))
+				again := signIn(t, s, u)
+				sessions := make([]*account.Session, 8)
+				errs := race(9, func(i int) error {
+					if i == 8 {
+						return do(u)
+					}
+					sessions[i] = newSession(u.Sub)
+					if i == 7 {
+						sessions[i] = &again
+						return s.Reauthenticate(ctx, sessions[i], u.PasswordHash)
+					}
+					return s.CreateSession(ctx, sessions[i], u.PasswordHash)
+				})
+				must(t, errs[8])
+				wins(t, errs, account.ErrSuspended, account.ErrInvalidCredentials, account.ErrUserNotFound, account.ErrSessionNotFound)
+				for _, n := range sessions {
+					if live(t, s, n.ID) {
+						t.Fatalf("%s, round %d: a session lives", deed, round)
+					}
+				}
+				if err := s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash); err == nil {
+					t.Fatalf("%s: signed in afterwards", deed)
+				}
+			}
+		}
+	})
+}
+
+func TestSigningInAgainNeverRevivesASession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
+		n := signIn(t, s, u)
+		fresh := n
+		fresh.AuthTime, fresh.ExpiresAt, fresh.TokenHash, fresh.LoginHash = noon.Add(time.Hour), noon.Add(time.Hour+month), []byte("t2"), []byte("l2")
+		fresh.LastSeenAt, fresh.Address, fresh.UserAgent = noon.Add(time.Hour), "192.0.2.9", "Other/2"
+		must(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash))
+		got, owner, err := s.Session(ctx, n.ID)
+		must(t, err)
+		if diff := cmp.Diff(fresh, got); diff != "" {
+			t.Error(diff)
+		}
+		if !owner.LastLoginAt.Equal(fresh.AuthTime) {
+			t.Errorf("last login %v", owner.LastLoginAt)
+		}
+		want(t, s.Reauthenticate(ctx, &fresh, "wrong"), account.ErrInvalidCredentials)
+		foreign := fresh
+		foreign.Sub = other.Sub
+		want(t, s.Reauthenticate(ctx, &foreign, other.PasswordHash), account.ErrSessionNotFound)
+		late := fresh
+		late.AuthTime = fresh.ExpiresAt
+		want(t, s.Reauthenticate(ctx, &late, u.PasswordHash), account.ErrSessionNotFound)
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		want(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash), account.ErrSessionNotFound)
+		if live(t, s, n.ID) {
+			t.Error("the session lives again")
+		}
+	})
+}
+
+func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
+		tokens := func(n account.Session, scopes ...string) string {
+			g := newGrant(c, n, scopes...)
+			addCode(t, s, g)
+			access, _ := addTokens(t, s, g)
+			return access
+		}
+		usable := func(token string) bool {
+			_, err := s.GetAccessTokenSession(ctx, token, nil)
+			if err != nil && !errors.Is(err, fosite.ErrInactiveToken) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}
+		one, two, three := signIn(t, s, u), signIn(t, s, u), signIn(t, s, u)
+		online, offline, elsewhere, third := tokens(one, "openid"), tokens(one, "openid", "offline_access"), tokens(two, "openid"), tokens(three, "openid")
+		want(t, s.EndSession(ctx, addUser(t, s, "bob").Sub, one.ID, noon), account.ErrSessionNotFound)
+		must(t, s.EndSession(ctx, u.Sub, one.ID, noon))
+		want(t, s.EndSession(ctx, u.Sub, one.ID, noon), account.ErrSessionNotFound)
+		if usable(online) || !usable(offline) || !usable(elsewhere) {
+			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
+		}
+		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
+		must(t, err)
+		if n != 1 || usable(third) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {
+			t.Errorf("ended %d others; third %v, kept %v", n, usable(third), usable(elsewhere))
+		}
+		n, err = s.EndOtherSessions(ctx, u.Sub, "", noon)
+		must(t, err)
+		if n != 1 || live(t, s, two.ID) || usable(elsewhere) || !usable(offline) {
+			t.Errorf("ended %d of all", n)
+		}
+	})
+}
+
+func TestListsShowLiveSessionsOnly(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		var ids []string
+		for i := range 3 {
+			n := newSession(u.Sub)
+			n.CreatedAt = noon.Add(time.Duration(i) * time.Minute)
+			must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			ids = append([]string{n.ID}, ids...)
+		}
+		ended, expired := signIn(t, s, u), newSession(u.Sub)
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
+		expired.ExpiresAt = noon
+		must(t, s.CreateSession(ctx, expired, u.PasswordHash))
+		list, err := s.Sessions(ctx, u.Sub, noon)
+		must(t, err)
+		var got []string
+		for _, n := range list {
+			got = append(got, n.ID)
+		}
+		if diff := cmp.Diff(ids, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestVisitsAreNotedButNeverOfEndedSessions(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		must(t, s.TouchSession(ctx, n.ID, "2001:db8::1", noon.Add(time.Minute)))
+		must(t, s.TouchSession(ctx, n.ID, "192.0.2.77", noon)) // late
+		got, _, err := s.Session(ctx, n.ID)
+		must(t, err)
+		if got.Address != "2001:db8::1" || !got.LastSeenAt.Equal(noon.Add(time.Minute)) {
+			t.Errorf("%s at %v", got.Address, got.LastSeenAt)
+		}
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon.Add(time.Hour)))
+		must(t, s.TouchSession(ctx, n.ID, "192.0.2.66", noon.Add(2*time.Hour)))
+		for address, known := range map[string]bool{"2001:db8::1": true, "192.0.2.66": false, "192.0.2.1": false} {
+			if got, err := s.KnownAddress(ctx, u.Sub, address); err != nil || got != known {
+				t.Errorf("%s known %v (%v)", address, got, err)
+			}
+		}
+	})
+}
+
+func TestStatusListIndexIsNeverShared(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		_, err := s.RevokedIndices(ctx, 1, noon)
+		want(t, err, account.ErrSessionNotFound)
+		var users [16]account.User // one for each, or they would wait for one another
+		for i := range users {
+			users[i] = addUser(t, s, name("user", i))
+		}
+		seen := make(chan string, 64)
+		errs := race(16, func(i int) error {
+			for range 4 {
+				n := newSession(users[i].Sub)
+				if err := s.CreateSession(ctx, n, users[i].PasswordHash); err != nil {
+					return err
+				}
+				if n.StatusIndex < 0 || n.StatusIndex >= account.StatusListSize || n.StatusList != 1 {
+					return fmt.Errorf("index %d of list %d", n.StatusIndex, n.StatusList)
+				}
+				seen <- name(n.StatusList, "/", n.StatusIndex)
+			}
+			return nil
+		})
+		wins(t, errs)
+		close(seen)
+		all := map[string]bool{}
+		for place := range seen {
+			all[place] = true
+		}
+		if len(all) != 64 {
+			t.Errorf("64 sessions have %d places", len(all))
+		}
+		// A list is full but for one: the next ones go to the next list, also
+		// when several find that out at once.
+		for full := 1; full <= 5; full++ {
+			must(t, s.Exec("UPDATE status_lists SET issued = ? WHERE id = ?", store.ListCapacity-1, full))
+			var lists [16]int
+			wins(t, race(16, func(i int) error {
+				n := newSession(users[i].Sub)
+				err := s.CreateSession(ctx, n, users[i].PasswordHash)
+				lists[i] = n.StatusList
+				return err
+			}))
+			slices.Sort(lists[:])
+			if lists[0] != full || lists[1] != full+1 || lists[15] != full+1 {
+				t.Errorf("one index was left in list %d, the sessions are in %v", full, lists)
+			}
+		}
+	})
+}
+
+func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		none, err := s.RevokedIndices(ctx, n.StatusList, noon)
+		must(t, err)
+		if len(none) != 0 {
+			t.Errorf("revoked %v", none)
+		}
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		revoked, err := s.RevokedIndices(ctx, n.StatusList, noon)
+		must(t, err)
+		if diff := cmp.Diff([]int{n.StatusIndex}, revoked); diff != "" {
+			t.Error(diff)
+		}
+		later, err := s.RevokedIndices(ctx, n.StatusList, n.ExpiresAt)
+		must(t, err)
+		if len(later) != 0 {
+			t.Errorf("revoked after expiry %v", later)
+		}
+	})
+}

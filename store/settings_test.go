@@ -1,0 +1,108 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestInitializingTwiceChangesNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		_, err := s.Settings(ctx)
+		want(t, err, account.ErrNotInitialized)
+		_, err = s.Secret(ctx, account.SecretJWT)
+		want(t, err, account.ErrNotInitialized)
+		want(t, s.SaveSettings(ctx, account.DefaultSettings(), act("settings")), account.ErrNotInitialized)
+		stored := make([]bool, 8)
+		wins(t, race(8, func(i int) error {
+			v := account.DefaultSettings()
+			v.InstanceName = name("instance ", i)
+			var err error
+			stored[i], err = s.Initialize(ctx, v, map[string][]byte{account.SecretJWT: []byte(name("jwt ", i)), account.SecretInstallation: []byte(name("inst ", i))})
+			return err
+		}))
+		first := slices.Index(stored, true)
+		if first < 0 || slices.Contains(stored[first+1:], true) {
+			t.Fatalf("stored %v, want it once", stored)
+		}
+		v, err := s.Settings(ctx)
+		must(t, err)
+		secret, err := s.Secret(ctx, account.SecretJWT)
+		must(t, err)
+		if v.InstanceName != name("instance ", first) || string(secret) != name("jwt ", first) {
+			t.Errorf("%q and %q of %d", v.InstanceName, secret, first)
+		}
+		again, err := s.Initialize(ctx, account.DefaultSettings(), map[string][]byte{account.SecretJWT: []byte("other"), "later": []byte("new")})
+		must(t, err)
+		if !again {
+			t.Error("a missing secret was not stored")
+		}
+		kept, err := s.Secret(ctx, account.SecretJWT)
+		must(t, err)
+		if string(kept) != string(secret) {
+			t.Error("the secret was replaced")
+		}
+	})
+}
+
+func TestSettingsComeBackAsSaved(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)
+		must(t, err)
+		v := account.Settings{
+			InstanceName: "Клуб", Registration: account.RegistrationClosed, MaxUsers: 7, InvitesPerMember: 0, MinPassword: 12,
+			Flags: []string{"activity", "admin", "beta"}, DefaultFlags: []string{},
+		}
+		must(t, s.SaveSettings(ctx, v, act("settings.save")))
+		got, err := s.Settings(ctx)
+		must(t, err)
+		if diff := cmp.Diff(v, got); diff != "" {
+			t.Error(diff)
+		}
+		// A row of before a setting existed has its default.
+		must(t, s.Exec("UPDATE settings SET value = ?", `{"instance_name":"Old"}`))
+		got, err = s.Settings(ctx)
+		must(t, err)
+		old := account.DefaultSettings()
+		old.InstanceName = "Old"
+		if diff := cmp.Diff(old, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAuditIsNewestFirstWithoutGaps(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for i := range 5 {
+			a := account.Audit{At: noon.Add(time.Duration(i) * time.Second), Actor: "ada", Action: name("act", i), Target: "bob", Detail: "odd \x00\xff detail", Address: "192.0.2.1", RequestID: "r"}
+			must(t, s.CreateUser(ctx, newUser(name("user", i)), a))
+		}
+		want(t, s.CreateUser(ctx, newUser("user0"), act("refused")), account.ErrHandleTaken)
+		var actions []string
+		for before := int64(0); ; {
+			rows, err := s.Audit(ctx, before, 2)
+			must(t, err)
+			if len(rows) == 0 {
+				break
+			}
+			for _, r := range rows {
+				actions, before = append(actions, r.Action), r.ID
+				if r.Detail != "odd  detail" || !r.At.Equal(noon.Add(time.Duration(5-len(actions))*time.Second)) {
+					t.Errorf("%+v", r)
+				}
+			}
+		}
+		if diff := cmp.Diff([]string{"act4", "act3", "act2", "act1", "act0"}, actions); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

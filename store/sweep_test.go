@@ -1,0 +1,123 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+		n := signIn(t, s, u)
+		ended := signIn(t, s, u)
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
+		unused := newGrantStored(t, s, c, n) // a code that nobody came for
+		g := newGrantStored(t, s, c, n)
+		access, refresh := addTokens(t, s, g)
+		must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
+		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
+		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
+		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
+		must(t, s.SetClientAssertionJWT(ctx, "jti", noon.Add(time.Minute)))
+		counter := s.RateCounter("login", time.Minute)
+		must(t, counter.Increment("key", noon))
+		before, err := s.Apps(ctx, u.Sub)
+		must(t, err)
+
+		sweep := func(at time.Time, expected store.SweepResult) {
+			t.Helper()
+			got, err := s.Sweep(ctx, at)
+			must(t, err)
+			if diff := cmp.Diff(expected, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		sweep(noon, store.SweepResult{})
+		sweep(noon.Add(30*time.Minute), store.SweepResult{RateCounters: 1})
+		sweep(noon.Add(2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Assertions: 1})
+		_, err = s.GetAccessTokenSession(ctx, access, nil)
+		want(t, err, fosite.ErrNotFound)
+		_, err = s.GetAuthorizeCodeSession(ctx, "sig-"+unused.ID, nil)
+		want(t, err, fosite.ErrNotFound)
+		// As long as the refresh token lives, the used code is recognised.
+		_, err = s.GetAuthorizeCodeSession(ctx, "sig-"+g.ID, nil)
+		want(t, err, fosite.ErrInvalidatedAuthorizeCode)
+		_, err = s.GetRefreshTokenSession(ctx, refresh, nil)
+		must(t, err)
+		revoked, err := s.RevokedIndices(ctx, ended.StatusList, noon)
+		must(t, err)
+		if len(revoked) != 1 {
+			t.Error("an ended session that has not expired was deleted")
+		}
+		sweep(noon.Add(month+2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Sessions: 2, ResetCodes: 1})
+		sweep(noon.Add(2*month), store.SweepResult{Invites: 1})
+		_, err = s.Invite(ctx, open.Code)
+		want(t, err, account.ErrInviteNotFound)
+		_, err = s.Invite(ctx, used.Code)
+		must(t, err)
+		after, err := s.Apps(ctx, u.Sub)
+		must(t, err)
+		if diff := cmp.Diff(before, after); diff != "" || before[0].LastUsedAt.IsZero() {
+			t.Errorf("when the application was last used went with its tokens: %s", diff)
+		}
+	})
+}
+
+func TestSweepGoesOnPastOneBatch(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		g := newGrantStored(t, s, addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada")))
+		const rows = 1203
+		ctx, err := s.BeginTX(t.Context())
+		must(t, err)
+		for range rows {
+			must(t, s.CreateAccessTokenSession(ctx, uuid.NewString(), g))
+			must(t, s.SetClientAssertionJWT(ctx, uuid.NewString(), noon))
+		}
+		must(t, s.Commit(ctx))
+		got, err := s.Sweep(t.Context(), g.Session.(*provider.GrantSession).AccessExpires.Add(2*time.Hour))
+		must(t, err)
+		if got.Tokens != rows || got.Assertions != rows {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestSharedCounterNeverLosesAHit(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		one, two := storetest.Open(t, dsn), storetest.Open(t, dsn)
+		window := noon.Truncate(time.Minute)
+		wins(t, race(16, func(i int) error {
+			c := []*store.Store{one, two}[i%2].RateCounter("login", time.Minute)
+			c.Config(10, time.Minute)
+			for range 5 {
+				if err := c.Increment("odd \x00\xff key", window); err != nil {
+					return err
+				}
+			}
+			return c.IncrementBy("another", window, 2)
+		}))
+		next := window.Add(time.Minute)
+		for key, hits := range map[string]int{"odd \x00\xff key": 80, "another": 32, "none": 0} {
+			now, before, err := two.RateCounter("login", time.Minute).Get(key, next, window)
+			must(t, err)
+			if now != 0 || before != hits {
+				t.Errorf("%q: %d now and %d before, want 0 and %d", key, now, before, hits)
+			}
+		}
+		now, before, err := one.RateCounter("register", time.Minute).Get("another", window, window.Add(-time.Minute))
+		must(t, err)
+		if now != 0 || before != 0 {
+			t.Error("limits share a counter")
+		}
+	})
+}
