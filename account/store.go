@@ -44,6 +44,17 @@ type UserStore interface {
 	// UpdateProfile changes what is not nil; a changed email is no longer
 	// verified. It returns the user after the change. ErrUserNotFound.
 	UpdateProfile(ctx context.Context, sub string, displayName, email *string, now time.Time) (User, error)
+	// SetProfile lets change work on the user's profile while nobody else can, and
+	// returns the user after it. An error of change is returned and nothing is
+	// changed. A phone number that became another is no longer verified unless change
+	// says so. change may be called more than once and must depend on its
+	// argument alone. ErrUserNotFound.
+	SetProfile(ctx context.Context, sub string, change func(*Profile) error, now time.Time) (User, error)
+	// AmendUser is what others change of a user: change works on display name,
+	// email, its mark and the profile, while nobody else can; the rest stays as it
+	// is. An error of change is returned and nothing is changed. change may be called more
+	// than once. ErrUserNotFound.
+	AmendUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a Audit) (User, error)
 	// UpgradeHash replaces the password hash only where it still is old. Not an
 	// error when it no longer is.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
@@ -99,7 +110,7 @@ type SessionStore interface {
 	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
 	// TouchSession notes when and from where a session was last seen.
 	TouchSession(ctx context.Context, id, address string, now time.Time) error
-	// EndSession ends one session of the user and revokes its grants that have
+	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
 	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time) error
 	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.

@@ -25,7 +25,8 @@ type User struct {
 	Handle        string // canonical; unique for ever
 	DisplayName   string
 	Email         string
-	EmailVerified bool     // set only by an administrator or the operator
+	EmailVerified bool // set only by an administrator or the operator
+	Profile       Profile
 	PasswordHash  string   // PHC string
 	Flags         []string // those that are on, sorted
 	SuspendedAt   time.Time

@@ -23,8 +23,14 @@ type clientRow struct {
 	RequirePKCE           bool `gorm:"column:require_pkce"`
 	RequireFlag           string
 	Trusted               bool
-	IDTokenClaims         bool  `gorm:"column:id_token_claims"`
-	AllowInsecureRedirect bool  `gorm:"column:allow_insecure_redirect"`
+	IDTokenClaims         bool `gorm:"column:id_token_claims"`
+	AllowInsecureRedirect bool `gorm:"column:allow_insecure_redirect"`
+	ClientCredentials     bool
+	JWKS                  string `gorm:"column:jwks"`
+	RefreshGrace          int64  // seconds
+	PostLogoutURIs        string `gorm:"column:post_logout_redirect_uris"`
+	BackchannelURI        string `gorm:"column:backchannel_logout_uri"`
+	BackchannelPrivate    bool
 	CreatedAt             int64 `gorm:"autoCreateTime:false"`
 }
 
@@ -37,20 +43,35 @@ type clientSecretRow struct {
 }
 
 func (r clientRow) client() *provider.Client {
-	return &provider.Client{
+	c := &provider.Client{
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, Trusted: r.Trusted, IDTokenClaims: r.IDTokenClaims,
-		AllowInsecureRedirect: r.AllowInsecureRedirect, CreatedAt: moment(r.CreatedAt),
+		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
+		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: moment(r.CreatedAt),
+	}
+	// nil where there is none, as the client was made.
+	if r.JWKS != "" {
+		c.JWKS = []byte(r.JWKS)
+	}
+	if r.PostLogoutURIs != "" {
+		c.PostLogoutRedirectURIs = strings.Fields(r.PostLogoutURIs)
+	}
+	return c
+}
+
+func rowOf(c *provider.Client) clientRow {
+	return clientRow{
+		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
+		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims,
+		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, JWKS: string(c.JWKS),
+		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
+		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, CreatedAt: seconds(c.CreatedAt),
 	}
 }
 
 // CreateClient implements provider.ClientStore.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
-	row := clientRow{
-		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
-		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims,
-		AllowInsecureRedirect: c.AllowInsecureRedirect, CreatedAt: seconds(c.CreatedAt),
-	}
+	row := rowOf(c)
 	return s.write(ctx, "create client", func(tx *gorm.DB) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
@@ -75,12 +96,12 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 	}
 	db := s.conn(ctx)
 	var row clientRow
-	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ?", id).Scan(&row), provider.ErrClientNotFound); err != nil {
+	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ?", id).Find(&row), provider.ErrClientNotFound); err != nil {
 		return nil, fail("find client", err)
 	}
 	c := row.client()
 	var secrets []clientSecretRow
-	err := db.Raw("SELECT * FROM client_secrets WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC", id, s.now()).Scan(&secrets).Error
+	err := db.Raw("SELECT * FROM client_secrets WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC", id, s.now()).Find(&secrets).Error
 	if err != nil {
 		return nil, fail("read client secrets", err)
 	}
@@ -98,11 +119,11 @@ func (r clientSecretRow) secret() provider.ClientSecret {
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 	db := s.conn(ctx)
 	var rows []clientRow
-	if err := db.Raw("SELECT * FROM clients ORDER BY name, id").Scan(&rows).Error; err != nil {
+	if err := db.Raw("SELECT * FROM clients ORDER BY name, id").Find(&rows).Error; err != nil {
 		return nil, fail("list clients", err)
 	}
 	var secrets []clientSecretRow
-	err := db.Raw("SELECT * FROM client_secrets WHERE expires_at = 0 OR expires_at > ? ORDER BY created_at DESC, id DESC", s.now()).Scan(&secrets).Error
+	err := db.Raw("SELECT * FROM client_secrets WHERE expires_at = 0 OR expires_at > ? ORDER BY created_at DESC, id DESC", s.now()).Find(&secrets).Error
 	if err != nil {
 		return nil, fail("list client secrets", err)
 	}
@@ -147,6 +168,13 @@ type clientCache struct {
 type cachedClient struct {
 	client *provider.Client
 	until  time.Time
+}
+
+// forget makes a change of this process work at once.
+func (c *clientCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, id)
 }
 
 // clientOf is the client of a grant: the one that has just authenticated, or a

@@ -25,7 +25,7 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 		return nil, nil
 	}
 	var scopes []string
-	err := s.conn(ctx).Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Scan(&scopes).Error
+	err := s.conn(ctx).Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Find(&scopes).Error
 	if err != nil || len(scopes) == 0 {
 		return nil, fail("read consent", err)
 	}
@@ -67,7 +67,7 @@ func (s *Store) Apps(ctx context.Context, sub string) ([]account.App, error) {
 	var rows []appRow
 	err := s.conn(ctx).Raw(`SELECT c.client_id, k.name, string_agg(c.scope, ' ') AS scopes, min(c.granted_at) AS granted_at, max(c.last_used_at) AS last_used_at,
 		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = c.client_id), 0) AS last_token
-		FROM consents c JOIN clients k ON k.id = c.client_id WHERE c.sub = ? GROUP BY c.client_id, k.name ORDER BY k.name, c.client_id`, sub, sub).Scan(&rows).Error
+		FROM consents c JOIN clients k ON k.id = c.client_id WHERE c.sub = ? GROUP BY c.client_id, k.name ORDER BY k.name, c.client_id`, sub, sub).Find(&rows).Error
 	if err != nil {
 		return nil, fail("list applications", err)
 	}

@@ -5,7 +5,7 @@ func (s *Store) Exec(query string, args ...any) error { return s.db.Exec(query, 
 
 // Count is the single number that a query returns.
 func (s *Store) Count(query string, args ...any) (n int64, err error) {
-	return n, s.db.Raw(query, args...).Scan(&n).Error
+	return n, s.db.Raw(query, args...).Find(&n).Error
 }
 
 // ListCapacity is how many indices of a status list are given out.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type grantRow struct {
 	CodeChallengeMethod string
 	Nonce               []byte
 	ACR                 string `gorm:"column:acr"`
+	Claims              string
 	AuthTime            int64
 	ArrivedAt           int64
 	CreatedAt           int64 `gorm:"autoCreateTime:false"`
@@ -37,16 +39,21 @@ type grantRow struct {
 
 // grantColumns; the table is named g.
 const grantColumns = `g.id, g.client_id, g.sub, g.sid, g.requested_scope, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
-	g.code_challenge, g.code_challenge_method, g.nonce, g.acr, g.auth_time, g.arrived_at, g.created_at, g.revoked_at`
+	g.code_challenge, g.code_challenge_method, g.nonce, g.acr, g.claims, g.auth_time, g.arrived_at, g.created_at, g.revoked_at`
 
-// request is the requester of the row. It compares the client first: whoever
-// holds another client's code or token gets fosite.ErrNotFound and cannot end
-// the owner's grant by using it twice.
-func (s *Store) request(ctx context.Context, r *grantRow, session *provider.GrantSession) (*fosite.Request, error) {
-	if c := authenticatedClient(ctx); c != nil && c.GetID() != r.ClientID {
+// ownClient is the client of a code or token. It compares it with the one that
+// asks: whoever holds another client's gets fosite.ErrNotFound and cannot end the
+// owner's grant by using it twice.
+func (s *Store) ownClient(ctx context.Context, id string) (fosite.Client, error) {
+	if c := authenticatedClient(ctx); c != nil && c.GetID() != id {
 		return nil, fosite.ErrNotFound
 	}
-	client, err := s.clientOf(ctx, r.ClientID)
+	return s.clientOf(ctx, id)
+}
+
+// request is the requester of the row.
+func (s *Store) request(ctx context.Context, r *grantRow, session *provider.GrantSession) (*fosite.Request, error) {
+	client, err := s.ownClient(ctx, r.ClientID)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +73,7 @@ func (s *Store) request(ctx context.Context, r *grantRow, session *provider.Gran
 
 func (r *grantRow) session() *provider.GrantSession {
 	return &provider.GrantSession{
-		Subject: r.Sub, SessionID: r.Sid, AuthTime: moment(r.AuthTime), RequestedAt: moment(r.ArrivedAt), ACR: r.ACR, CodeExpires: moment(r.CodeExpiresAt),
+		Subject: r.Sub, SessionID: r.Sid, AuthTime: moment(r.AuthTime), RequestedAt: moment(r.ArrivedAt), ACR: r.ACR, Claims: r.Claims, CodeExpires: moment(r.CodeExpiresAt),
 	}
 }
 
@@ -83,8 +90,8 @@ func grantSession(r fosite.Requester) *provider.GrantSession {
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be born after what would have revoked it.
 const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, auth_time, arrived_at, created_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
 
 // CreateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage: one row
 // holds the code, its challenge and nonce. account.ErrSessionNotFound when the
@@ -107,7 +114,7 @@ func (s *Store) CreateAuthorizeCodeSession(ctx context.Context, signature string
 	return s.writeOne(ctx, "create grant", func(db *gorm.DB) error {
 		return expect(db.Exec(query,
 			r.GetID(), r.GetClient().GetID(), strings.Join(r.GetRequestedScopes(), " "), strings.Join(granted, " "), granted.Has("offline_access"),
-			signature, seconds(gs.CodeExpires), form.Get("redirect_uri"), form.Get("code_challenge"), form.Get("code_challenge_method"), nonce, gs.ACR,
+			signature, seconds(gs.CodeExpires), form.Get("redirect_uri"), form.Get("code_challenge"), form.Get("code_challenge_method"), nonce, gs.ACR, gs.Claims,
 			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
 	})
 }
@@ -131,7 +138,7 @@ func (s *Store) readCode(ctx context.Context, signature string) (*codeRow, error
 		}
 	}
 	var row codeRow
-	if err := expect(s.conn(ctx).Raw("SELECT "+grantColumns+" FROM grants g WHERE g.code_sig = ?", signature).Scan(&row.grantRow), fosite.ErrNotFound); err != nil {
+	if err := expect(s.conn(ctx).Raw("SELECT "+grantColumns+" FROM grants g WHERE g.code_sig = ?", signature).Find(&row.grantRow), fosite.ErrNotFound); err != nil {
 		return nil, fail("find code", err)
 	}
 	row.shared = row.session()
@@ -151,7 +158,10 @@ func (s *Store) GetAuthorizeCodeSession(ctx context.Context, signature string, _
 	if err != nil {
 		return nil, err
 	}
-	if row.CodeUsedAt != 0 || row.RevokedAt != 0 {
+	if row.RevokedAt != 0 {
+		return r, fmt.Errorf("%w: %w", fosite.ErrInvalidatedAuthorizeCode, provider.ErrGrantRevoked)
+	}
+	if row.CodeUsedAt != 0 {
 		return r, fosite.ErrInvalidatedAuthorizeCode
 	}
 	return r, nil
@@ -229,12 +239,21 @@ func (s *Store) requester(ctx context.Context, row *codeRow) (fosite.Requester, 
 	return r, nil
 }
 
-// RevokeGrant implements provider.Storage.
+// RevokeGrant implements provider.Storage; a token of a client for itself is
+// known by the id of its request too.
 func (s *Store) RevokeGrant(ctx context.Context, grantID string, now time.Time) error {
 	if odd(grantID) {
 		return nil
 	}
 	return s.writeOne(ctx, "revoke grant", func(db *gorm.DB) error {
-		return db.Exec("UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0", seconds(now), grantID).Error
+		for _, statement := range []string{
+			"UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
+			"UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
+		} {
+			if res := db.Exec(statement, seconds(now), grantID); res.Error != nil || res.RowsAffected > 0 {
+				return res.Error
+			}
+		}
+		return nil
 	})
 }

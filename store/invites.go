@@ -40,15 +40,13 @@ func (r inviteRow) invite() account.Invite {
 // creator that is gone or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) error {
 	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
-		var creator *string
 		if i.CreatedBy != "" {
-			creator = &i.CreatedBy
 			if err := mayInvite(tx, i, limit); err != nil {
 				return err
 			}
 		}
-		return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
-			i.Code, creator, storable(i.Note), seconds(i.CreatedAt), seconds(i.ExpiresAt)).Error
+		return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
+			i.Code, i.CreatedBy, storable(i.Note), seconds(i.CreatedAt), seconds(i.ExpiresAt)).Error
 	})
 }
 
@@ -68,7 +66,7 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 		return nil
 	}
 	var count int64
-	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, seconds(i.CreatedAt)).Scan(&count).Error
+	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, seconds(i.CreatedAt)).Find(&count).Error
 	if err != nil {
 		return err
 	}
@@ -84,7 +82,7 @@ func (s *Store) Invites(ctx context.Context, sub string) ([]account.Invite, erro
 		return []account.Invite{}, nil
 	}
 	var rows []inviteRow
-	if err := s.conn(ctx).Raw(selectInvite+"WHERE i.created_by = ? ORDER BY i.created_at DESC, i.code", sub).Scan(&rows).Error; err != nil {
+	if err := s.conn(ctx).Raw(selectInvite+"WHERE i.created_by = ? ORDER BY i.created_at DESC, i.code", sub).Find(&rows).Error; err != nil {
 		return nil, fail("list invites", err)
 	}
 	out := make([]account.Invite, 0, len(rows))
@@ -100,7 +98,7 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	if err := expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code = ? AND "+inviteCounts, code).Scan(&row), account.ErrInviteNotFound); err != nil {
+	if err := expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code = ? AND "+inviteCounts, code).Find(&row), account.ErrInviteNotFound); err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
 	return row.invite(), nil
@@ -117,7 +115,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
 			return gone.Error
 		}
 		var used int64
-		if err := tx.Raw("SELECT count(*) FROM invites WHERE code = ? AND created_by = ?", code, sub).Scan(&used).Error; err != nil {
+		if err := tx.Raw("SELECT count(*) FROM invites WHERE code = ? AND created_by = ?", code, sub).Find(&used).Error; err != nil {
 			return err
 		}
 		if used > 0 {
@@ -144,18 +142,18 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		}
 		if maxUsers > 0 {
 			var count int64
-			if err := tx.Raw("SELECT count(*) FROM users WHERE deleted_at = 0").Scan(&count).Error; err != nil {
+			if err := tx.Raw("SELECT count(*) FROM users WHERE deleted_at = 0").Find(&count).Error; err != nil {
 				return err
 			}
 			if count >= int64(maxUsers) {
 				return account.ErrRegistrationFull
 			}
 		}
-		var inviter *string
-		if err := tx.Raw("SELECT created_by FROM invites WHERE code = ?", code).Scan(&inviter).Error; err != nil {
+		var creator string
+		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code = ?", code).Find(&creator).Error; err != nil {
 			return err
 		}
-		if err := insertUser(tx, u, inviter); err != nil {
+		if err := insertUser(tx, u, creator); err != nil {
 			return err
 		}
 		if n == nil {

@@ -82,11 +82,11 @@ func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
 	}
 	var found, version int64
 	db := s.db.WithContext(ctx)
-	if err := db.Raw(table).Scan(&found).Error; err != nil || found == 0 {
+	if err := db.Raw(table).Find(&found).Error; err != nil || found == 0 {
 		return 0, fail("read schema version", err)
 	}
 	// A migration that was undone has its row removed.
-	if err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version).Error; err != nil {
+	if err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error; err != nil {
 		return 0, fail("read schema version", err)
 	}
 	return version, nil

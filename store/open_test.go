@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -61,6 +63,37 @@ func TestOpeningNeverTellsThePassword(t *testing.T) {
 	}
 	_, err := store.Open(t.Context(), "postgres://cairn@127.0.0.1:1/cairn", store.Options{})
 	want(t, err, account.ErrUnavailable)
+}
+
+func TestLogNeverHasValues(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		var log bytes.Buffer
+		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		must(t, err)
+		defer func() { must(t, s.Close()) }()
+		_, err = s.GetAccessTokenSession(t.Context(), "hunter2", nil) // no such table yet
+		want(t, err, account.ErrUnavailable)
+		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
+		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2"}), account.ErrUnavailable)
+		if !strings.Contains(log.String(), "tokens") || strings.Contains(log.String(), "hunter2") {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
+}
+
+// GORM's Scan logs a failed or slow statement with its values.
+func TestScanIsNeverUsed(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		must(t, err)
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") {
+				t.Errorf("%s: %s", f, strings.TrimSpace(line))
+			}
+		}
+	}
 }
 
 func TestSomethingElseIsNeverOverwritten(t *testing.T) {

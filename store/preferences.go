@@ -19,7 +19,7 @@ func preferencesOf(db *gorm.DB, sub string) (map[string]string, error) {
 		return out, nil
 	}
 	var rows []preferenceRow
-	if err := db.Raw("SELECT name, value FROM preferences WHERE sub = ?", sub).Scan(&rows).Error; err != nil {
+	if err := db.Raw("SELECT name, value FROM preferences WHERE sub = ?", sub).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	for _, r := range rows {

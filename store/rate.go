@@ -54,7 +54,7 @@ func (c *rateCounter) Get(key string, current, previous time.Time) (now, before 
 		Hits      int
 	}
 	err = c.store.conn(ctx).Raw("SELECT started_at, hits FROM rate_counters WHERE name = ? AND key_hash = ? AND started_at IN (?, ?)",
-		c.name, rateKey(key), current.Unix(), previous.Unix()).Scan(&rows).Error
+		c.name, rateKey(key), current.Unix(), previous.Unix()).Find(&rows).Error
 	if err != nil {
 		return 0, 0, fail("read count", err)
 	}

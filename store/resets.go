@@ -32,7 +32,7 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub stri
 		return "", account.ErrInvalidResetCode
 	}
 	err = expect(db.Raw(`SELECT u.sub FROM users u JOIN reset_codes r ON r.sub = u.sub
-		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, seconds(now)).Scan(&sub), account.ErrInvalidResetCode)
+		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, seconds(now)).Find(&sub), account.ErrInvalidResetCode)
 	return sub, err
 }
 

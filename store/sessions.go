@@ -116,7 +116,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 
 func (s *Store) identity(ctx context.Context, query string, key any) (account.Session, account.User, error) {
 	var row identityRow
-	if err := expect(s.conn(ctx).Raw(query, key).Scan(&row), account.ErrSessionNotFound); err != nil {
+	if err := expect(s.conn(ctx).Raw(query, key).Find(&row), account.ErrSessionNotFound); err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	return row.Session.session(), row.User.user(), nil
@@ -145,7 +145,7 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 	}
 	var rows []sessionRow
 	err := s.conn(ctx).Raw("SELECT "+sessionColumns+` FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?
-		ORDER BY s.created_at DESC, s.auth_time DESC, s.id`, sub, seconds(now)).Scan(&rows).Error
+		ORDER BY s.created_at DESC, s.auth_time DESC, s.id`, sub, seconds(now)).Find(&rows).Error
 	if err != nil {
 		return nil, fail("list sessions", err)
 	}
@@ -182,7 +182,11 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) e
 		if err := expect(end, account.ErrSessionNotFound); err != nil {
 			return err
 		}
-		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid = ? AND NOT offline AND revoked_at = 0", seconds(now), sub, id).Error
+		err := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid = ? AND (NOT offline OR code_used_at = 0) AND revoked_at = 0", seconds(now), sub, id).Error
+		if err != nil {
+			return err
+		}
+		return noteLogouts(tx, sub, []string{id}, now)
 	})
 }
 
@@ -191,22 +195,27 @@ func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time
 	if odd(sub) {
 		return 0, nil
 	}
-	var ended int64
+	var ended []string
 	err := s.write(ctx, "end other sessions", func(tx *gorm.DB) error {
+		ended = nil
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		end := tx.Exec("UPDATE sessions SET ended_at = ? WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?", seconds(now), sub, storable(keep), seconds(now))
-		if end.Error != nil {
-			return end.Error
+		err := tx.Raw("UPDATE sessions SET ended_at = ? WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ? RETURNING id",
+			seconds(now), sub, storable(keep), seconds(now)).Find(&ended).Error
+		if err != nil {
+			return err
 		}
-		ended = end.RowsAffected
-		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid <> ? AND NOT offline AND revoked_at = 0", seconds(now), sub, storable(keep)).Error
+		err = tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid <> ? AND (NOT offline OR code_used_at = 0) AND revoked_at = 0", seconds(now), sub, storable(keep)).Error
+		if err != nil {
+			return err
+		}
+		return noteLogouts(tx, sub, ended, now)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return int(ended), nil
+	return len(ended), nil
 }
 
 // KnownAddress implements account.Store.
@@ -215,6 +224,6 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 		return false, nil
 	}
 	var found int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM sessions WHERE sub = ? AND address = ? LIMIT 1) known", sub, address).Scan(&found).Error
+	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM sessions WHERE sub = ? AND address = ? LIMIT 1) known", sub, address).Find(&found).Error
 	return found > 0, fail("look for address", err)
 }

@@ -119,7 +119,7 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
 		tokens := func(n account.Session, scopes ...string) string {
 			g := newGrant(c, n, scopes...)
-			addCode(t, s, g)
+			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
 			access, _ := addTokens(t, s, g)
 			return access
 		}
@@ -132,12 +132,16 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		}
 		one, two, three := signIn(t, s, u), signIn(t, s, u), signIn(t, s, u)
 		online, offline, elsewhere, third := tokens(one, "openid"), tokens(one, "openid", "offline_access"), tokens(two, "openid"), tokens(three, "openid")
+		unspent := addCode(t, s, newGrant(c, one, "openid", "offline_access"))
 		want(t, s.EndSession(ctx, addUser(t, s, "bob").Sub, one.ID, noon), account.ErrSessionNotFound)
 		must(t, s.EndSession(ctx, u.Sub, one.ID, noon))
 		want(t, s.EndSession(ctx, u.Sub, one.ID, noon), account.ErrSessionNotFound)
 		if usable(online) || !usable(offline) || !usable(elsewhere) {
 			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
 		}
+		// Nobody would tell the client of a grant that begins after the sign-out.
+		_, err := s.GetAuthorizeCodeSession(ctx, unspent, nil)
+		want(t, err, fosite.ErrInvalidatedAuthorizeCode)
 		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
 		must(t, err)
 		if n != 1 || usable(third) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {

@@ -16,7 +16,7 @@ import (
 // its default.
 func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
 	var value string
-	if err := expect(s.conn(ctx).Raw("SELECT value FROM settings WHERE id = 1").Scan(&value), account.ErrNotInitialized); err != nil {
+	if err := expect(s.conn(ctx).Raw("SELECT value FROM settings WHERE id = 1").Find(&value), account.ErrNotInitialized); err != nil {
 		return account.Settings{}, fail("read settings", err)
 	}
 	out := account.DefaultSettings()
@@ -46,7 +46,7 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 		return nil, account.ErrNotInitialized
 	}
 	var row struct{ Value []byte }
-	if err := expect(s.conn(ctx).Raw("SELECT value FROM secrets WHERE name = ?", name).Scan(&row), account.ErrNotInitialized); err != nil {
+	if err := expect(s.conn(ctx).Raw("SELECT value FROM secrets WHERE name = ?", name).Find(&row), account.ErrNotInitialized); err != nil {
 		return nil, fail("read secret", err)
 	}
 	return row.Value, nil

@@ -42,12 +42,15 @@ func protectFile(path string) error {
 	if err != nil {
 		return err
 	}
-	err = f.Chmod(0o600)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	for _, name := range []string{path + "-wal", path + "-shm"} {
-		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, 0o600)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func keepAdministrator(tx *gorm.DB, u account.User) error {
 	}
 	var others int64
 	err := tx.Raw(`SELECT count(*) FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0`, account.FlagAdmin, u.Sub).Scan(&others).Error
+		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0`, account.FlagAdmin, u.Sub).Find(&others).Error
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			return err
 		}
 		err := tx.Exec(`UPDATE users SET deleted_at = ?, updated_at = ?, display_name = '', email = '', email_verified = ?, password_hash = '',
-			search = '', suspended_at = 0, suspend_reason = '', last_login_at = 0, invited_by = NULL WHERE sub = ?`, seconds(now), seconds(now), false, sub).Error
+			search = '', profile = '', suspended_at = 0, suspend_reason = '', last_login_at = 0, invited_by = NULL WHERE sub = ?`, seconds(now), seconds(now), false, sub).Error
 		if err != nil {
 			return err
 		}

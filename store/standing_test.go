@@ -184,12 +184,12 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		}
 		for query, rows := range map[string]int64{
 			"SELECT count(*) FROM sessions WHERE sub = ? AND (address <> '' OR user_agent <> '' OR token_hash IS NOT NULL OR login_hash IS NOT NULL)": 0,
-			"SELECT count(*) FROM sessions WHERE sub = ?":                       1, // its status list index
-			"SELECT count(*) FROM preferences WHERE sub = ?":                    0,
-			"SELECT count(*) FROM consents WHERE sub = ?":                       0,
-			"SELECT count(*) FROM reset_codes WHERE sub = ?":                    0,
-			"SELECT count(*) FROM invites WHERE created_by = ? AND note <> ''":  0,
-			"SELECT count(*) FROM invites WHERE created_by = ? AND used_at = 0": 0,
+			"SELECT count(*) FROM sessions WHERE sub = ?":                                                                             1, // its status list index
+			"SELECT count(*) FROM preferences WHERE sub = ?":                                                                          0,
+			"SELECT count(*) FROM consents WHERE sub = ?":                                                                             0,
+			"SELECT count(*) FROM reset_codes WHERE sub = ?":                                                                          0,
+			"SELECT count(*) FROM invites WHERE created_by = ? AND note <> ''":                                                        0,
+			"SELECT count(*) FROM invites WHERE created_by = ? AND used_at = 0":                                                       0,
 			"SELECT count(*) FROM users WHERE sub = ? AND (email <> '' OR display_name <> '' OR password_hash <> '' OR search <> '')": 0,
 		} {
 			if n, err := s.Count(query, h.user.Sub); err != nil || n != rows {

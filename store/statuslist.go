@@ -73,7 +73,7 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 func takeIndex(tx *gorm.DB) (int64, error) {
 	for range listTries {
 		var newest int64
-		if err := tx.Raw("SELECT coalesce(max(id), 0) FROM status_lists").Scan(&newest).Error; err != nil {
+		if err := tx.Raw("SELECT coalesce(max(id), 0) FROM status_lists").Find(&newest).Error; err != nil {
 			return 0, err
 		}
 		take := tx.Exec("UPDATE status_lists SET issued = issued + 1 WHERE id = ? AND issued < ?", newest, listCapacity)
@@ -102,7 +102,7 @@ func randomIndex() int64 {
 func (s *Store) RevokedIndices(ctx context.Context, list int, now time.Time) ([]int, error) {
 	db := s.conn(ctx)
 	out := []int{}
-	err := db.Raw("SELECT status_index FROM sessions WHERE status_list = ? AND ended_at > 0 AND expires_at > ? ORDER BY status_index", list, seconds(now)).Scan(&out).Error
+	err := db.Raw("SELECT status_index FROM sessions WHERE status_list = ? AND ended_at > 0 AND expires_at > ? ORDER BY status_index", list, seconds(now)).Find(&out).Error
 	if err != nil {
 		return nil, fail("read status list", err)
 	}
@@ -110,7 +110,7 @@ func (s *Store) RevokedIndices(ctx context.Context, list int, now time.Time) ([]
 		return out, nil
 	}
 	var found int64
-	if err := db.Raw("SELECT count(*) FROM status_lists WHERE id = ?", list).Scan(&found).Error; err != nil {
+	if err := db.Raw("SELECT count(*) FROM status_lists WHERE id = ?", list).Find(&found).Error; err != nil {
 		return nil, fail("read status list", err)
 	}
 	if found == 0 {

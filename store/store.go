@@ -1,16 +1,17 @@
 // Package store keeps everything in a database: users, sessions, invites,
 // settings, clients and grants, through GORM, on SQLite (a file) or PostgreSQL
-// (a URL). It implements account.Store, provider.Storage and
-// provider.ClientStore, whose comments are the contract.
+// (a URL). It implements account.Store and the storage interfaces of package
+// provider, whose comments are the contract.
 //
 // It leaves to others: what the values mean and who may change them (packages
 // account and provider), and when to migrate and sweep (the program).
 //
-// Two rules hold for every statement here. A condition is written as SQL with
+// Three rules hold for every statement here. A condition is written as SQL with
 // placeholders, never as a struct: GORM drops zero values from structs, and an
 // empty key would match the first row. What may happen once is a conditional
 // UPDATE or DELETE whose affected rows are counted, never a read and then a
-// write.
+// write. Rows are read with Find, never with GORM's Scan, which writes values
+// into the log whatever the logger is told.
 package store
 
 import (
@@ -56,9 +57,13 @@ type Store struct {
 }
 
 var (
-	_ account.Store        = (*Store)(nil)
-	_ provider.Storage     = (*Store)(nil)
-	_ provider.ClientStore = (*Store)(nil)
+	_ account.Store             = (*Store)(nil)
+	_ provider.Storage          = (*Store)(nil)
+	_ provider.ClientStore      = (*Store)(nil)
+	_ provider.ClientManagement = (*Store)(nil)
+	_ provider.PushedRequests   = (*Store)(nil)
+	_ provider.Assertions       = (*Store)(nil)
+	_ provider.LogoutOutbox     = (*Store)(nil)
 )
 
 // Open opens a database: a path is a SQLite file, which is created when it is
@@ -92,10 +97,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	// GORM's cache above them would prepare again in every transaction, and can
 	// wait for a connection while it makes those who have one wait for it.
 	s.db, err = gorm.Open(dialector, &gorm.Config{
-		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true,
-		Logger: logger.NewSlogLogger(o.Log, logger.Config{
-			SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
-		}),
+		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard,
 	})
 	if err == nil {
 		err = s.pool.PingContext(ctx)
@@ -103,6 +105,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(openError(s.dialect, err), s.pool.Close())
 	}
+	// Only now: what kept it from opening is in the error. Statements are logged
+	// without their values.
+	s.db.Logger = logger.NewSlogLogger(o.Log, logger.Config{
+		SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
+	})
 	return s, nil
 }
 

@@ -14,17 +14,28 @@ const (
 	inviteMemory = 30 * 24 * time.Hour
 	// sweepBatch is how many rows one transaction deletes: others wait for it.
 	sweepBatch = 500
+	// noticeMemory is longer than anybody tries to deliver a logout notice.
+	noticeMemory = 3 * 24 * time.Hour
 )
 
 // SweepResult is how many rows were deleted.
 type SweepResult struct {
-	Sessions, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions int64
+	Sessions, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices int64
 }
+
+// tellsOfSession is the condition that a grant g is still needed when its
+// session ends, to tell the client (noteLogouts): the newest one, or a client that
+// comes again every minute would leave a row each time.
+const tellsOfSession = `g.code_used_at > 0
+	AND EXISTS (SELECT 1 FROM sessions s JOIN clients k ON k.id = g.client_id WHERE s.id = g.sid AND s.ended_at = 0 AND k.backchannel_logout_uri <> '')
+	AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
+		AND (n.created_at, n.id) > (g.created_at, g.id))`
 
 // Sweep deletes what has expired, in small batches. Nothing depends on it:
 // expired rows are refused whether they are there or not. Used invites stay; a
 // grant stays as long as a token of it, so that a code or refresh token used twice is
-// recognised. After an error the result says what was deleted before.
+// recognised, and the last one of a session at a client that wants to hear of its end.
+// After an error the result says what was deleted before.
 func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
 	dead := seconds(now.Add(-sweepMargin))
@@ -38,15 +49,20 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		query string // arguments: dead, how many at most, and dead again, for rows that were renewed meanwhile
 		dead  int64
 	}{
-		{&r.Grants, "sweep grants", `DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g WHERE g.code_expires_at <= ?
-			AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id) LIMIT ?) AND code_expires_at <= ?`, dead},
 		{&r.Sessions, "sweep sessions", "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.Grants, "sweep grants", `DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g WHERE g.code_expires_at <= ?
+			AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id) AND NOT (` + tellsOfSession + `) LIMIT ?) AND code_expires_at <= ?`, dead},
 		{&r.Invites, "sweep invites", "DELETE FROM invites WHERE code IN (SELECT code FROM invites WHERE used_at = 0 AND expires_at <= ? LIMIT ?) AND used_at = 0 AND expires_at <= ?",
 			seconds(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "sweep reset codes", "DELETE FROM reset_codes WHERE sub IN (SELECT sub FROM reset_codes WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
 		{&r.RateCounters, "sweep rate counters", `DELETE FROM rate_counters WHERE (name, key_hash, started_at) IN
 			(SELECT name, key_hash, started_at FROM rate_counters WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?`, seconds(now)},
-		{&r.Assertions, "sweep client assertions", "DELETE FROM client_assertions WHERE jti_hash IN (SELECT jti_hash FROM client_assertions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.Assertions, "sweep client assertions", `DELETE FROM client_assertions WHERE (client_id, jti_hash) IN
+			(SELECT client_id, jti_hash FROM client_assertions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?`, dead},
+		{&r.ClientTokens, "sweep client tokens", "DELETE FROM client_tokens WHERE sig IN (SELECT sig FROM client_tokens WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.PushedRequests, "sweep pushed requests", "DELETE FROM pushed_requests WHERE hash IN (SELECT hash FROM pushed_requests WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.LogoutNotices, "sweep logout notices", "DELETE FROM logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE created_at <= ? LIMIT ?) AND created_at <= ?",
+			seconds(now.Add(-noticeMemory))},
 	} {
 		if *t.count, err = s.sweepTable(ctx, t.doing, t.query, t.dead); err != nil {
 			return r, err
@@ -81,7 +97,7 @@ func (s *Store) sweepTokens(ctx context.Context, dead int64) (total int64, err e
 				IssuedAt           int64
 			}
 			err := tx.Raw(`SELECT t.sig, g.sub, g.client_id, t.issued_at FROM tokens t JOIN grants g ON g.id = t.grant_id
-				WHERE t.expires_at <= ? ORDER BY t.sig LIMIT ?`, dead, sweepBatch).Scan(&rows).Error
+				WHERE t.expires_at <= ? ORDER BY t.sig LIMIT ?`, dead, sweepBatch).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
 				n = 0
 				return err

@@ -29,12 +29,13 @@ type userRow struct {
 	LastLoginAt   int64
 	Inviter       string
 	Flags         string
+	Profile       account.Profile `gorm:"serializer:json"`
 }
 
 // userColumns is a whole user in one row; the table is named u. Who was deleted
 // is no longer named as the one who invited.
 const userColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified, u.password_hash,
-	u.suspended_at, u.suspend_reason, u.created_at AS user_created_at, u.updated_at AS user_updated_at, u.last_login_at,
+	u.suspended_at, u.suspend_reason, u.created_at AS user_created_at, u.updated_at AS user_updated_at, u.last_login_at, u.profile,
 	coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
 	coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 
@@ -42,7 +43,7 @@ func (r userRow) user() account.User {
 	u := account.User{
 		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified,
 		PasswordHash: r.PasswordHash, Flags: strings.Fields(r.Flags), SuspendedAt: moment(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: moment(r.UserCreatedAt), UpdatedAt: moment(r.UserUpdatedAt), LastLoginAt: moment(r.LastLoginAt), InvitedBy: r.Inviter,
+		CreatedAt: moment(r.UserCreatedAt), UpdatedAt: moment(r.UserUpdatedAt), LastLoginAt: moment(r.LastLoginAt), InvitedBy: r.Inviter, Profile: r.Profile,
 	}
 	slices.Sort(u.Flags)
 	return u
@@ -58,7 +59,7 @@ func userBy(db *gorm.DB, query, key string) (account.User, error) {
 		return account.User{}, account.ErrUserNotFound
 	}
 	var row userRow
-	if err := expect(db.Raw(query, key).Scan(&row), account.ErrUserNotFound); err != nil {
+	if err := expect(db.Raw(query, key).Find(&row), account.ErrUserNotFound); err != nil {
 		return account.User{}, err
 	}
 	return row.user(), nil
@@ -131,16 +132,24 @@ type newUser struct {
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
 	UpdatedAt     int64 `gorm:"autoUpdateTime:false"`
 	LastLoginAt   int64
+	Profile       string
 }
 
 type flagRow struct{ Sub, Flag string }
 
 // insertUser adds a user; a handle is taken for ever, also by who was deleted.
-// inviter is a sub or nil.
-func insertUser(tx *gorm.DB, u account.User, inviter *string) error {
+// inviter is a sub or empty.
+func insertUser(tx *gorm.DB, u account.User, inviter string) error {
+	profile, err := profileText(u.Profile)
+	if err != nil {
+		return err
+	}
 	row := newUser{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, PasswordHash: u.PasswordHash,
-		Search: searchText(u), InvitedBy: inviter, CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt),
+		Search: searchText(u), CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt), Profile: profile,
+	}
+	if inviter != "" {
+		row.InvitedBy = &inviter
 	}
 	// A failed INSERT would end the transaction on PostgreSQL.
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "handle"}}, DoNothing: true}
@@ -164,7 +173,7 @@ func addFlags(tx *gorm.DB, sub string, flags []string) error {
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
 	return s.write(ctx, "create user", func(tx *gorm.DB) error {
-		if err := insertUser(tx, u, nil); err != nil {
+		if err := insertUser(tx, u, ""); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

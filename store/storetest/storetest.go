@@ -23,9 +23,15 @@ const kind = "TEST_DATABASE"
 func New(t testing.TB) *store.Store {
 	t.Helper()
 	if os.Getenv(kind) == store.Postgres {
-		return Open(t, postgresSchema(t))
+		return NewPostgres(t)
 	}
 	return Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+}
+
+// NewPostgres is New on PostgreSQL, wherever TEST_DATABASE points.
+func NewPostgres(t testing.TB) *store.Store {
+	t.Helper()
+	return Open(t, postgresSchema(t))
 }
 
 // Open opens and migrates the store at dsn and closes it after the test; a

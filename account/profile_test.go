@@ -1,0 +1,264 @@
+package account_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// kept is what is stored of a value, or "refused".
+func kept(t *testing.T, name, value string) string {
+	t.Helper()
+	var p account.Profile
+	err := p.Set(name, value)
+	var problem *account.Problem
+	if errors.As(err, &problem) {
+		want := "/" + strings.ReplaceAll(name, ".", "/")
+		if problem.Status != 400 || problem.Code != "invalid_profile" || len(problem.Errors) != 1 || problem.Errors[0].Pointer != want || problem.Detail == "" {
+			t.Errorf("%s=%q: %+v", name, value, problem)
+		}
+		if p != (account.Profile{}) {
+			t.Errorf("%s=%q was refused and changed %+v", name, value, p)
+		}
+		return "refused"
+	}
+	if err != nil {
+		t.Fatalf("%s=%q: %v", name, value, err)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	if outer, inner, ok := strings.Cut(name, "."); ok {
+		m, _ = m[outer].(map[string]any)
+		name = inner
+	}
+	s, _ := m[name].(string)
+	return s
+}
+
+func TestNoClaimHoldsWhatItsReadersCannotTake(t *testing.T) {
+	for _, c := range []struct{ name, value, want string }{
+		{"given_name", " Ada ", "Ada"},
+		{"given_name", "Zo\u00eb \U0001F469\u200d\U0001F680", "Zo\u00eb \U0001F469\u200d\U0001F680"},
+		{"given_name", strings.Repeat("é", 100), strings.Repeat("é", 100)},
+		{"given_name", strings.Repeat("é", 101), "refused"},
+		{"family_name", "a\nb", "refused"},
+		{"middle_name", "a\x00b", "refused"},
+		{"nickname", "a\u202eb", "refused"},
+		{"nickname", "\xff", "refused"},
+		{"nickname", "   ", ""},
+		{"gender", "any word", "any word"},
+		{"gender", strings.Repeat("x", 51), "refused"},
+		{"profile", "https://example.org/ada?x=1#me", "https://example.org/ada?x=1#me"},
+		{"picture", "http://example.org/ada.png", "http://example.org/ada.png"},
+		{"website", "javascript:alert(1)", "refused"},
+		{"website", "data:text/html,x", "refused"},
+		{"website", "//example.org", "refused"},
+		{"website", "https://", "refused"},
+		{"website", "https:example.org", "refused"},
+		{"website", "https://user:pw@example.org", "refused"},
+		{"website", "https://example.org/a b", "refused"},
+		{"website", "https://example.org/\"onload=x", "refused"},
+		{"website", "https://example.org/" + strings.Repeat("x", 2000), "refused"},
+		{"birthdate", "1990-03-31", "1990-03-31"},
+		{"birthdate", "0000-02-29", "0000-02-29"},
+		{"birthdate", "1990", "1990"},
+		{"birthdate", "1990-02-29", "refused"},
+		{"birthdate", "1990-3-31", "refused"},
+		{"birthdate", "0000", "refused"},
+		{"birthdate", "31.3.1990", "refused"},
+		{"birthdate", "1990-03-31T00:00:00Z", "refused"},
+		{"zoneinfo", "Europe/Rome", "Europe/Rome"},
+		{"zoneinfo", "UTC", "UTC"},
+		{"zoneinfo", "Local", "refused"},
+		{"zoneinfo", "Europe/Atlantis", "refused"},
+		{"zoneinfo", "../../etc/passwd", "refused"},
+		{"zoneinfo", "/etc/localtime", "refused"},
+		{"zoneinfo", "+02:00", "refused"},
+		{"locale", "it", "it"},
+		{"locale", "en_gb", "en-GB"},
+		{"locale", "zh-hant-tw", "zh-Hant-TW"},
+		{"locale", "xx-notalanguage", "refused"},
+		{"locale", "und", "refused"},
+		{"locale", strings.Repeat("en-", 20), "refused"},
+		{"phone_number", "+39 06 1234-567", "+39061234567"},
+		{"phone_number", "+1 (425) 555-1212", "+14255551212"},
+		{"phone_number", "06 1234567", "refused"},
+		{"phone_number", "+0391234567", "refused"},
+		{"phone_number", "+391234567890123456", "refused"},
+		{"phone_number", "+39 CALL ME", "refused"},
+		{"phone_number", "+39 06 1234567" + strings.Repeat(" ", 40) + "1", "refused"},
+		{"address.formatted", "Via Roma 1\r\n00100 Roma", "Via Roma 1\n00100 Roma"},
+		{"address.formatted", strings.Repeat("x\n", 11) + "x", "refused"},
+		{"address.street_address", strings.Repeat("x", 201), "refused"},
+		{"address.locality", "a\nb", "refused"},
+		{"address.postal_code", "00100", "00100"},
+		{"address.postal_code", strings.Repeat("1", 21), "refused"},
+		{"address.country", "Italia", "Italia"},
+	} {
+		if got := kept(t, c.name, c.value); got != c.want {
+			t.Errorf("%s=%q: %q, want %q", c.name, c.value, got, c.want)
+		}
+	}
+	var p account.Profile
+	for _, name := range []string{"", "name", "email", "email_verified", "address", "address.planet", "sub", "GIVEN_NAME"} {
+		if err := p.Set(name, "x"); !errors.Is(err, account.ErrUnknownClaim) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestEveryNamedClaimCanBeSetAndRemoved(t *testing.T) {
+	good := map[string]string{
+		"profile": "https://example.org", "picture": "https://example.org", "website": "https://example.org", "birthdate": "1990", "zoneinfo": "UTC", "locale": "it",
+		"phone_number": "+39061234567", "phone_number_verified": "true",
+	}
+	var p account.Profile
+	names := account.ProfileClaimNames()
+	for _, name := range names {
+		v := good[name]
+		if v == "" {
+			v = "x"
+		}
+		if err := p.Set(name, v); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if !p.PhoneNumberVerified || p.Address == nil || p.Address.Country != "x" || p.Page != "https://example.org" || p.Locale != "it" {
+		t.Errorf("%+v", p)
+	}
+	before := *p.Address
+	copied := p
+	for _, name := range names {
+		if err := p.Set(name, ""); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if p != (account.Profile{}) {
+		t.Errorf("left over: %+v", p)
+	}
+	if *copied.Address != before {
+		t.Error("a change reached the profile that it was copied from")
+	}
+}
+
+func TestAChangedPhoneNumberIsNeverVerified(t *testing.T) {
+	var p account.Profile
+	set := func(name, value string) {
+		t.Helper()
+		if err := p.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Set("phone_number_verified", "true"); err == nil {
+		t.Error("no number is verified")
+	}
+	set("phone_number", "+39061234567")
+	set("phone_number_verified", "true")
+	set("phone_number", "+39 06 1234567")
+	if !p.PhoneNumberVerified {
+		t.Error("the same number in other spelling lost its mark")
+	}
+	set("phone_number", "+39061234568")
+	if p.PhoneNumberVerified {
+		t.Error("another number kept the mark")
+	}
+	if err := p.Set("phone_number_verified", "yes"); err == nil {
+		t.Error("yes is neither true nor false")
+	}
+}
+
+func TestPeopleChangeTheirClaims(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	m := b.send("PATCH", "/api/me", "application/json", `{"display_name":"Ada L","given_name":" Ada ","birthdate":"0000-12-10","phone_number":"+39 06 1234567",
+		"address":{"street_address":"Via Roma 1\r\nScala B","locality":"Roma"}}`).is(200).json()
+	want := map[string]any{"street_address": "Via Roma 1\nScala B", "locality": "Roma"}
+	if m["given_name"] != "Ada" || m["birthdate"] != "0000-12-10" || m["phone_number"] != "+39061234567" || m["phone_number_verified"] != false ||
+		m["display_name"] != "Ada L" || !cmp.Equal(m["address"], any(want)) {
+		t.Errorf("%v", m)
+	}
+	if _, there := m["family_name"]; there {
+		t.Error("a claim that is not set is shown")
+	}
+	// An address is one value: the one before does not shine through.
+	b.send("PATCH", "/api/me", "application/json", `{"address":{"country":"Italia"},"given_name":null}`).is(200)
+	m = b.call("GET", "/api/me", nil).is(200).json()
+	if _, there := m["given_name"]; there || !cmp.Equal(m["address"], any(map[string]any{"country": "Italia"})) || m["birthdate"] != "0000-12-10" {
+		t.Errorf("%v", m)
+	}
+	exported := b.call("GET", "/api/me/export", nil).is(200).json()["user"].(map[string]any)
+	if exported["birthdate"] != "0000-12-10" || exported["phone_number_verified"] != false || exported["address"] == nil {
+		t.Errorf("%v", exported)
+	}
+	b.send("PATCH", "/api/me", "application/json", `{"address":null,"birthdate":"","phone_number":null}`).is(200)
+	if p := w.user("ada").Profile; p != (account.Profile{}) {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	pointers := func(a *answer) []string {
+		var out []string
+		list, _ := a.json()["errors"].([]any)
+		for _, e := range list {
+			out = append(out, e.(map[string]any)["pointer"].(string))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		body, code string
+		want       []string
+	}{
+		{`{"display_name":"","given_name":"Ada","website":"javascript:x","address":{"locality":"a\nb","country":"Italia"}}`, "invalid_display_name", []string{"/display_name", "/website", "/address/locality"}},
+		{`{"birthdate":"yesterday","zoneinfo":"Mars/Base"}`, "invalid_profile", []string{"/birthdate", "/zoneinfo"}},
+		{`{"given_name":5,"nickname":["x"]}`, "invalid_request", []string{"/given_name", "/nickname"}},
+		{`{"address":"Roma","given_name":"Ada"}`, "invalid_request", []string{"/address"}},
+		{`{"address":{"locality":{},"planet":"Earth"}}`, "invalid_request", []string{"/address/locality", "/address/planet"}},
+		{`{"email_verified":true}`, "invalid_request", []string{"/email_verified"}},
+		{`{"given_name":"Ada","phone_number_verified":true}`, "invalid_request", []string{"/phone_number_verified"}},
+		{`{"updated_at":1}`, "invalid_request", []string{"/updated_at"}},
+		{`{"name":"Ada"}`, "invalid_request", []string{"/name"}},
+	} {
+		if got := pointers(b.send("PATCH", "/api/me", "application/json", c.body).is(400, c.code)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.body, got, c.want)
+		}
+	}
+	b.send("PATCH", "/api/me", "application/json", `{"address":{"locality":"a","locality":"b"}}`).is(400, "invalid_request")
+	if u := w.user("ada"); u.Profile != (account.Profile{}) || u.DisplayName == "" {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
+	w := newWorld(t)
+	u := w.addUser("ada")
+	_, err := w.store.SetProfile(t.Context(), u.Sub, func(p *account.Profile) error {
+		return errors.Join(p.Set("phone_number", "+39061234567"), p.Set("phone_number_verified", "true"))
+	}, w.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := w.signedIn("ada")
+	if m := b.call("PATCH", "/api/me", map[string]string{"nickname": "A"}).is(200).json(); m["phone_number_verified"] != true {
+		t.Errorf("%v", m)
+	}
+	if m := b.call("PATCH", "/api/me", map[string]string{"phone_number": "+39061234568"}).is(200).json(); m["phone_number_verified"] != false {
+		t.Errorf("%v", m)
+	}
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// AmendUser implements account.Store.
+func (s *Store) AmendUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a account.Audit) (account.User, error) {
+	return s.amend(ctx, "amend user", sub, now, &a, change)
+}
+
+// amend lets change work on a copy of the user and keeps of it what people are
+// called and how they are reached; an audit row, if any, goes with it.
+func (s *Store) amend(ctx context.Context, doing, sub string, now time.Time, a *account.Audit, change func(*account.User) error) (account.User, error) {
+	var u account.User
+	var refused error // of change: not a failure of the database
+	err := s.write(ctx, doing, func(tx *gorm.DB) error {
+		refused = nil
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		var err error
+		if u, err = userBy(tx, selectUserBySub, sub); err != nil {
+			return err
+		}
+		amended := u
+		if amended.Profile.Address != nil {
+			own := *amended.Profile.Address
+			amended.Profile.Address = &own
+		}
+		if refused = change(&amended); refused != nil {
+			return refused
+		}
+		u.DisplayName, u.Email, u.EmailVerified, u.Profile = amended.DisplayName, amended.Email, amended.EmailVerified, amended.Profile
+		u.UpdatedAt = moment(seconds(now))
+		profile, err := profileText(u.Profile)
+		if err != nil {
+			return err
+		}
+		err = tx.Table("users").Where("sub = ?", sub).Updates(map[string]any{
+			"display_name": u.DisplayName, "email": u.Email, "email_verified": u.EmailVerified, "profile": profile,
+			"search": searchText(u), "updated_at": seconds(now),
+		}).Error
+		if err != nil || a == nil {
+			return err
+		}
+		return insertAudit(tx, *a)
+	})
+	if refused != nil {
+		return account.User{}, fmt.Errorf("%s: %w", doing, refused)
+	}
+	if err != nil {
+		return account.User{}, err
+	}
+	return u, nil
+}

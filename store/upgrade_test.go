@@ -1,0 +1,129 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// fillFirstSchema writes rows as the first version of the schema has them.
+func fillFirstSchema(t *testing.T, s *store.Store) {
+	t.Helper()
+	at := noon.Unix()
+	for _, row := range []struct {
+		query string
+		args  []any
+	}{
+		{"INSERT INTO users (sub, handle, display_name, email, password_hash, search, created_at, updated_at) VALUES ('u1', 'ada', 'Ada', '', 'hash', 'ada', ?, ?)", []any{at, at}},
+		{"INSERT INTO user_flags (sub, flag) VALUES ('u1', 'admin')", nil},
+		{"INSERT INTO status_lists (id, issued) VALUES (1, 1)", nil},
+		{`INSERT INTO sessions (id, sub, token_hash, login_hash, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
+			VALUES ('s1', 'u1', ?, ?, ?, ?, ?, ?, 1, 7)`, []any{[]byte("t"), []byte("l"), at, at, at, noon.Add(month).Unix()}},
+		{`INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at)
+			VALUES ('app', 'App', 'https://a.example.org/cb', 'openid offline_access', 'any', ?, '', ?, ?, ?, ?)`, []any{true, true, false, false, at}},
+		{"INSERT INTO client_secrets (client_id, hash, created_at) VALUES ('app', ?, ?)", []any{[]byte("secret"), at}},
+		{"INSERT INTO client_assertions (expires_at, jti_hash) VALUES (?, ?)", []any{noon.Add(100 * month).Unix(), []byte("old")}},
+		{"INSERT INTO consents (sub, client_id, scope, granted_at) VALUES ('u1', 'app', 'openid', ?)", []any{at}},
+		{`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, code_used_at, redirect_uri,
+			code_challenge, code_challenge_method, nonce, acr, auth_time, arrived_at, created_at)
+			VALUES ('g1', 'app', 'u1', 's1', 'openid offline_access', 'openid offline_access', ?, 'code', ?, ?, 'https://a.example.org/cb', '', '', ?, '1', ?, ?, ?)`,
+			[]any{true, at, at, []byte("n"), at, at, at}},
+		{"INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at) VALUES ('access', 'a', 'g1', ?, ?), ('refresh', 'r', 'g1', ?, ?)",
+			[]any{at, noon.Add(time.Hour).Unix(), at, noon.Add(month).Unix()}},
+		{"INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at, used_at) VALUES ('rotated', 'r', 'g1', ?, ?, ?)", []any{at, noon.Add(month).Unix(), time.Now().Unix()}},
+	} {
+		must(t, s.Exec(row.query, row.args...))
+	}
+}
+
+// What the first version of the schema kept is there afterwards, and what is
+// new is off.
+func TestUpgradeLosesNothing(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := make([]*store.Store, 2)
+		for i := range instances {
+			instances[i] = open(t, dsn)
+		}
+		ctx, s := t.Context(), instances[0]
+		must(t, s.MigrateTo(ctx, 1))
+		want(t, s.CheckSchema(ctx), store.ErrNotMigrated)
+		fillFirstSchema(t, s)
+		for _, err := range race(len(instances), func(i int) error { return instances[i].Migrate(ctx) }) {
+			must(t, err)
+		}
+		must(t, s.CheckSchema(ctx))
+
+		c, err := s.Client(ctx, "app")
+		must(t, err)
+		expected := &provider.Client{
+			ID: "app", Name: "App", Secrets: []provider.ClientSecret{{Hash: []byte("secret"), CreatedAt: noon}}, RedirectURIs: []string{"https://a.example.org/cb"},
+			Scopes: []string{"openid", "offline_access"}, AuthMethod: provider.AuthAny, RequirePKCE: true, Trusted: true, CreatedAt: noon,
+		}
+		if diff := cmp.Diff(expected, c); diff != "" {
+			t.Error(diff)
+		}
+		n, u, err := s.Session(ctx, "s1")
+		must(t, err)
+		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" {
+			t.Error(diff)
+		}
+		r, err := s.GetRefreshTokenSession(ctx, "refresh", nil)
+		must(t, err)
+		session := &provider.GrantSession{
+			Subject: "u1", SessionID: "s1", AuthTime: noon, RequestedAt: noon, ACR: "1", CodeExpires: noon, RefreshExpires: noon.Add(month),
+		}
+		if diff := cmp.Diff(fosite.Session(session), r.GetSession(), cmpopts.IgnoreUnexported(provider.GrantSession{})); diff != "" {
+			t.Error(diff)
+		}
+		_, err = s.GetAccessTokenSession(ctx, "access", nil)
+		must(t, err)
+		_, err = s.GetRefreshTokenSession(ctx, "rotated", nil)
+		want(t, err, fosite.ErrInactiveToken) // just now, but nobody has granted it a grace
+		scopes, err := s.ConsentedScopes(ctx, "u1", "app")
+		must(t, err)
+		if diff := cmp.Diff([]string{"openid"}, scopes); diff != "" {
+			t.Error(diff)
+		}
+		must(t, s.SpendAssertion(ctx, "app", "old", time.Now().Add(time.Minute)))
+
+		// The old rows take part in what is new.
+		c.BackchannelLogoutURI = "https://a.example.org/logout"
+		must(t, s.UpdateClient(ctx, c))
+		must(t, s.EndSession(ctx, "u1", n.ID, noon))
+		due, err := s.DueLogouts(ctx, noon, time.Minute, 10)
+		must(t, err)
+		if len(due) != 1 || due[0].ClientID != "app" || due[0].SessionID != "s1" {
+			t.Errorf("notices %+v", due)
+		}
+	})
+}
+
+// Also what migrations change, not only what they create.
+func TestUpgradedDialectsNeverDiffer(t *testing.T) {
+	columns := map[string][]string{}
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		query := `SELECT m.name || '.' || c.name || CASE WHEN c."notnull" = 1 OR c.pk > 0 THEN ' not null' ELSE '' END FROM sqlite_master m JOIN pragma_table_info(m.name) c
+			WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name <> 'goose_db_version' ORDER BY m.name, c.cid`
+		if s.Dialect() == store.Postgres {
+			query = `SELECT table_name || '.' || column_name || CASE WHEN is_nullable = 'NO' THEN ' not null' ELSE '' END FROM information_schema.columns
+				WHERE table_schema = current_schema() AND table_name <> 'goose_db_version' ORDER BY table_name COLLATE "C", ordinal_position`
+		}
+		var err error
+		columns[s.Dialect()], err = s.Texts(query)
+		must(t, err)
+	})
+	if len(columns) < 2 {
+		t.Skip("no PostgreSQL to compare with")
+	}
+	if diff := cmp.Diff(columns[store.SQLite], columns[store.Postgres]); diff != "" || len(columns[store.SQLite]) < 100 {
+		t.Errorf("%d columns: %s", len(columns[store.SQLite]), diff)
+	}
+}
