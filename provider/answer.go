@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ory/fosite"
 
@@ -32,7 +34,7 @@ var descriptions = map[string]string{
 	"registration_not_supported": "The registration parameter is not supported.",
 	"invalid_client":             "Client authentication failed.",
 	"invalid_grant":              "The code or token is not valid, expired, used or was issued to another client.",
-	"unsupported_grant_type":     "Only authorization_code and refresh_token are supported.",
+	"unsupported_grant_type":     "Only authorization_code, refresh_token and client_credentials are supported.",
 	"invalid_token":              "The access token is not valid.",
 	"insufficient_scope":         "The access token lacks the openid scope.",
 	"slow_down":                  "Too many requests. Wait a while.",
@@ -70,6 +72,11 @@ func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req 
 		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
 		return
 	}
+	if errors.Is(err, account.ErrSessionNotFound) {
+		// The session ended between its check and the code.
+		p.refuseAuthorization(w, r, req, fosite.ErrLoginRequired)
+		return
+	}
 	e := fosite.ErrorToRFC6749Error(err)
 	if e.CodeField >= http.StatusInternalServerError || descriptions[e.ErrorField] == "" {
 		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
@@ -81,25 +88,37 @@ func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req 
 // iss (RFC 9207), by query or by form_post.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
 	params.Set("iss", p.issuer)
-	if state := req.form["state"]; len(state) == 1 && state[0] != "" {
+	posted := slices.Equal(req.form["response_mode"], []string{"form_post"})
+	if state := req.form["state"]; len(state) == 1 && state[0] != "" && (!posted || survivesForm(state[0])) {
 		params.Set("state", state[0])
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Pragma", "no-cache")
-	if m := req.form["response_mode"]; len(m) == 1 && m[0] == "form_post" {
+	if posted {
 		p.accounts.Show(w, r, http.StatusOK, formPost(req.redirectURI, params))
 		return
 	}
-	target := req.redirectURI
-	switch {
-	case !strings.Contains(target, "?"):
-		target += "?"
-	case !strings.HasSuffix(target, "?") && !strings.HasSuffix(target, "&"):
-		target += "&"
-	}
 	// Not http.Redirect: it would rewrite a private-use scheme's path.
-	w.Header().Set("Location", target+params.Encode())
+	w.Header().Set("Location", withQuery(req.redirectURI, params))
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// withQuery appends parameters to a registered URI and leaves what it has as
+// it is.
+func withQuery(uri string, params url.Values) string {
+	switch {
+	case !strings.Contains(uri, "?"):
+		uri += "?"
+	case !strings.HasSuffix(uri, "?") && !strings.HasSuffix(uri, "&"):
+		uri += "&"
+	}
+	return uri + params.Encode()
+}
+
+// survivesForm tells whether a hidden field brings a text back unchanged: HTML
+// replaces NUL and what is not UTF-8, and turns line ends into others.
+func survivesForm(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\r\n")
 }
 
 func formPost(target string, params url.Values) templates.FormPost {

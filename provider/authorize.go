@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 // maxQuery bounds an authorization request, in bytes of its encoded form: it
 // has to travel through the sign-in page in a URL.
 const maxQuery = 4 << 10
+
+// acrPassword is the one authentication context class there is: the user gave
+// the password. It is in the ID token when the client asks for any (OpenID Connect Core sections 3.1.2.1, 5.5.1.1).
+const acrPassword = "1"
 
 // authorization is a request to the authorization endpoint, parsed once.
 type authorization struct {
@@ -36,6 +41,7 @@ type pending struct {
 	Query   string `json:"q"`
 	Arrived int64  `json:"a"`
 	Proof   string `json:"p,omitempty"`
+	Detour  bool   `json:"d,omitempty"` // came by POST and goes on by GET, without a page in between
 }
 
 // authorize is the authorization endpoint (RFC 6749 section 3.1, OpenID Connect
@@ -43,6 +49,9 @@ type pending struct {
 // signed in and has agreed.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	req, err := p.parseAuthorization(w, r)
+	if err == nil {
+		err = p.takePushed(r.Context(), req)
+	}
 	if err == nil {
 		err = p.proveClient(r.Context(), req)
 	}
@@ -60,6 +69,12 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		p.refuseAuthorization(w, r, req, problem)
 		return
 	}
+	if identity == nil && r.Method == http.MethodPost && !r.Form.Has("continue") {
+		// A form of another site comes without the cookie (SameSite=Lax). By GET
+		// it is there, if there is one.
+		p.sendOn(w, r, req, nil, "/oauth2/authorize")
+		return
+	}
 	if identity != nil {
 		if q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID); err != nil {
 			p.authorizePage(w, r, err)
@@ -73,7 +88,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	case consent:
 		p.sendOn(w, r, req, identity, "/oauth2/consent")
 	case proceed:
-		p.issueCode(w, r, req, identity, q.scopes)
+		p.issueCode(w, r, req, identity, q)
 	default:
 		account.Note(r.Context(), "authorize_"+problem.ErrorField)
 		p.refuseAuthorization(w, r, req, problem)
@@ -96,7 +111,10 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 		if req.form, err = url.ParseQuery(c.Query); err != nil {
 			return nil, account.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in link is damaged. Go back to the application and start again.")
 		}
-		req.arrived, req.returned, req.proofSeen, req.sealed = time.Unix(c.Arrived, 0).UTC(), true, c.Proof, sealed
+		req.arrived = time.Unix(c.Arrived, 0).UTC()
+		if !c.Detour { // which saw no session and proves nothing
+			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
+		}
 	}
 	for name, values := range req.form {
 		if len(values) > 1 && (req.duplicate == "" || name < req.duplicate) {
@@ -155,11 +173,34 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	return nil
 }
 
+// silent tells whether the client wants no page of ours.
+func (req *authorization) silent() bool {
+	return slices.Contains(strings.Fields(req.form.Get("prompt")), "none")
+}
+
 // challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// ask checks the parameters and makes the question for decide.
+// ask makes the question for decide.
 func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity) (question, *fosite.RFC6749Error) {
+	q, problem := p.checkRequest(req)
+	if problem != nil {
+		return q, problem
+	}
+	q.identity = id
+	if hint := req.form.Get("id_token_hint"); hint != "" {
+		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
+		q.hintSub, q.badHint = sub, err != nil
+	}
+	if id != nil && req.sealed != "" {
+		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
+	}
+	return q, nil
+}
+
+// checkRequest checks the parameters and puts what they ask for into the
+// question: all that can be said before anybody is signed in.
+func (p *Provider) checkRequest(req *authorization) (question, *fosite.RFC6749Error) {
 	f := req.form
 	var q question
 	switch {
@@ -175,7 +216,11 @@ func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity
 		return q, fosite.ErrUnsupportedResponseType
 	}
 	switch f.Get("response_mode") {
-	case "", "query", "form_post":
+	case "", "query":
+	case "form_post":
+		if !survivesForm(f.Get("state")) {
+			return q, fosite.ErrInvalidRequest
+		}
 	default:
 		return q, fosite.ErrUnsupportedResponseMode
 	}
@@ -190,16 +235,9 @@ func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity
 	if !ok {
 		return q, fosite.ErrInvalidRequest
 	}
-	q = question{
-		client: req.client, scopes: knownScopes(strings.Fields(f.Get("scope")), req.client), prompts: prompts, maxAge: maxAge,
-		arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen, identity: id,
-	}
-	if hint := f.Get("id_token_hint"); hint != "" {
-		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
-		q.hintSub, q.badHint = sub, err != nil
-	}
-	if id != nil && req.sealed != "" {
-		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
+	q = question{client: req.client, prompts: prompts, maxAge: maxAge, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen}
+	if q.granted, q.scopes, q.claims, ok = whatIsAsked(f, req.client); !ok {
+		return q, fosite.ErrInvalidRequest
 	}
 	return q, nil
 }
@@ -224,7 +262,9 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 	sealed := req.sealed
 	if sealed == "" {
 		var err error
-		sealed, err = p.seal.seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id)})
+		sealed, err = p.seal.seal(purposeContinue, pending{
+			Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: path == "/oauth2/authorize",
+		})
 		if err != nil {
 			p.authorizePage(w, r, err)
 			return
@@ -239,10 +279,10 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 
 // issueCode lets fosite make and store the code. fosite sees a canonical
 // request: what it decides wrongly (prompt, max_age, unknown scopes) was decided here.
-func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, scopes []string) {
+func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q question) {
 	ctx := r.Context()
 	form := url.Values{
-		"client_id": {req.client.ID}, "redirect_uri": {req.redirectURI}, "response_type": {"code"}, "scope": {strings.Join(scopes, " ")},
+		"client_id": {req.client.ID}, "redirect_uri": {req.redirectURI}, "response_type": {"code"}, "scope": {strings.Join(q.granted, " ")},
 	}
 	for _, name := range []string{"nonce", "code_challenge", "code_challenge_method"} {
 		if v := req.form.Get(name); v != "" {
@@ -255,17 +295,37 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
-	for _, s := range scopes {
+	for _, s := range q.granted {
 		ar.GrantScope(s)
 	}
-	session := &GrantSession{
-		Subject: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, RequestedAt: id.Session.AuthTime,
+	session, err := newGrantSession(req, id, q)
+	if err != nil {
+		p.authorizeFailure(w, r, req, err)
+		return
 	}
 	resp, err := p.fosite.NewAuthorizeResponse(ctx, ar, session)
+	if errors.Is(err, account.ErrSessionNotFound) && !req.silent() {
+		// The session ended between the look at it and the code.
+		p.sendOn(w, r, req, nil, "/login/")
+		return
+	}
 	if err != nil {
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
 	account.Note(ctx, "authorized")
 	p.answer(w, r, req, url.Values{"code": {resp.GetCode()}})
+}
+
+// newGrantSession is what a grant keeps of the request and of who agreed to it.
+func newGrantSession(req *authorization, id *account.Identity, q question) (*GrantSession, error) {
+	session := &GrantSession{
+		Subject: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, RequestedAt: id.Session.AuthTime,
+	}
+	if q.claims.acr || req.form.Get("acr_values") != "" {
+		session.ACR = acrPassword
+	}
+	var err error
+	session.Claims, err = q.claims.stored()
+	return session, err
 }

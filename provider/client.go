@@ -14,6 +14,7 @@ const (
 	AuthBasic = "client_secret_basic"
 	AuthPost  = "client_secret_post"
 	AuthNone  = "none"
+	AuthJWT   = "private_key_jwt"
 )
 
 // Scopes that exist, in the order of the consent page.
@@ -33,8 +34,21 @@ type Client struct {
 	Trusted               bool   // first party: no consent page
 	IDTokenClaims         bool   // profile claims in the ID token too
 	AllowInsecureRedirect bool   // http redirect URIs beyond the loopback
-	CreatedAt             time.Time
+	ClientCredentials     bool   // may use the client_credentials grant, for itself
+	JWKS                  []byte // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
+	// RefreshGrace is how long a rotated refresh token still works, for clients
+	// that send parallel refreshes; at most MaxRefreshGrace, 0 is strict.
+	RefreshGrace           time.Duration
+	PostLogoutRedirectURIs []string
+	BackchannelLogoutURI   string // empty: no back-channel logout
+	// BackchannelPrivate lets the logout token go to a private or loopback
+	// address; the operator opens it per client.
+	BackchannelPrivate bool
+	CreatedAt          time.Time
 }
+
+// MaxRefreshGrace bounds Client.RefreshGrace.
+const MaxRefreshGrace = time.Minute
 
 // ClientSecret is the SHA-256 of a generated secret of 256 bits.
 type ClientSecret struct {
@@ -70,12 +84,17 @@ func (c *Client) GetRotatedHashes() [][]byte {
 // GetRedirectURIs returns the registered redirect URIs.
 func (c *Client) GetRedirectURIs() []string { return c.RedirectURIs }
 
-// GetGrantTypes returns authorization_code and, with offline_access, refresh_token.
+// GetGrantTypes returns authorization_code, refresh_token with offline_access,
+// and client_credentials where the client is registered for it.
 func (c *Client) GetGrantTypes() fosite.Arguments {
+	types := fosite.Arguments{"authorization_code"}
 	if slices.Contains(c.Scopes, "offline_access") {
-		return fosite.Arguments{"authorization_code", "refresh_token"}
+		types = append(types, "refresh_token")
 	}
-	return fosite.Arguments{"authorization_code"}
+	if c.ClientCredentials && !c.IsPublic() {
+		types = append(types, "client_credentials")
+	}
+	return types
 }
 
 // GetResponseTypes returns code alone.

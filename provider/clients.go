@@ -104,9 +104,17 @@ func (secretHasher) Hash(_ context.Context, data []byte) ([]byte, error) {
 }
 
 // authenticateClient is the fosite.ClientAuthenticationStrategy: basic or post
-// for confidential clients unless registered for one of them, an id alone for
-// public ones (RFC 6749 section 2.3). Never more than one method at once.
+// for confidential clients unless registered for one of them, a signed assertion
+// for those with private_key_jwt, an id alone for public ones (RFC 6749 section 2.3). Never
+// more than one method at once.
 func (p *Provider) authenticateClient(ctx context.Context, r *http.Request, form url.Values) (fosite.Client, error) {
+	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
+		c, err := p.authenticateAssertion(ctx, r, form)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
 	id, secret, method, err := presentedCredentials(r, form)
 	if err != nil {
 		return nil, err
@@ -147,9 +155,6 @@ func (p *Provider) authenticateClient(ctx context.Context, r *http.Request, form
 // presentedCredentials reads what the request claims. The id and secret of
 // Basic are form-urlencoded (RFC 6749 section 2.3.1).
 func presentedCredentials(r *http.Request, form url.Values) (id, secret, method string, err error) {
-	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
-		return "", "", "", fosite.ErrInvalidClient
-	}
 	header := r.Header.Values("Authorization")
 	if len(header) == 0 {
 		if form.Get("client_secret") == "" {

@@ -52,7 +52,7 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 // scopeSentences say on the consent page what each scope means.
 var scopeSentences = map[string]string{
 	"openid":         "Know that it is you, by an identifier of this service",
-	"profile":        "See your display name and handle",
+	"profile":        "See your profile: names, handle and what else you have filled in",
 	"email":          "See your email address",
 	"address":        "See your postal address",
 	"phone":          "See your phone number",
@@ -66,7 +66,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	scopes := knownScopes(strings.Fields(req.form.Get("scope")), req.client)
+	_, scopes, _, _ := whatIsAsked(req.form, req.client)
 	had, err := p.storage.ConsentedScopes(r.Context(), id.User.Sub, req.client.ID)
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -109,7 +109,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	decision := decisionDeny
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
-		scopes := knownScopes(strings.Fields(req.form.Get("scope")), req.client)
+		_, scopes, _, _ := whatIsAsked(req.form, req.client)
 		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now()); err != nil {
 			p.authorizePage(w, r, err)
 			return

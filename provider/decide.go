@@ -24,7 +24,9 @@ const (
 // question is everything that decides an authorization request.
 type question struct {
 	client    *Client
-	scopes    []string
+	granted   []string      // scopes of the grant
+	scopes    []string      // what the user has to agree to: granted, and what the claims stand for
+	claims    claimsRequest // names the client may have
 	prompts   []string
 	maxAge    time.Duration // negative: not asked for
 	hintSub   string        // sub of a verified id_token_hint, or empty
@@ -74,7 +76,7 @@ func decide(q question) (verdict, *fosite.RFC6749Error) {
 	if q.badHint {
 		return refused, fosite.ErrInvalidRequest
 	}
-	if q.hintSub != "" && q.hintSub != q.identity.User.Sub {
+	if q.hintSub != "" && q.hintSub != q.identity.User.Sub || !q.claims.admits(q.identity.User.Sub) {
 		// Somebody else than the client expects. One chance to sign in as that
 		// person, not a loop.
 		if silent || q.signedInSince() {

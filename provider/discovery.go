@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -18,27 +19,50 @@ import (
 // 8414 section 2), built from the configured issuer alone: no header of a
 // request can change it.
 func (p *Provider) metadata() map[string]any {
-	return map[string]any{
+	confidential := []string{AuthBasic, AuthPost}
+	if p.assertions != nil {
+		confidential = append(confidential, AuthJWT)
+	}
+	everybody := append(slices.Clip(confidential), AuthNone)
+	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
 		"token_endpoint":                                 p.issuer + "/oauth2/token",
+		"end_session_endpoint":                           p.issuer + "/oauth2/logout",
+		"backchannel_logout_supported":                   p.logouts != nil,
+		"backchannel_logout_session_supported":           p.logouts != nil,
 		"userinfo_endpoint":                              p.issuer + "/oauth2/userinfo",
 		"jwks_uri":                                       p.issuer + "/.well-known/jwks.json",
 		"scopes_supported":                               Scopes,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query", "form_post"},
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
+		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials"},
 		"subject_types_supported":                        []string{"public"},
 		"id_token_signing_alg_values_supported":          []string{"RS256"},
-		"token_endpoint_auth_methods_supported":          []string{AuthBasic, AuthPost, AuthNone},
-		"claims_supported":                               claimsSupported,
+		"token_endpoint_auth_methods_supported":          everybody,
+		"revocation_endpoint":                            p.issuer + "/oauth2/revoke",
+		"revocation_endpoint_auth_methods_supported":     everybody,
+		"introspection_endpoint":                         p.issuer + "/oauth2/introspect",
+		"introspection_endpoint_auth_methods_supported":  confidential,
+		"acr_values_supported":                           []string{acrPassword},
+		"claim_types_supported":                          []string{"normal"},
+		"claims_supported":                               claimsSupported(),
 		"code_challenge_methods_supported":               []string{"S256"},
 		"prompt_values_supported":                        knownPrompts,
-		"claims_parameter_supported":                     false,
+		"claims_parameter_supported":                     true,
 		"request_parameter_supported":                    false,
 		"request_uri_parameter_supported":                false,
 		"authorization_response_iss_parameter_supported": true,
 	}
+	if p.assertions != nil {
+		for _, endpoint := range []string{"token", "revocation", "introspection"} {
+			m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
+		}
+	}
+	if p.pushed != nil {
+		m["pushed_authorization_request_endpoint"] = p.issuer + "/oauth2/par"
+	}
+	return m
 }
 
 // jwks is the public key set: every key verifies, the first one signs.

@@ -57,10 +57,12 @@ func (s *idTokenSigner) GenerateIDToken(ctx context.Context, lifespan time.Durat
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	claims := map[string]any{}
-	if client.IDTokenClaims {
-		if u, ok := ctx.Value(activeUserKey{}).(account.User); ok {
-			claims = claimsOf(u, r.GetGrantedScopes())
+	if u, ok := ctx.Value(activeUserKey{}).(account.User); ok {
+		var scopes fosite.Arguments
+		if client.IDTokenClaims {
+			scopes = r.GetGrantedScopes()
 		}
+		claims = claimsOf(u, scopes, storedClaims(session.Claims, client).IDToken)
 	}
 	claims["iss"] = s.issuer
 	claims["sub"] = session.Subject
@@ -69,6 +71,9 @@ func (s *idTokenSigner) GenerateIDToken(ctx context.Context, lifespan time.Durat
 	claims["exp"] = now.Add(lifespan).Unix()
 	claims["auth_time"] = session.AuthTime.Unix()
 	claims["sid"] = session.SessionID
+	if session.ACR != "" {
+		claims["acr"] = session.ACR
+	}
 	claims["jti"] = rand.Text()
 	if h := session.atHash.AccessTokenHash; h != "" {
 		claims["at_hash"] = h
@@ -89,29 +94,48 @@ func (s *idTokenSigner) GenerateIDToken(ctx context.Context, lifespan time.Durat
 	return token, nil
 }
 
-// hintSubject verifies an id_token_hint (OpenID Connect Core section 3.1.2.1):
-// signed by any published key, RS256 only, ours, for this client; an expired one is
-// fine. It returns the sub.
+// hintSubject is hint for a request that names its client. It returns the sub.
 func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
+	c, err := s.hint(hint)
+	if err != nil {
+		return "", err
+	}
+	if c.Audience[0] != clientID {
+		return "", errors.New("hint of another client")
+	}
+	return c.Subject, nil
+}
+
+// hint verifies an id_token_hint (OpenID Connect Core section 3.1.2.1, RP-Initiated
+// Logout section 2): an ID token of ours, signed by any published key, RS256 only;
+// an expired one is fine. Logout tokens and status lists have another type. The claims have a subject
+// and exactly one audience, which may be the session cookie's.
+func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
+	var c jwt.Claims
 	if len(hint) > 8<<10 || strings.Count(hint, ".") != 2 {
-		return "", errors.New("not a token")
+		return c, errors.New("not a token")
 	}
 	t, err := jwt.ParseSigned(hint, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {
-		return "", fmt.Errorf("read hint: %w", err)
+		return c, fmt.Errorf("read hint: %w", err)
+	}
+	if len(t.Headers) != 1 {
+		return c, errors.New("not a token with one signature")
+	}
+	if typ, ok := t.Headers[0].ExtraHeaders[jose.HeaderType].(string); ok && !strings.EqualFold(typ, "JWT") {
+		return c, errors.New("a token of another type")
 	}
 	for _, k := range s.public {
-		if len(t.Headers) != 1 || t.Headers[0].KeyID != k.KeyID {
+		if t.Headers[0].KeyID != k.KeyID {
 			continue
 		}
-		var c jwt.Claims
 		if err := t.Claims(k.Key, &c); err != nil {
-			return "", fmt.Errorf("verify hint: %w", err)
+			return c, fmt.Errorf("verify hint: %w", err)
 		}
-		if c.Issuer != s.issuer || len(c.Audience) != 1 || c.Audience[0] != clientID || c.Subject == "" {
-			return "", errors.New("hint of another issuer or client")
+		if c.Issuer != s.issuer || len(c.Audience) != 1 || c.Subject == "" {
+			return c, errors.New("hint of another issuer")
 		}
-		return c.Subject, nil
+		return c, nil
 	}
-	return "", errors.New("hint of an unknown key")
+	return c, errors.New("hint of an unknown key")
 }

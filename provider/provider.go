@@ -1,6 +1,6 @@
 // Package provider is the OpenID Connect provider: discovery, key set,
-// authorization, token and userinfo endpoints, on fosite as request and grant
-// state machine.
+// authorization, pushed requests, token, userinfo, revocation, introspection and
+// logout endpoints, on fosite as request and grant state machine.
 //
 // What fosite does not do, or does wrongly, is done here: prompts, consent,
 // error pages, the iss parameter, ID tokens, bearer tokens at userinfo. Who a
@@ -37,7 +37,8 @@ const (
 	IDTokenLifetime      = time.Hour
 )
 
-// Options are what a Provider is made of. All but Limits, Now and Log are required.
+// Options are what a Provider is made of. All but Limits, Logouts, Pushed,
+// Assertions, Now and Log are required.
 type Options struct {
 	Accounts *account.Service
 	Storage  Storage
@@ -45,23 +46,30 @@ type Options struct {
 	Keys     []jose.JSONWebKey // the first signs, all are published
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *account.Limits
-	Now      func() time.Time
-	Log      *slog.Logger
+	Logouts  LogoutOutbox // nil: no back-channel logout
+	// Pushed and Assertions may be nil: no pushed requests, no private_key_jwt.
+	Pushed     PushedRequests
+	Assertions Assertions
+	Now        func() time.Time
+	Log        *slog.Logger
 }
 
 // Provider serves the OpenID Connect endpoints. Safe for concurrent use.
 type Provider struct {
-	accounts *account.Service
-	storage  Storage
-	clients  *clientCache
-	fosite   *fosite.Fosite
-	tokens   *oauth2.HMACSHAStrategyUnPrefixed
-	issuer   string
-	idTokens *idTokenSigner
-	seal     *sealer
-	limits   *account.Limits
-	clock    func() time.Time
-	log      *slog.Logger
+	accounts   *account.Service
+	storage    Storage
+	clients    *clientCache
+	fosite     *fosite.Fosite
+	tokens     tokenStrategy
+	issuer     string
+	idTokens   *idTokenSigner
+	seal       *sealer
+	limits     *account.Limits
+	logouts    *LogoutSender
+	pushed     PushedRequests
+	assertions Assertions
+	clock      func() time.Time
+	log        *slog.Logger
 }
 
 // New makes a Provider.
@@ -80,7 +88,7 @@ func New(o Options) (*Provider, error) {
 	}
 	p := &Provider{
 		accounts: o.Accounts, storage: o.Storage, clients: newClientCache(o.Storage, o.Now), issuer: o.Issuer,
-		limits: o.Limits, clock: o.Now, log: o.Log,
+		limits: o.Limits, pushed: o.Pushed, assertions: o.Assertions, clock: o.Now, log: o.Log,
 	}
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Now); err != nil {
@@ -89,6 +97,11 @@ func New(o Options) (*Provider, error) {
 	if p.seal, err = newSealer(o.Secret, o.Now); err != nil {
 		return nil, err
 	}
+	if o.Logouts != nil {
+		if p.logouts, err = newLogoutSender(o, p.clients); err != nil {
+			return nil, err
+		}
+	}
 	// fosite uses the first 32 bytes only: exactly that many, and of a key that
 	// nothing else uses.
 	global, err := hkdf.Key(sha256.New, o.Secret, nil, "cairn oauth2 tokens", 32)
@@ -96,7 +109,7 @@ func New(o Options) (*Provider, error) {
 		return nil, fmt.Errorf("derive token key: %w", err)
 	}
 	config := p.config(global)
-	p.tokens = oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: config}, config)
+	p.tokens = tokenStrategy{oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: config}, config)}
 	p.wire(config)
 	p.fosite = fosite.NewOAuth2Provider(p.clients, config)
 	return p, nil
@@ -132,7 +145,7 @@ func (p *Provider) wire(c *fosite.Config) {
 	helper := &openid.IDTokenHandleHelper{IDTokenStrategy: p.idTokens}
 	code := &oauth2.AuthorizeExplicitGrantHandler{
 		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, AuthorizeCodeStrategy: p.tokens,
-		CoreStorage: p.storage, TokenRevocationStorage: p.storage, Config: c,
+		CoreStorage: reuseGuard{p.storage}, TokenRevocationStorage: reuseGuard{p.storage}, Config: c,
 	}
 	oidc := &openid.OpenIDConnectExplicitHandler{
 		OpenIDConnectRequestStorage:   p.storage,
@@ -141,11 +154,12 @@ func (p *Provider) wire(c *fosite.Config) {
 	}
 	proof := &pkce.Handler{AuthorizeCodeStrategy: p.tokens, Storage: p.storage, Config: c}
 	refresh := &oauth2.RefreshTokenGrantHandler{
-		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, TokenRevocationStorage: p.storage, Config: c,
+		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, TokenRevocationStorage: reuseGuard{p.storage}, Config: c,
 	}
 	c.AuthorizeEndpointHandlers = fosite.AuthorizeEndpointHandlers{code, oidc, proof}
 	c.TokenEndpointHandlers = fosite.TokenEndpointHandlers{
 		code, oidc, proof, refresh, &openid.OpenIDConnectRefreshHandler{IDTokenHandleHelper: helper, Config: c},
+		clientCredentials{tokens: p.tokens, storage: p.storage, now: p.clock},
 	}
 	c.TokenIntrospectionHandlers = fosite.TokenIntrospectionHandlers{}
 	c.RevocationHandlers = fosite.RevocationHandlers{}
@@ -158,8 +172,14 @@ func (p *Provider) Mount(m *mux.Router) {
 	p.mountMetadata(m)
 	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.authorize, "POST": p.authorize})
 	a.Handle(m, "/oauth2/consent", account.Methods{"GET": p.consentPage, "POST": p.consentForm})
+	a.Handle(m, "/oauth2/logout", account.Methods{"GET": p.endSession, "POST": p.endSession})
 	m.HandleFunc("/oauth2/token", p.token)
 	m.HandleFunc("/oauth2/userinfo", p.userinfo)
+	m.HandleFunc("/oauth2/revoke", p.revoke)
+	m.HandleFunc("/oauth2/introspect", p.introspect)
+	if p.pushed != nil {
+		m.HandleFunc("/oauth2/par", p.pushRequest)
+	}
 }
 
 // MountDisabled answers the endpoints of an installation without a private
@@ -171,7 +191,7 @@ func MountDisabled(m *mux.Router, a *account.Service) {
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
-		"/oauth2/authorize", "/oauth2/consent", "/oauth2/token", "/oauth2/userinfo",
+		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect", "/oauth2/par",
 	} {
 		m.HandleFunc(path, h)
 	}

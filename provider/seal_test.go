@@ -36,7 +36,7 @@ func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
 			t.Fatalf("opened with byte %d changed", i)
 		}
 	}
-	for _, bad := range []string{"", ".", "a", sealed + "=", sealed + ".x", strings.Repeat("a", maxSealed+1), sealed[:len(sealed)-1]} {
+	for _, bad := range []string{"", ".", "a", sealed + "=", sealed + ".x", sealed + "\n", sealed[:len(sealed)-5] + "\r\n" + sealed[len(sealed)-5:], strings.Repeat("a", maxSealed+1), sealed[:len(sealed)-1]} {
 		if s.open(purposeContinue, bad, &got) == nil {
 			t.Errorf("opened %.40q", bad)
 		}
@@ -51,13 +51,29 @@ func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
 	}
 }
 
+// The longest request that authorize takes has to come back from the sign-in
+// page, whatever its characters.
+func TestLongestRequestIsNeverTooLongToComeBack(t *testing.T) {
+	s := newTestSealer(t, func() time.Time { return noon })
+	for _, query := range []string{strings.Repeat("a=&", maxQuery/3), strings.Repeat("a=%FF&", maxQuery/6), strings.Repeat("x", maxQuery), strings.Repeat("&", maxQuery)} {
+		sealed, err := s.seal(purposeContinue, pending{Query: query, Arrived: noon.Unix(), Proof: strings.Repeat("p", 43)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got pending
+		if err := s.open(purposeContinue, sealed, &got); err != nil || got.Query != query || len(sealed) > 6<<10 {
+			t.Errorf("%.10s…: %d bytes: %v", query, len(sealed), err)
+		}
+	}
+}
+
 func FuzzOnlyOurOwnValuesOpen(f *testing.F) {
 	s := newTestSealer(f, func() time.Time { return noon })
 	genuine, err := s.seal(purposeContinue, pending{Query: "a=b"})
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{genuine, "", ".", "e30.e30", strings.ToUpper(genuine)} {
+	for _, seed := range []string{genuine, genuine + "\n", "", ".", "e30.e30", strings.ToUpper(genuine)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

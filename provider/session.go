@@ -17,6 +17,9 @@ type GrantSession struct {
 	AuthTime    time.Time
 	RequestedAt time.Time // first arrival of the authorization request
 	ACR         string
+	// Claims is the claims request parameter (OpenID Connect Core section 5.5)
+	// as far as it is honoured: compact JSON of names, or empty.
+	Claims string
 
 	CodeExpires    time.Time
 	AccessExpires  time.Time

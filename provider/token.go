@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ory/fosite"
@@ -20,23 +19,17 @@ import (
 // duplicates, grant type, client, grant, user, scope, tokens.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	ctx := WithRequestCache(r.Context())
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		p.oauthError(w, r, http.StatusMethodNotAllowed, "invalid_request")
+	r = r.WithContext(ctx)
+	if !p.readClientRequest(w, r) {
 		return
 	}
-	wait, err := p.limits.Take(account.LimitToken, account.ClientAddress(r))
-	if err != nil {
-		p.tokenError(w, r, err)
+	switch r.PostForm.Get("grant_type") {
+	case "authorization_code", "refresh_token", "client_credentials":
+	case "":
+		p.oauthError(w, r, http.StatusBadRequest, "invalid_request")
 		return
-	}
-	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
-		p.oauthError(w, r, http.StatusTooManyRequests, "slow_down")
-		return
-	}
-	if status, name := readTokenForm(w, r); name != "" {
-		p.oauthError(w, r, status, name)
+	default:
+		p.oauthError(w, r, http.StatusBadRequest, "unsupported_grant_type")
 		return
 	}
 	access, err := p.fosite.NewAccessRequest(ctx, r, &GrantSession{})
@@ -44,10 +37,13 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		p.tokenError(w, r, err)
 		return
 	}
-	user, err := p.stillAllowed(ctx, access)
-	if err != nil {
-		p.tokenError(w, r, err)
-		return
+	if !isClientCredentials(access) {
+		user, err := p.stillAllowed(ctx, access)
+		if err != nil {
+			p.tokenError(w, r, err)
+			return
+		}
+		ctx = withActiveUser(ctx, user)
 	}
 	// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
 	if scope := r.PostForm.Get("scope"); scope != "" && access.GetGrantTypes().ExactOne("refresh_token") {
@@ -56,7 +52,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	resp, err := p.fosite.NewAccessResponse(withActiveUser(ctx, user), access)
+	resp, err := p.fosite.NewAccessResponse(ctx, access)
 	if err != nil {
 		p.tokenError(w, r, err)
 		return
@@ -65,40 +61,6 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	resp.SetTokenType("Bearer")
 	account.Note(ctx, "token_"+access.GetGrantTypes()[0])
 	p.writeOAuth(w, r, http.StatusOK, resp.ToMap())
-}
-
-// readTokenForm returns an error name for what cannot be a token request.
-func readTokenForm(w http.ResponseWriter, r *http.Request) (int, string) {
-	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mt != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
-		return http.StatusBadRequest, "invalid_request"
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, account.MaxBody)
-	if err := r.ParseForm(); err != nil {
-		var big *http.MaxBytesError
-		if errors.As(err, &big) {
-			return http.StatusRequestEntityTooLarge, "invalid_request"
-		}
-		return http.StatusBadRequest, "invalid_request"
-	}
-	for _, v := range r.PostForm {
-		if len(v) > 1 { // RFC 6749 section 3.2: parameters must not be repeated
-			return http.StatusBadRequest, "invalid_request"
-		}
-	}
-	// Credentials in a URL end up in logs and histories.
-	for _, name := range []string{"client_secret", "code", "refresh_token", "code_verifier", "access_token", "client_assertion"} {
-		if r.URL.Query().Has(name) {
-			return http.StatusBadRequest, "invalid_request"
-		}
-	}
-	switch r.PostForm.Get("grant_type") {
-	case "authorization_code", "refresh_token":
-		return 0, ""
-	case "":
-		return http.StatusBadRequest, "invalid_request"
-	}
-	return http.StatusBadRequest, "unsupported_grant_type"
 }
 
 // errUserGone means that the person behind a grant may no longer come in.
@@ -124,6 +86,10 @@ func (p *Provider) stillAllowed(ctx context.Context, access fosite.AccessRequest
 
 // tokenError maps what fosite and the store say to RFC 6749 section 5.2.
 func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error) {
+	if c := CacheFrom(r.Context()); c != nil && c.revocation != nil {
+		err = c.revocation // whatever fosite makes of it
+	}
+	defer noteReuse(r.Context(), r.PostForm.Get("grant_type"))
 	e := fosite.ErrorToRFC6749Error(err)
 	refresh := r.PostForm.Get("grant_type") == "refresh_token" && r.PostForm.Get("refresh_token") != ""
 	switch {
@@ -151,7 +117,7 @@ func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error)
 }
 
 func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, status int, name string) {
-	account.Note(r.Context(), "token_"+name)
+	account.Note(r.Context(), path.Base(r.URL.Path)+"_"+name)
 	p.writeOAuth(w, r, status, map[string]any{"error": name, "error_description": descriptions[name]})
 }
 

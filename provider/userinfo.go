@@ -39,6 +39,11 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 		p.userinfoError(w, r, err)
 		return
 	}
+	if grant.GetSession().GetSubject() == "" {
+		// A client's own token (client_credentials): there is no user to tell of.
+		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
+		return
+	}
 	if !grant.GetGrantedScopes().Has("openid") {
 		p.bearerError(w, r, http.StatusForbidden, "insufficient_scope")
 		return
@@ -48,13 +53,24 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 		p.userinfoError(w, r, err)
 		return
 	}
-	if c, ok := grant.GetClient().(*Client); ok && c.RequireFlag != "" && !u.Has(c.RequireFlag) {
+	client, isClient := grant.GetClient().(*Client)
+	session, isSession := grant.GetSession().(*GrantSession)
+	if !isClient || !isSession {
+		p.userinfoError(w, r, errors.New("the store returned a grant of another type"))
+		return
+	}
+	if client.RequireFlag != "" && !u.Has(client.RequireFlag) {
 		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
 		return
 	}
-	claims := claimsOf(u, grant.GetGrantedScopes())
+	p.writeOAuth(w, r, http.StatusOK, userInfo(u, client, session, grant.GetGrantedScopes()))
+}
+
+// userInfo is what the endpoint tells of a user.
+func userInfo(u account.User, c *Client, session *GrantSession, granted fosite.Arguments) map[string]any {
+	claims := claimsOf(u, granted, storedClaims(session.Claims, c).UserInfo)
 	claims["sub"] = u.Sub
-	p.writeOAuth(w, r, http.StatusOK, claims)
+	return claims
 }
 
 // bearerToken takes the token from the header or, for a POST, from the form

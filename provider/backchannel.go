@@ -1,0 +1,233 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/ory/fosite"
+)
+
+// How logout tokens are sent. Nobody waits for it: the deed that ends a session
+// writes a notice, and SendLogouts takes it from there, also after a restart.
+const (
+	logoutPoll     = time.Second
+	logoutTimeout  = 5 * time.Second // for one client's answer
+	logoutLease    = time.Minute     // longer than an attempt can take
+	logoutParallel = 16
+	logoutGiveUp   = 24 * time.Hour
+	logoutTokenTTL = 2 * time.Minute
+)
+
+// logoutEvent is the member of events that makes a token a logout token.
+const logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+
+// LogoutSender delivers logout tokens (OpenID Connect Back-Channel Logout 1.0).
+type LogoutSender struct {
+	outbox  LogoutOutbox
+	clients fosite.ClientManager
+	issuer  string
+	signer  jose.Signer
+	guarded *http.Client
+	open    *http.Client
+	now     func() time.Time
+	log     *slog.Logger
+}
+
+// newLogoutSender makes the sender; its tokens have the type logout+jwt, so that
+// they are neither ID tokens nor sessions.
+func newLogoutSender(o Options, clients fosite.ClientManager) (*LogoutSender, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: o.Keys[0]}, (&jose.SignerOptions{}).WithType("logout+jwt"))
+	if err != nil {
+		return nil, fmt.Errorf("logout token signer: %w", err)
+	}
+	return &LogoutSender{
+		outbox: o.Logouts, clients: clients, issuer: o.Issuer, signer: signer,
+		guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil), now: o.Now, log: o.Log,
+	}, nil
+}
+
+// newLogoutClient follows no redirect and uses no proxy: what is reached is the
+// registered address and nothing else. control sees every address before the connection.
+func newLogoutClient(control func(network, address string, _ syscall.RawConn) error) *http.Client {
+	dialer := &net.Dialer{Timeout: logoutTimeout, Control: control}
+	return &http.Client{
+		Timeout:       logoutTimeout,
+		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: logoutTimeout, MaxResponseHeaderBytes: 16 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+var errPrivateAddress = errors.New("the address is private: cairn client update ID --allow-private-backchannel opens it")
+
+// refusePrivate keeps the service from being a door into its own network. It
+// sees the address that the name resolved to, so a name that changes does not help.
+func refusePrivate(_, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address of the client: %w", err)
+	}
+	if !publicAddress(ap.Addr()) {
+		return errPrivateAddress
+	}
+	return nil
+}
+
+// reservedPrefixes are not private by netip's word, and not the internet either
+// (RFC 6890): shared address space, protocol assignments, documentation, benchmarks, reserved, and the
+// IPv6 forms that carry an IPv4 address.
+var reservedPrefixes = func() []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "::/96",
+	} {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}()
+
+func publicAddress(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, p := range reservedPrefixes {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// SendLogouts delivers what is due until the context ends. Several instances
+// may run it on one database.
+func (p *Provider) SendLogouts(ctx context.Context) {
+	if p.logouts != nil {
+		p.logouts.run(ctx)
+	}
+}
+
+func (s *LogoutSender) run(ctx context.Context) {
+	slots := make(chan struct{}, logoutParallel)
+	tick := time.NewTicker(logoutPoll)
+	defer tick.Stop()
+	for {
+		if free := cap(slots) - len(slots); free > 0 {
+			due, err := s.outbox.DueLogouts(ctx, s.now().UTC(), logoutLease, free)
+			if err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "logout notices not read", "error", err)
+			}
+			for _, n := range due {
+				slots <- struct{}{}
+				go func() {
+					defer func() { <-slots }()
+					s.deliver(ctx, n)
+				}()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for range cap(slots) { // until the last one has ended
+				slots <- struct{}{}
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// deliver sends one notice and writes down how it went. The log names the
+// client, never the token.
+func (s *LogoutSender) deliver(ctx context.Context, n LogoutNotice) {
+	err := s.send(ctx, n)
+	if ctx.Err() != nil {
+		return // the lease ends, and the next start goes on
+	}
+	log := s.log.With("client_id", n.ClientID, "attempt", n.Attempts+1)
+	now := s.now().UTC()
+	switch {
+	case err == nil:
+		log.InfoContext(ctx, "logout delivered")
+		err = s.outbox.LogoutDone(ctx, n.ID)
+	case errors.Is(err, fosite.ErrNotFound) || now.Sub(n.CreatedAt) > logoutGiveUp:
+		log.WarnContext(ctx, "logout given up", "error", err)
+		err = s.outbox.LogoutDone(ctx, n.ID)
+	default:
+		log.WarnContext(ctx, "logout not delivered", "error", err)
+		err = s.outbox.LogoutFailed(ctx, n.ID, now.Add(logoutBackoff(n.Attempts)))
+	}
+	if err != nil {
+		log.WarnContext(ctx, "logout notice not updated", "error", err)
+	}
+}
+
+// logoutBackoff is 5 s, doubled for each failure before, at most an hour.
+func logoutBackoff(failures int) time.Duration {
+	return min(time.Hour, 5*time.Second<<min(failures, 20))
+}
+
+func (s *LogoutSender) send(ctx context.Context, n LogoutNotice) error {
+	found, err := s.clients.GetClient(ctx, n.ClientID)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	client, ok := found.(*Client)
+	if !ok || client.BackchannelLogoutURI == "" {
+		return fmt.Errorf("client without a backchannel_logout_uri: %w", fosite.ErrNotFound)
+	}
+	token, err := s.token(n)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, client.BackchannelLogoutURI, strings.NewReader(url.Values{"logout_token": {token}}.Encode()))
+	if err != nil {
+		return errors.New("the backchannel_logout_uri is not a URL")
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("User-Agent", "cairn")
+	h := s.guarded
+	if client.BackchannelPrivate {
+		h = s.open
+	}
+	answer, err := h.Do(r)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // without the URL, which may carry what is the client's business
+		}
+		return fmt.Errorf("post: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("the client answered %d", answer.StatusCode)
+	}
+	return nil
+}
+
+// token makes the logout token (section 2.4): sub and sid, never a nonce.
+func (s *LogoutSender) token(n LogoutNotice) (string, error) {
+	now := s.now().UTC()
+	claims := map[string]any{
+		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(), "jti": rand.Text(),
+		"sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
+	}
+	t, err := jwt.Signed(s.signer).Claims(claims).Serialize()
+	if err != nil {
+		return "", fmt.Errorf("sign logout token: %w", err)
+	}
+	return t, nil
+}

@@ -1,0 +1,191 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxClaims      = 3 << 10 // bytes of the claims parameter; the whole request has 4 KiB
+	maxClaimsDepth = 8
+)
+
+// claimsRequest is the claims parameter (OpenID Connect Core section 5.5) as
+// far as it is honoured: names of claims of a user, sorted. Its JSON is what a grant keeps.
+type claimsRequest struct {
+	UserInfo []string `json:"u,omitempty"`
+	IDToken  []string `json:"i,omitempty"`
+
+	subs [][]string // lists of which each must hold the sub
+	acr  bool       // acr was asked for in the ID token
+}
+
+var errClaims = errors.New("not a claims request")
+
+// parseClaims reads the parameter strictly. Unknown claims are left out, as
+// section 5.5 wants; a value that is not of its form is errClaims.
+func parseClaims(raw string) (claimsRequest, error) {
+	var c claimsRequest
+	if len(raw) > maxClaims || !utf8.ValidString(raw) {
+		return c, errClaims
+	}
+	if err := checkJSON(raw); err != nil {
+		return c, err
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(raw), &top); err != nil || top == nil {
+		return c, errClaims
+	}
+	var err error
+	if c.UserInfo, err = c.section(top["userinfo"], false); err != nil {
+		return claimsRequest{}, err
+	}
+	if c.IDToken, err = c.section(top["id_token"], true); err != nil {
+		return claimsRequest{}, err
+	}
+	return c, nil
+}
+
+// section reads one of the two members. null is the same as absent.
+func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, error) {
+	var members map[string]json.RawMessage
+	if len(raw) > 0 && json.Unmarshal(raw, &members) != nil {
+		return nil, errClaims
+	}
+	var names []string
+	for name, member := range members {
+		// A pointer: null asks for the claim without more.
+		var wish *struct {
+			Essential *bool             `json:"essential"`
+			Value     json.RawMessage   `json:"value"`
+			Values    []json.RawMessage `json:"values"`
+		}
+		if err := json.Unmarshal(member, &wish); err != nil {
+			return nil, errClaims
+		}
+		switch {
+		case name == "sub" && wish != nil:
+			if err := c.wantSub(append(slices.Clip(wish.Values), wish.Value)); err != nil {
+				return nil, err
+			}
+		case name == "acr":
+			c.acr = c.acr || idToken
+		case claimScope(name) != "":
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// wantSub notes which users the client expects.
+func (c *claimsRequest) wantSub(values []json.RawMessage) error {
+	var subs []string
+	for _, v := range values {
+		if len(v) == 0 || string(v) == "null" {
+			continue
+		}
+		var sub string
+		if json.Unmarshal(v, &sub) != nil {
+			return errClaims
+		}
+		subs = append(subs, sub)
+	}
+	if subs != nil {
+		c.subs = append(c.subs, subs)
+	}
+	return nil
+}
+
+// admits tells whether the user is whom the client expects (section 5.5.1).
+func (c claimsRequest) admits(sub string) bool {
+	return !slices.ContainsFunc(c.subs, func(list []string) bool { return !slices.Contains(list, sub) })
+}
+
+// scopes are those that stand for the claims that were asked for by name: what
+// the client must be registered for and the user must agree to.
+func (c claimsRequest) scopes() []string {
+	var out []string
+	for _, name := range slices.Concat(c.UserInfo, c.IDToken) {
+		if s := claimScope(name); s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// only keeps the claims that the client may have.
+func (c claimsRequest) only(client *Client) claimsRequest {
+	foreign := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
+	c.UserInfo, c.IDToken = slices.DeleteFunc(slices.Clone(c.UserInfo), foreign), slices.DeleteFunc(slices.Clone(c.IDToken), foreign)
+	return c
+}
+
+// stored is the form that GrantSession.Claims has, empty when nothing is asked.
+func (c claimsRequest) stored() (string, error) {
+	if len(c.UserInfo) == 0 && len(c.IDToken) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode claims request: %w", err)
+	}
+	return string(b), nil
+}
+
+// storedClaims reads stored back for the client of the grant, which may have
+// lost scopes since.
+func storedClaims(stored string, client *Client) claimsRequest {
+	var c claimsRequest
+	if stored == "" || json.Unmarshal([]byte(stored), &c) != nil {
+		return claimsRequest{}
+	}
+	return c.only(client)
+}
+
+// checkJSON refuses what encoding/json would let pass: a member given twice, of
+// which readers take different ones, deep nesting and a second value.
+func checkJSON(raw string) error {
+	d := json.NewDecoder(strings.NewReader(raw))
+	if err := checkValue(d, 0); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errClaims
+	}
+	return nil
+}
+
+func checkValue(d *json.Decoder, depth int) error {
+	t, err := d.Token()
+	if err != nil || depth > maxClaimsDepth {
+		return errClaims
+	}
+	open, nested := t.(json.Delim)
+	if !nested {
+		return nil
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			name, err := d.Token()
+			text, ok := name.(string)
+			if err != nil || !ok || seen[text] {
+				return errClaims
+			}
+			seen[text] = true
+		}
+		if err := checkValue(d, depth+1); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return errClaims
+	}
+	return nil
+}

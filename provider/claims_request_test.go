@@ -1,0 +1,123 @@
+package provider
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// claimsSeeds are parameters as clients send them, then what must be refused.
+func claimsSeeds() (good, bad []string) {
+	good = []string{
+		`{}`, `{"userinfo":{"name":{"essential":true}}}`, `{"id_token":{"acr":{"essential":true,"values":["urn:x","1"]}}}`,
+		`{"userinfo":{"given_name":{"essential":true},"nickname":null,"email":{"essential":true},"http://example.info/claims/groups":null},"id_token":{"auth_time":{"essential":true},"sub":{"value":"248289761001"}}}`,
+		`{"userinfo":null,"id_token":null}`, `{"userinfo":{}}`, `{"id_token":{"sub":{"values":["a","b"]},"name":{}}}`, `{"purpose":"x","userinfo":{"address":{"value":{"country":"it"}}}}`,
+		` { "userinfo" : { "name#de" : null , "email" : { "other" : [ 1 , 2.5e3 , true ] } } } `, `{"userinfo":{"\u006eame":null}}`,
+	}
+	bad = []string{
+		``, ` `, `null`, `true`, `"userinfo"`, `[]`, `[{}]`, `{`, `{}}`, `{} {}`, `{"userinfo"}`, `{"userinfo":[]}`, `{"userinfo":"name"}`, `{"userinfo":{"name":true}}`, `{"userinfo":{"name":[]}}`,
+		`{"userinfo":{"name":{"essential":"true"}}}`, `{"userinfo":{"name":{"essential":1}}}`, `{"userinfo":{"name":{"values":"x"}}}`, `{"id_token":{"sub":{"value":1}}}`, `{"id_token":{"sub":{"values":["a",{}]}}}`,
+		`{"userinfo":{},"userinfo":{"email":null}}`, `{"userinfo":{"name":null,"\u006eame":null}}`, `{"userinfo":{"name":{"value":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}}}`,
+		`{"x":` + strings.Repeat(`{"a":`, 2000) + `1` + strings.Repeat(`}`, 2000) + `}`, `{"x":"` + strings.Repeat("a", maxClaims) + `"}`, "{\"x\":\"\xff\"}", `{"userinfo":{name:null}}`, `{'userinfo':{}}`, `{"userinfo":{"name":null},}`,
+	}
+	return good, bad
+}
+
+func TestClaimsSeedsAreAllThere(t *testing.T) {
+	if good, bad := claimsSeeds(); len(good) != 10 || len(bad) != 29 {
+		t.Errorf("%d good and %d bad parameters", len(good), len(bad))
+	}
+}
+
+func TestMalformedClaimsParameterIsNeverRead(t *testing.T) {
+	good, bad := claimsSeeds()
+	for _, raw := range good {
+		if _, err := parseClaims(raw); err != nil {
+			t.Errorf("%.80s: %v", raw, err)
+		}
+	}
+	for _, raw := range bad {
+		if c, err := parseClaims(raw); err == nil {
+			t.Errorf("%.80s was read: %+v", raw, c)
+		}
+	}
+}
+
+func TestClaimsParameterNeverAsksForMoreThanItSays(t *testing.T) {
+	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"values":["2"]},"sub":{"value":"u","values":["v"]}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"name", "phone_number"}, got.UserInfo); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"email"}, got.IDToken); diff != "" {
+		t.Error(diff)
+	}
+	if !got.acr || !got.admits("u") || !got.admits("v") || got.admits("") || got.admits("w") {
+		t.Errorf("acr %v, subs %v", got.acr, got.subs)
+	}
+	if diff := cmp.Diff([]string{"profile", "phone", "email"}, got.scopes()); diff != "" {
+		t.Error(diff)
+	}
+	client := &Client{Scopes: []string{"openid", "profile"}}
+	stored, err := got.only(client).stored()
+	if err != nil || stored != `{"u":["name"]}` {
+		t.Errorf("stored %s: %v", stored, err)
+	}
+	if back := storedClaims(stored, &Client{Scopes: []string{"openid"}}); len(back.UserInfo) > 0 {
+		t.Errorf("read back for a client that lost the scope: %v", back)
+	}
+	if len(got.UserInfo) != 2 {
+		t.Error("the request itself was changed")
+	}
+}
+
+// FuzzClaimsParameter: what is read consists of claims that exist, keeps in a
+// small text and comes back the same; the standard library reads it too.
+func FuzzClaimsParameter(f *testing.F) {
+	good, bad := claimsSeeds()
+	for _, raw := range append(good, bad...) {
+		f.Add(raw)
+	}
+	everything := &Client{Scopes: Scopes}
+	f.Fuzz(func(t *testing.T, raw string) {
+		c, err := parseClaims(raw)
+		if err != nil {
+			return
+		}
+		if len(raw) > maxClaims || !json.Valid([]byte(raw)) {
+			t.Fatalf("%q was read", raw)
+		}
+		for _, name := range slices.Concat(c.UserInfo, c.IDToken) {
+			if claimScope(name) == "" {
+				t.Errorf("%q is no claim", name)
+			}
+		}
+		stored, err := c.stored()
+		if err != nil || len(stored) > 1000 {
+			t.Errorf("stored in %d bytes: %v", len(stored), err)
+		}
+		back := storedClaims(stored, everything)
+		if !slices.Equal(back.UserInfo, c.UserInfo) || !slices.Equal(back.IDToken, c.IDToken) {
+			t.Errorf("%+v came back as %+v", c, back)
+		}
+	})
+}
+
+func TestEmptyClaimIsNeverSent(t *testing.T) {
+	got := claimsOf(account.User{Sub: "u", Handle: "ada", DisplayName: "Ada"}, Scopes, nil)
+	if diff := cmp.Diff(map[string]any{"name": "Ada", "preferred_username": "ada", "groups": []string{}}, got); diff != "" {
+		t.Error(diff)
+	}
+	// A claim asked for by name comes alone.
+	got = claimsOf(account.User{Handle: "ada", DisplayName: "Ada", Email: "ada@example.org"}, []string{"openid"}, []string{"email_verified", "nickname"})
+	if diff := cmp.Diff(map[string]any{"email_verified": false}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,121 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+const (
+	requestURIPrefix = "urn:ietf:params:oauth:request_uri:"
+	// PushedRequestLifetime is how long a pushed request waits for the browser.
+	PushedRequestLifetime = time.Minute
+)
+
+// pushedParameters are what is kept of a pushed request; everything else is
+// dropped, client authentication above all.
+var pushedParameters = []string{
+	"response_type", "redirect_uri", "scope", "state", "nonce", "response_mode", "code_challenge", "code_challenge_method", "prompt", "max_age",
+	"login_hint", "id_token_hint", "acr_values", "claims", "display", "ui_locales", "claims_locales",
+}
+
+// pushRequest is the pushed authorization request endpoint (RFC 9126). It
+// judges a request like the authorization endpoint and answers a wrong one at once.
+func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
+	if !p.readClientRequest(w, r) {
+		return
+	}
+	c := p.authenticated(w, r)
+	if c == nil {
+		return
+	}
+	for _, name := range []string{"request", "request_uri", "registration"} {
+		// RFC 9126 section 2.1; the others would be dropped without a word.
+		if r.PostForm.Has(name) {
+			p.oauthError(w, r, http.StatusBadRequest, "invalid_request")
+			return
+		}
+	}
+	form := url.Values{"client_id": {c.ID}}
+	for _, name := range pushedParameters {
+		if v := r.PostForm.Get(name); v != "" {
+			form.Set(name, v)
+		}
+	}
+	req := &authorization{form: form, arrived: p.now()}
+	if err := p.proveClient(r.Context(), req); err != nil {
+		p.refusePushed(w, r, err)
+		return
+	}
+	if _, problem := p.checkRequest(req); problem != nil {
+		p.refusePushed(w, r, problem)
+		return
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	reference := base64.RawURLEncoding.EncodeToString(random)
+	if err := p.pushed.SavePushedRequest(r.Context(), hashReference(reference), c.ID, form.Encode(), p.now().Add(PushedRequestLifetime)); err != nil {
+		p.tokenError(w, r, fmt.Errorf("keep pushed request: %w", err))
+		return
+	}
+	account.Note(r.Context(), "pushed")
+	p.writeOAuth(w, r, http.StatusCreated, map[string]any{
+		"request_uri": requestURIPrefix + reference, "expires_in": int(PushedRequestLifetime / time.Second),
+	})
+}
+
+// refusePushed answers a request that would get an error page or an error by
+// redirect at the authorization endpoint.
+func (p *Provider) refusePushed(w http.ResponseWriter, r *http.Request, err error) {
+	if e := (*fosite.RFC6749Error)(nil); errors.As(err, &e) && descriptions[e.ErrorField] != "" {
+		p.oauthError(w, r, http.StatusBadRequest, e.ErrorField)
+		return
+	}
+	if problem := (*account.Problem)(nil); errors.As(err, &problem) {
+		p.oauthError(w, r, problem.Status, "invalid_request")
+		return
+	}
+	p.tokenError(w, r, err)
+}
+
+func hashReference(reference string) []byte {
+	h := sha256.Sum256([]byte(reference))
+	return h[:]
+}
+
+// takePushed puts a pushed request in the place of its reference. A reference is
+// client_id and request_uri and nothing else, so that no parameter of the browser's
+// can mix with those that the client pushed; anything else is left as it is.
+func (p *Provider) takePushed(ctx context.Context, req *authorization) error {
+	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
+	if p.pushed == nil || !ok || req.returned || req.duplicate != "" || len(req.form) != 2 || !req.form.Has("client_id") {
+		return nil
+	}
+	id := req.form.Get("client_id")
+	gone := account.NewProblem(http.StatusBadRequest, "expired_request", "This request to sign in was used already or took too long. Go back to the application and start again.")
+	if len(reference) > 128 || !plausibleClientID(id) {
+		return gone
+	}
+	query, err := p.pushed.TakePushedRequest(ctx, hashReference(reference), id, p.now())
+	if errors.Is(err, fosite.ErrNotFound) {
+		return gone
+	}
+	if err != nil {
+		return fmt.Errorf("take pushed request: %w", err)
+	}
+	if req.form, err = url.ParseQuery(query); err != nil {
+		return fmt.Errorf("read pushed request: %w", err)
+	}
+	return nil
+}
