@@ -53,11 +53,12 @@ func (s *Service) Administration() *Administration { return NewAdministration(s.
 // Now is the current time in whole UTC seconds.
 func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.Second) }
 
-// User finds a user by a handle in any spelling; ErrUserNotFound, also for what
-// cannot be a handle.
-func (a *Administration) User(ctx context.Context, typed string) (User, error) {
-	h, err := CanonicalHandle(typed)
-	if err != nil {
+// User finds a user by a handle in any case; ErrUserNotFound, also for what
+// cannot be a handle. Blanks around it are not forgiven as they are at a
+// sign-in: what follows may delete somebody.
+func (a *Administration) User(ctx context.Context, named string) (User, error) {
+	h, err := CanonicalHandle(named)
+	if err != nil || strings.TrimSpace(named) != named {
 		return User{}, ErrUserNotFound
 	}
 	u, err := a.store.UserByHandle(ctx, h)

@@ -29,6 +29,7 @@ type exportedUser struct {
 	CreatedAt     time.Time       `json:"created_at"`
 	UpdatedAt     time.Time       `json:"updated_at"`
 	LastLoginAt   *time.Time      `json:"last_login_at"`
+	shownProfile                  // the claims that are set
 }
 
 type exportedInvite struct {
@@ -74,6 +75,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 		User: exportedUser{
 			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
 			InvitedBy: textOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
+			shownProfile: shown(u.Profile),
 		},
 		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
 	}

@@ -90,14 +90,16 @@ func (s *Service) Register(w http.ResponseWriter, r *http.Request, in Registrati
 		}
 		Note(r.Context(), "register_refused")
 		// Only what could be a guess at a code counts: somebody who looks for a
-		// free handle with a good invite is no attacker.
-		if errors.Is(err, ErrInvalidInvite) {
+		// free handle with a good invite is no attacker, nor is a crowd behind one
+		// address that shares a link which one of them has used.
+		if errors.Is(err, errUnknownInvite) {
 			if lerr := s.limits.Hit(LimitRegister, ClientAddress(r)); lerr != nil {
 				return User{}, lerr
 			}
 		}
 		return User{}, err
 	}
+	noteUser(r.Context(), u.Sub)
 	Note(r.Context(), "registered")
 	return u, nil
 }
@@ -136,18 +138,24 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registrati
 	return u, s.setCookies(w, u, row, secrets)
 }
 
+// errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is
+// what a guess looks like; people are told the same as for a used one.
+var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
+
 // OpenInvite finds an invite that can be used now. ErrInvalidInvite.
 func (s *Service) OpenInvite(ctx context.Context, typed string) (Invite, error) {
 	code := canonicalCode(typed, inviteCodeLength)
 	if code == "" {
-		return Invite{}, ErrInvalidInvite
+		return Invite{}, errUnknownInvite
 	}
 	i, err := s.store.Invite(ctx, code)
-	if errors.Is(err, ErrInviteNotFound) || (err == nil && !i.Open(s.now())) {
-		return Invite{}, ErrInvalidInvite
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrInviteNotFound):
+		return Invite{}, errUnknownInvite
+	case err != nil:
 		return Invite{}, fmt.Errorf("find invite: %w", err)
+	case !i.Open(s.now()):
+		return Invite{}, ErrInvalidInvite
 	}
 	return i, nil
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +32,7 @@ type me struct {
 	Flags         map[string]bool `json:"flags"`
 	CreatedAt     time.Time       `json:"created_at"`
 	Session       meSession       `json:"session"`
+	shownProfile                  // the claims that are set
 }
 
 type meSession struct {
@@ -49,7 +49,8 @@ func (s *Service) describeMe(r *http.Request, u User, row Session) (me, error) {
 	return me{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Flags: flags, CreatedAt: u.CreatedAt.UTC(),
-		Session: meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
+		Session:      meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
+		shownProfile: shown(u.Profile),
 	}, nil
 }
 
@@ -65,84 +66,6 @@ func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User, row S
 		return
 	}
 	WriteJSON(w, http.StatusOK, out)
-}
-
-// given is a member that a request may leave out; null is the empty text.
-type given struct {
-	set   bool
-	value string
-}
-
-func (g *given) UnmarshalJSON(b []byte) error {
-	g.set = true
-	return json.Unmarshal(b, &g.value)
-}
-
-// profileChange is what a person may change about themselves: nothing else.
-type profileChange struct {
-	DisplayName given `json:"display_name"`
-	Email       given `json:"email"`
-}
-
-func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) {
-	var in profileChange
-	if err := ReadJSON(w, r, &in); err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	id := IdentityFrom(r.Context())
-	u, err := s.changeProfile(r, id.User, in)
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	s.answerMe(w, r, u, id.Session)
-}
-
-func (s *Service) changeProfile(r *http.Request, u User, in profileChange) (User, error) {
-	var name, email *string
-	var nameErr, emailErr error
-	if in.DisplayName.set {
-		in.DisplayName.value, nameErr = CheckDisplayName(in.DisplayName.value)
-		name = &in.DisplayName.value
-	}
-	if in.Email.set {
-		in.Email.value, emailErr = CheckEmail(in.Email.value)
-		email = &in.Email.value
-	}
-	if err := allFaults(nameErr, emailErr); err != nil {
-		return User{}, err
-	}
-	if name == nil && email == nil {
-		return u, nil
-	}
-	u, err := s.store.UpdateProfile(r.Context(), u.Sub, name, email, s.now())
-	if err != nil {
-		return User{}, fmt.Errorf("change profile: %w", err)
-	}
-	Note(r.Context(), "profile_changed")
-	return u, nil
-}
-
-// allFaults is one problem that names every member at fault, with the code of
-// the first.
-func allFaults(errs ...error) error {
-	var all *Problem
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		p, _ := ProblemOf(err)
-		if all == nil {
-			all = p
-			continue
-		}
-		all.Errors = append(all.Errors, p.Errors...)
-	}
-	if all == nil {
-		return nil
-	}
-	return all
 }
 
 func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) {

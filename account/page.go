@@ -70,7 +70,7 @@ func (s *Service) accountForm(notice, section string, do accountDeed) http.Handl
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	_, err := s.changeProfile(r, IdentityFrom(r.Context()).User, profileChange{
-		DisplayName: given{f.Has("display_name"), f.Get("display_name")}, Email: given{f.Has("email"), f.Get("email")},
+		DisplayName: given{set: f.Has("display_name"), value: f.Get("display_name")}, Email: given{set: f.Has("email"), value: f.Get("email")},
 	})
 	return err
 }

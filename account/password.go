@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"github.com/ccojocar/zxcvbn-go/data"
 	"github.com/go-crypt/crypt"
 	"github.com/go-crypt/crypt/algorithm"
 	"github.com/go-crypt/crypt/algorithm/argon2"
@@ -164,40 +162,3 @@ type weakPassword struct{ reason string }
 func weak(reason string) error        { return &weakPassword{reason} }
 func (w *weakPassword) Error() string { return ErrWeakPassword.Error() + ": " + w.reason }
 func (w *weakPassword) Unwrap() error { return ErrWeakPassword }
-
-// commonPasswords is the list of zxcvbn, read when the first password is
-// chosen: its package frequency would read that and four more lists at every
-// start, for 30 ms and 10 MB.
-var commonPasswords = sync.OnceValue(func() map[string]bool {
-	var file struct{ List []string }
-	raw, err := data.Asset("data/Passwords.json")
-	if err == nil {
-		err = json.Unmarshal(raw, &file)
-	}
-	if err != nil || len(file.List) < 1000 {
-		panic(fmt.Sprintf("the list of common passwords cannot be read: %v", err)) // it is compiled in
-	}
-	common := make(map[string]bool, len(file.List))
-	for _, p := range file.List {
-		common[strings.ToLower(p)] = true
-	}
-	return common
-})
-
-// isCommon looks the password up in the list of common ones, as it is, without
-// the few digits and marks that people append to please a rule, and as a common
-// one written twice, and refuses runs of the keyboard and short repetitions of
-// one character.
-func isCommon(low string) bool {
-	common := commonPasswords()
-	bare := strings.TrimRight(low, "0123456789!?.*#$-_+")
-	if len(low)-len(bare) <= 4 && common[bare] {
-		return true
-	}
-	half := low[:len(low)/2]
-	twice := len(low)%2 == 0 && half == low[len(low)/2:]
-	return common[low] || twice && common[half] || strings.Contains(keyboardRuns, low) ||
-		len(low) < 20 && strings.Trim(low, low[:1]) == ""
-}
-
-const keyboardRuns = "01234567890123456789 98765432109876543210 abcdefghijklmnopqrstuvwxyz qwertyuiopasdfghjklzxcvbnm qwertyuiop[]"

@@ -40,6 +40,11 @@ type Reset struct {
 	Password string `json:"password"`
 }
 
+// errUnknownReset is ErrInvalidResetCode for what could be a guess: it counts
+// against the limits. A second click with a code that was good a moment ago, and
+// that the first one has spent meanwhile, does not.
+var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidResetCode)
+
 // ResetPassword spends a code. It neither signs in nor lifts a suspension; a
 // refused password does not burn the code.
 func (s *Service) ResetPassword(r *http.Request, in Reset) error {
@@ -48,7 +53,7 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	switch {
 	case err == nil:
 		Note(ctx, "password_reset")
-	case errors.Is(err, ErrInvalidResetCode):
+	case errors.Is(err, errUnknownReset):
 		Note(ctx, "reset_refused")
 		if err := errors.Join(s.limits.Hit(LimitReset, address), s.limits.Hit(LimitResetAccount, accountKey(in.Handle))); err != nil {
 			return err
@@ -72,14 +77,14 @@ func (s *Service) resetPassword(r *http.Request, in Reset) error {
 	handle, err := CanonicalHandle(in.Handle)
 	code := canonicalCode(in.Code, resetCodeLength)
 	if err != nil || code == "" {
-		return ErrInvalidResetCode
+		return errUnknownReset
 	}
 	valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
 	if err != nil {
 		return fmt.Errorf("check reset code: %w", err)
 	}
 	if !valid {
-		return ErrInvalidResetCode
+		return errUnknownReset
 	}
 	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
 		return err

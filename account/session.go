@@ -87,7 +87,7 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 // a sibling host or a holder of the shared secret cannot make one.
 func (s *Service) findSession(r *http.Request) (*Identity, error) {
 	if s.cookies.login != "" {
-		for _, c := range limitCookies(r.CookiesNamed(s.cookies.login)) {
+		for _, c := range firstCookies(r.CookiesNamed(s.cookies.login), maxLookups) {
 			if len(c.Value) < 40 || len(c.Value) > 64 {
 				continue
 			}
@@ -102,11 +102,15 @@ func (s *Service) findSession(r *http.Request) (*Identity, error) {
 		}
 		return nil, ErrNotAuthenticated
 	}
-	// A planted cookie of the same name may stand before the genuine one: try each.
-	for _, c := range limitCookies(r.CookiesNamed(s.cookies.session)) {
+	// Planted cookies of the same name may stand before the genuine one: try each.
+	lookups := 0
+	for _, c := range firstCookies(r.CookiesNamed(s.cookies.session), maxVerified) {
 		claims, err := s.verifier.Verify(r.Context(), c.Value)
 		if err != nil {
 			continue
+		}
+		if lookups++; lookups > maxLookups {
+			break
 		}
 		row, u, err := s.store.Session(r.Context(), claims.SessionID)
 		if errors.Is(err, ErrSessionNotFound) {
@@ -135,8 +139,14 @@ func (s *Service) ActiveUser(ctx context.Context, sub string) (User, error) {
 	return u, nil
 }
 
-// limitCookies bounds the work that a header full of cookies can cause.
-func limitCookies(c []*http.Cookie) []*http.Cookie { return c[:min(len(c), 8)] }
+// How much work a header full of cookies of our name can cause: signatures to
+// verify, and rows to look up.
+const (
+	maxVerified = 64
+	maxLookups  = 8
+)
+
+func firstCookies(c []*http.Cookie, n int) []*http.Cookie { return c[:min(len(c), n)] }
 
 // SignOut ends the session of the request, if any, and clears its cookies.
 func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) (*Identity, error) {

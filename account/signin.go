@@ -41,12 +41,12 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 			return u, s.setCookies(w, u, row, secrets)
 		}
 		if !errors.Is(err, ErrSessionNotFound) {
-			return User{}, fmt.Errorf("sign in again: %w", err)
+			return User{}, goneMeanwhile("sign in again", err)
 		}
 		row, secrets = s.newSession(u.Sub, r)
 	}
 	if err := s.store.CreateSession(ctx, row, u.PasswordHash); err != nil {
-		return User{}, fmt.Errorf("create session: %w", err)
+		return User{}, goneMeanwhile("create session", err)
 	}
 	if err := s.replaceSession(r, u.Sub, row.ID); err != nil {
 		return User{}, err
@@ -54,6 +54,15 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	noteUser(ctx, u.Sub)
 	Note(ctx, "login")
 	return u, s.setCookies(w, u, row, secrets)
+}
+
+// goneMeanwhile is the error of a session that was not made: an account that
+// was deleted while its password was compared answers as one that never was.
+func goneMeanwhile(doing string, err error) error {
+	if errors.Is(err, ErrUserNotFound) {
+		return ErrInvalidCredentials
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // replaceSession ends the session that the browser had before, when another
