@@ -1,181 +1,133 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/session"
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
 )
 
 type clientCommand struct {
-	Add  addClientCommand  `cmd:"" help:"Register a client; its secret is printed once."`
-	List listClientCommand `cmd:"" help:"List the clients."`
+	Add          addClientCommand    `cmd:"" help:"Register a client; its secret is printed once."`
+	List         listClientCommand   `cmd:"" help:"List the clients."`
+	Show         showClientCommand   `cmd:"" help:"Show all that is registered of a client, without secrets."`
+	Update       updateClientCommand `cmd:"" help:"Change what is given of a client, and nothing else."`
+	RotateSecret rotateSecretCommand `cmd:"" name:"rotate-secret" help:"Give a client a new secret, which is printed once."`
+	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
 }
 
-type addClientCommand struct {
-	databaseFlags
-	Format                string   `name:"output" short:"o" enum:"table,json,env" default:"table" help:"table, json or env (a block to paste into the application's environment)."`
-	Quiet                 bool     `short:"q" help:"Print the id only (a confidential client's secret is then never shown)."`
-	Name                  string   `arg:"" help:"Name that users see on the consent page."`
-	RedirectURI           []string `required:"" sep:"none" placeholder:"URI" help:"Where answers may be sent, compared exactly. Repeatable."`
-	ID                    string   `placeholder:"ID" help:"Client id; generated if not given."`
-	Public                bool     `help:"A client that cannot keep a secret (browser, phone, command line): PKCE is required."`
-	Scope                 []string `placeholder:"SCOPE" help:"Scopes it may ask for; all if not given. Repeatable."`
-	AuthMethod            string   `enum:"any,client_secret_basic,client_secret_post" default:"any" help:"How it authenticates: any, client_secret_basic or client_secret_post."`
-	RequirePKCE           bool     `name:"require-pkce" help:"Refuse requests without a code challenge."`
-	RequireFlag           string   `placeholder:"FLAG" help:"Let only users with this access flag in."`
-	Trusted               bool     `help:"First party: no consent page."`
-	IDTokenClaims         bool     `name:"id-token-claims" help:"Put profile claims into the ID token too."`
-	AllowInsecureRedirect bool     `help:"Accept http redirect URIs beyond this machine, on a network you trust."`
-	Issuer                string   `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env."`
-}
-
-var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// Run checks everything before it writes anything.
-func (c *addClientCommand) Run(p *program) error {
-	client, secret, err := c.client()
-	if err != nil {
-		return err
-	}
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+// withClient opens the database and finds the client that a command is about.
+func withClient(p *program, database, id string, do func(*store.Store, *provider.Client) error) error {
+	st, err := openDatabase(p.ctx, database, quietLog(p))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	if client.RequireFlag != "" {
-		settings, err := st.Settings(p.ctx)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(settings.Flags, client.RequireFlag) {
-			return fmt.Errorf("--require-flag: there is no flag %q here: an administrator adds flags in the settings", client.RequireFlag)
-		}
+	c, err := st.Client(p.ctx, id)
+	if errors.Is(err, provider.ErrClientNotFound) {
+		return fmt.Errorf("there is no client %q: cairn client list shows them", id)
 	}
-	if err := st.CreateClient(p.ctx, client); err != nil {
-		if errors.Is(err, provider.ErrClientExists) {
-			return fmt.Errorf("--id: a client %s exists already: choose another id", client.ID)
-		}
+	if err != nil {
 		return err
 	}
-	return c.report(p.stdout, client, secret)
+	return do(st, c)
 }
 
-// client makes the client and its secret from the flags.
-func (c *addClientCommand) client() (*provider.Client, string, error) {
-	name, err := account.CheckDisplayName(c.Name)
-	if err != nil {
-		return nil, "", usageError{"the name has 1 to 60 characters and no control characters"}
-	}
-	out := &provider.Client{
-		ID: c.ID, Name: name, Scopes: c.Scope, AuthMethod: c.AuthMethod, RequirePKCE: c.RequirePKCE || c.Public, RequireFlag: c.RequireFlag,
-		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, CreatedAt: time.Now().UTC().Truncate(time.Second),
-	}
-	if out.ID == "" {
-		out.ID = randomText(12)
-	}
-	if !clientIDForm.MatchString(out.ID) {
-		return nil, "", usageError{"--id: 1 to 64 letters, digits, - or _"}
-	}
-	if strings.EqualFold(out.ID, session.Audience) {
-		// Its ID tokens would be session cookies.
-		return nil, "", usageError{fmt.Sprintf("--id: %q is the audience of the session cookie and cannot be a client: choose another id", out.ID)}
-	}
-	for _, uri := range c.RedirectURI {
-		if err := provider.CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
-			return nil, "", usageError{fmt.Sprintf("--redirect-uri %q: %s", uri, err)}
-		}
-		if !slices.Contains(out.RedirectURIs, uri) {
-			out.RedirectURIs = append(out.RedirectURIs, uri)
-		}
-	}
-	if len(out.Scopes) == 0 {
-		out.Scopes = slices.Clone(provider.Scopes)
-	}
-	for _, s := range out.Scopes {
-		if !slices.Contains(provider.Scopes, s) {
-			return nil, "", usageError{fmt.Sprintf("--scope %q: the scopes are %s", s, strings.Join(provider.Scopes, ", "))}
-		}
-	}
-	if !slices.Contains(out.Scopes, "openid") {
-		out.Scopes = append([]string{"openid"}, out.Scopes...)
-	}
-	if c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil {
-		return nil, "", usageError{"--require-flag: a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"}
-	}
-	if c.Public {
-		if c.AuthMethod != provider.AuthAny {
-			return nil, "", usageError{"--public and --auth-method exclude one another: a public client has no secret"}
-		}
-		out.AuthMethod = provider.AuthNone
-		return out, "", nil
-	}
-	secret := randomText(32)
-	out.Secrets = []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: out.CreatedAt}}
-	return out, secret, nil
-}
-
-// randomText is n random bytes in base64url: nothing in it needs escaping.
-func randomText(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// clientRow is a client as the commands print it.
+// clientRow is a client as the commands print it. The names are those of
+// RFC 7591 and of the logout specifications where these have one.
 type clientRow struct {
-	ID           string   `json:"client_id"`
-	Secret       string   `json:"client_secret,omitempty"`
-	Name         string   `json:"client_name"`
-	Public       bool     `json:"public"`
-	RedirectURIs []string `json:"redirect_uris"`
-	Scopes       []string `json:"scopes"`
-	AuthMethod   string   `json:"token_endpoint_auth_method"`
-	RequirePKCE  bool     `json:"require_pkce"`
-	RequireFlag  string   `json:"require_flag,omitempty"`
-	Trusted      bool     `json:"trusted"`
-	CreatedAt    string   `json:"created_at"`
+	ID                     string              `json:"client_id"`
+	Secret                 string              `json:"client_secret,omitempty"`
+	Name                   string              `json:"client_name"`
+	Public                 bool                `json:"public"`
+	RedirectURIs           []string            `json:"redirect_uris"`
+	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris"`
+	BackchannelLogoutURI   string              `json:"backchannel_logout_uri,omitempty"`
+	BackchannelPrivate     bool                `json:"allow_private_backchannel"`
+	Scopes                 []string            `json:"scopes"`
+	AuthMethod             string              `json:"token_endpoint_auth_method"`
+	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`
+	RequirePKCE            bool                `json:"require_pkce"`
+	RequireFlag            string              `json:"require_flag,omitempty"`
+	RefreshGrace           int                 `json:"refresh_grace_seconds"`
+	ClientCredentials      bool                `json:"client_credentials"`
+	Trusted                bool                `json:"trusted"`
+	IDTokenClaims          bool                `json:"id_token_claims"`
+	AllowInsecureRedirect  bool                `json:"allow_insecure_redirect"`
+	Secrets                []secretRow         `json:"secrets"`
+	CreatedAt              string              `json:"created_at"`
+}
+
+// secretRow is when a secret is valid, never what it is.
+type secretRow struct {
+	CreatedAt string `json:"created_at"`
+	ExpiresAt string `json:"expires_at,omitempty"`
 }
 
 func rowOf(c *provider.Client, secret string) clientRow {
-	return clientRow{
-		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, AuthMethod: c.AuthMethod,
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, Trusted: c.Trusted, CreatedAt: c.CreatedAt.Format(time.RFC3339),
+	row := clientRow{
+		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
+		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod,
+		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
+		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
+	if len(c.JWKS) > 0 {
+		row.JWKS = clientKeys(c)
+	}
+	for _, s := range c.Secrets {
+		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
+		if !s.ExpiresAt.IsZero() {
+			r.ExpiresAt = s.ExpiresAt.Format(time.RFC3339)
+		}
+		row.Secrets = append(row.Secrets, r)
+	}
+	return row
 }
 
-func (c *addClientCommand) report(w io.Writer, client *provider.Client, secret string) error {
-	switch {
-	case c.Quiet:
-		fmt.Fprintln(w, client.ID)
-		return nil
-	case c.Format == "json":
-		return writeJSON(w, rowOf(client, secret))
-	case c.Format == "env":
-		fmt.Fprintf(w, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", c.Issuer, client.ID)
-		if secret != "" {
-			fmt.Fprintf(w, "OIDC_CLIENT_SECRET=%s\n", secret)
+// listed makes an empty list of nothing, so that JSON has [] and not null.
+func listed(s []string) []string { return append([]string{}, s...) }
+
+// writeClient prints a client in full; secret is the new one, or empty.
+func writeClient(w io.Writer, c *provider.Client, secret string) error {
+	kind := "confidential"
+	if c.IsPublic() {
+		kind = "public"
+	}
+	if secret != "" {
+		secret += "   (shown only now)"
+	}
+	pairs := [][2]string{
+		{"client id", c.ID}, {"client secret", secret}, {"name", c.Name}, {"kind", kind}, {"authentication", c.AuthMethod},
+		{"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
+		{"back-channel URI", c.BackchannelLogoutURI}, {"scopes", strings.Join(c.Scopes, " ")}, {"required flag", c.RequireFlag},
+	}
+	if c.RefreshGrace > 0 {
+		pairs = append(pairs, [2]string{"refresh grace", c.RefreshGrace.String()})
+	}
+	var options []string
+	for name, on := range map[string]bool{
+		"PKCE required": c.NeedsPKCE(), "trusted": c.Trusted, "profile claims in the ID token": c.IDTokenClaims, "client_credentials": c.ClientCredentials,
+		"http redirects allowed": c.AllowInsecureRedirect, "private back-channel allowed": c.BackchannelPrivate,
+	} {
+		if on {
+			options = append(options, name)
 		}
-		fmt.Fprintf(w, "OIDC_REDIRECT_URI=%s\nOIDC_SCOPES=%q\n", client.RedirectURIs[0], strings.Join(client.Scopes, " "))
-		return nil
 	}
-	shown := secret
-	if shown != "" {
-		shown += "   (shown only now)"
+	pairs = append(pairs, [2]string{"options", sortedText(options)}, [2]string{"keys", keyNames(c)})
+	for _, s := range c.Secrets {
+		text := "from " + s.CreatedAt.Format(time.RFC3339)
+		if !s.ExpiresAt.IsZero() {
+			text += " until " + s.ExpiresAt.Format(time.RFC3339)
+		}
+		pairs = append(pairs, [2]string{"secret", text})
 	}
-	return writePairs(w, [][2]string{
-		{"client id", client.ID}, {"client secret", shown}, {"name", client.Name},
-		{"redirect URIs", strings.Join(client.RedirectURIs, " ")}, {"scopes", strings.Join(client.Scopes, " ")},
-	})
+	return writePairs(w, append(pairs, [2]string{"registered", c.CreatedAt.Format(time.RFC3339)}))
 }
 
 type listClientCommand struct {
@@ -216,4 +168,29 @@ func (c *listClientCommand) Run(p *program) error {
 		table = append(table, []string{r.ID, r.Name, kind, strings.Join(r.RedirectURIs, " "), r.CreatedAt})
 	}
 	return writeTable(p.stdout, []string{"CLIENT ID", "NAME", "KIND", "REDIRECT URIS", "CREATED"}, table)
+}
+
+type showClientCommand struct {
+	databaseFlags
+	output
+	ID string `arg:"" help:"Client id."`
+}
+
+// Run shows one client; what authenticates it is never among it.
+func (c *showClientCommand) Run(p *program) error {
+	return withClient(p, c.Database, c.ID, func(_ *store.Store, client *provider.Client) error {
+		return c.reportClient(p, client)
+	})
+}
+
+// reportClient prints a client after show and update.
+func (o output) reportClient(p *program, client *provider.Client) error {
+	switch {
+	case o.Quiet:
+		fmt.Fprintln(p.stdout, client.ID)
+		return nil
+	case o.Format == "json":
+		return writeJSON(p.stdout, rowOf(client, ""))
+	}
+	return writeClient(p.stdout, client, "")
 }

@@ -72,7 +72,7 @@ func TestTokenEndpointNeverAnswersOtherRequests(t *testing.T) {
 	secret := s.addClient("app", nil)
 	auth := "Basic " + base64.StdEncoding.EncodeToString([]byte("app:"+secret))
 	b := s.browser()
-	for _, grant := range []string{"password", "client_credentials", "implicit", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer", "authorization_code refresh_token", "AUTHORIZATION_CODE"} {
+	for _, grant := range []string{"password", "implicit", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer", "authorization_code refresh_token", "AUTHORIZATION_CODE"} {
 		got := b.do("POST", "/oauth2/token", "application/x-www-form-urlencoded", url.Values{"grant_type": {grant}, "username": {"ada"}, "password": {password}}.Encode(), "Authorization", auth)
 		wantOAuthError(t, grant, got, http.StatusBadRequest, "unsupported_grant_type")
 	}

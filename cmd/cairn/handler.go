@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -31,8 +32,24 @@ type parts struct {
 	Now    func() time.Time // nil: time.Now
 }
 
+// application is the HTTP handler with what runs beside it.
+type application struct {
+	http.Handler
+	background []func(context.Context) // each runs until its context ends
+}
+
+// run runs the background work until ctx ends, and returns when all has ended.
+func (a *application) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, work := range a.background {
+		all.Go(func() { work(ctx) })
+	}
+	all.Wait()
+}
+
 // newHandler is the one place where the packages meet.
-func newHandler(ctx context.Context, p parts) (http.Handler, error) {
+func newHandler(ctx context.Context, p parts) (*application, error) {
+	app := &application{}
 	base := strings.TrimSuffix(p.Config.Issuer.EscapedPath(), "/")
 	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS})
 	if err != nil {
@@ -70,18 +87,21 @@ func newHandler(ctx context.Context, p parts) (http.Handler, error) {
 			return nil, fmt.Errorf("read the installation secret: %w", err)
 		}
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: p.Store, Issuer: p.Config.IssuerString, Keys: p.Keys, Secret: installation, Limits: limits, Now: p.Now, Log: p.Log,
+			Accounts: accounts, Storage: p.Store, Issuer: p.Config.IssuerString, Keys: p.Keys, Secret: installation, Limits: limits,
+			Logouts: p.Store, Pushed: p.Store, Assertions: p.Store, Now: p.Now, Log: p.Log,
 		})
 		if err != nil {
 			return nil, err
 		}
 		oidc.Mount(routes)
+		app.background = append(app.background, oidc.SendLogouts)
 	}
 	mountPlain(routes, accounts, pages, p.Store)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
-	return newMiddleware(p.Config, base, accounts, limits, p.Log).wrap(root), nil
+	app.Handler = newMiddleware(p.Config, base, accounts, limits, p.Log).wrap(root)
+	return app, nil
 }
 
 // mountPlain registers what belongs to no package: health, schema, static

@@ -96,7 +96,7 @@ func newLimits(c config.Checked, st *store.Store) *account.Limits {
 		conf[name] = account.Limit{Count: l.Count, Window: l.Window}
 	}
 	var counter func(string, time.Duration) httprate.LimitCounter
-	if isURL(c.Database) {
+	if st.Dialect() == store.Postgres {
 		counter = func(name string, window time.Duration) httprate.LimitCounter {
 			return st.RateCounter(name, window)
 		}

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/config"
 )
 
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
+	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
 }
 
 type generateKeyCommand struct {
@@ -38,4 +44,67 @@ func (c *generateKeyCommand) Run(p *program) error {
 		})
 	}
 	return nil
+}
+
+// listKeysCommand reads the same settings as serve: given the same
+// environment, what it lists is what serve publishes.
+type listKeysCommand struct {
+	output
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM): published, never signing. Repeatable."`
+}
+
+// keyRow is a published key as keys list prints it.
+type keyRow struct {
+	Kid   string `json:"kid"`
+	Bits  int    `json:"bits"`
+	Signs bool   `json:"signs"`
+	File  string `json:"file"`
+}
+
+// Run lists nothing where the service would publish nothing, and says so.
+func (c *listKeysCommand) Run(p *program) error {
+	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
+	if err != nil {
+		return err
+	}
+	// The keys come in the order of the files; a blank entry is no file.
+	files := []string{c.PrivateKeyFile}
+	for _, f := range c.AdditionalKeyFiles {
+		if f = strings.TrimSpace(f); f != "" {
+			files = append(files, f)
+		}
+	}
+	rows := make([]keyRow, 0, len(keys))
+	for i, k := range keys {
+		rows = append(rows, keyRow{Kid: k.KeyID, Bits: keyBits(k), Signs: i == 0, File: files[i]})
+	}
+	switch {
+	case c.Quiet:
+		for _, r := range rows {
+			fmt.Fprintln(p.stdout, r.Kid)
+		}
+		return nil
+	case c.Format == "json":
+		return writeJSON(p.stdout, rows)
+	case len(rows) == 0:
+		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off. cairn keys generate FILE and SERVICE_OIDC_PRIVATE_KEY_FILE=FILE turn it on.")
+		return nil
+	}
+	table := make([][]string, 0, len(rows))
+	for _, r := range rows {
+		use := "verifies"
+		if r.Signs {
+			use = "signs"
+		}
+		table = append(table, []string{r.Kid, strconv.Itoa(r.Bits), use, r.File})
+	}
+	return writeTable(p.stdout, []string{"KID", "BITS", "USE", "FILE"}, table)
+}
+
+func keyBits(k jose.JSONWebKey) int {
+	if public, ok := k.Public().Key.(*rsa.PublicKey); ok {
+		return public.N.BitLen()
+	}
+	return 0
 }

@@ -33,10 +33,12 @@ type cli struct {
 	Init       initCommand       `cmd:"" help:"Create the database, the first administrator and the secrets."`
 	Serve      serveCommand      `cmd:"" help:"Run the service."`
 	ShowSecret showSecretCommand `cmd:"" help:"Print the shared secret for the secrets file of other applications."`
-	Client     clientCommand     `cmd:"" help:"Register and list OAuth 2.0 clients."`
-	User       userCommand       `cmd:"" help:"Add users and issue password reset codes."`
+	Client     clientCommand     `cmd:"" help:"Register and manage OAuth 2.0 clients."`
+	User       userCommand       `cmd:"" help:"Manage users."`
+	Session    sessionCommand    `cmd:"" help:"List and end sessions."`
 	Invite     inviteCommand     `cmd:"" help:"Create invites."`
-	Keys       keysCommand       `cmd:"" help:"Generate signing keys."`
+	Keys       keysCommand       `cmd:"" help:"Generate and list signing keys."`
+	Explain    explainCommand    `cmd:"" help:"Say what would become of an authorization request, and why."`
 	Activity   activityCommand   `cmd:"" help:"Check activity files."`
 	Demo       demoCommand       `cmd:"" help:"Try everything: a service and an application that uses it, in a folder of its own."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -63,7 +65,8 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		got := httpsnoop.CaptureMetrics(next, w, r)
 		user, event := info.Summary()
 		level := slog.LevelInfo
-		if got.Code >= http.StatusInternalServerError {
+		// What failed because the client hung up is not the service's failure.
+		if got.Code >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 			level = slog.LevelError
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
@@ -127,6 +130,12 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 		if m.config.HTTPS {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
+		// net/http takes a body with both Transfer-Encoding and Content-Length
+		// and hides the latter; a proxy that goes by the length would see another
+		// request in the rest. RFC 9112 section 6.3: the connection must end.
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			h.Set("Connection", "close")
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -138,10 +147,12 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		// Without the counters what needs no database still answers, and what
+		// does says so in its own protocol. Passwords and codes are counted apart,
+		// and refused then.
 		wait, err := m.limits.Take(account.LimitAll, account.ClientAddress(r))
 		if err != nil {
-			m.accounts.Fail(w, r, err)
-			return
+			m.log.DebugContext(r.Context(), "requests not counted", "error", err)
 		}
 		if wait > 0 {
 			m.accounts.Fail(w, r, account.RateLimited(wait))

@@ -16,7 +16,7 @@ import (
 func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
 	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
-		"/oauth2/token", "/oauth2/userinfo":
+		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke":
 		return true
 	}
 	return strings.HasPrefix(path, m.base+"/oauth2/status/") || strings.HasPrefix(path, m.base+"/schemas/")
@@ -57,8 +57,8 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 
 // crossOrigin refuses requests that change something and come from another
 // site's page (net/http.CrossOriginProtection: Sec-Fetch-Site, else Origin).
-// The machine endpoints take no cookie; a POST to authorize may come from anywhere
-// (OpenID Connect Core section 3.1.2.1) and shows a page at most.
+// The machine endpoints take no cookie; a POST to authorize or logout may come from
+// anywhere (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout section 2) and shows a page at most.
 func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.accounts.WriteProblem(w, r, account.NewProblem(http.StatusForbidden, "cross_origin", "This request came from a page of another site and was refused."))
@@ -70,8 +70,8 @@ func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 				panic(fmt.Sprintf("origin %q passed the settings' check: %v", origin, err))
 			}
 		}
-		for _, pattern := range []string{"POST " + m.base + "/oauth2/token", "POST " + m.base + "/oauth2/userinfo", "POST " + m.base + "/oauth2/authorize"} {
-			p.AddInsecureBypassPattern(pattern)
+		for _, endpoint := range []string{"token", "userinfo", "revoke", "introspect", "par", "authorize", "logout"} {
+			p.AddInsecureBypassPattern("POST " + m.base + "/oauth2/" + endpoint)
 		}
 		p.SetDenyHandler(refuse)
 		return p

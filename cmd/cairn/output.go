@@ -45,3 +45,15 @@ func writeTable(w io.Writer, head []string, rows [][]string) error {
 	}
 	return t.Flush()
 }
+
+// done prints what a deed did: the id alone, a document, or labels with values.
+func (o output) done(p *program, id string, document any, pairs [][2]string) error {
+	switch {
+	case o.Quiet:
+		fmt.Fprintln(p.stdout, id)
+		return nil
+	case o.Format == "json":
+		return writeJSON(p.stdout, document)
+	}
+	return writePairs(p.stdout, pairs)
+}

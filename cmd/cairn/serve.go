@@ -81,14 +81,15 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 	debug.FreeOSMemory()
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	swept := make(chan struct{})
+	handler.background = append(handler.background, func(ctx context.Context) { sweepUntil(ctx, st, log) })
+	ended := make(chan struct{})
 	go func() {
-		defer close(swept)
-		sweepUntil(ctx, st, log)
+		defer close(ended)
+		handler.run(ctx)
 	}()
 	err = serveUntil(ctx, srv, l)
 	cancel()
-	<-swept
+	<-ended
 	log.Info("stopped")
 	return err
 }

@@ -109,7 +109,23 @@ func startService(t *testing.T, o serviceOptions) *service {
 	s.server = &httptest.Server{Listener: l, Config: newServer(h, slog.New(slog.DiscardHandler))}
 	s.server.Start()
 	t.Cleanup(s.server.Close)
+	runBackground(t, h)
 	return s
+}
+
+// runBackground runs what serve runs beside the handler; it has ended before
+// the store is closed.
+func runBackground(t *testing.T, app *application) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		app.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 func (s *service) initialize() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,8 +13,57 @@ import (
 )
 
 type userCommand struct {
-	Add       addUserCommand   `cmd:"" help:"Add a user without an invite."`
-	ResetCode resetCodeCommand `cmd:"" name:"reset-code" help:"Issue a password reset code, for somebody who is locked out."`
+	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
+	List      listUsersCommand     `cmd:"" help:"List the users."`
+	Show      showUserCommand      `cmd:"" help:"Show a user with their sessions and applications."`
+	Update    updateUserCommand    `cmd:"" help:"Change a user's name, email address and profile."`
+	Flags     userFlagsCommand     `cmd:"" help:"Turn access flags of a user on (+FLAG) and off (-FLAG)."`
+	Suspend   suspendUserCommand   `cmd:"" help:"Shut a user out at once: sessions, codes and tokens end."`
+	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
+	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
+	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for somebody who is locked out."`
+}
+
+// withUser opens the database and finds the user that a command is about.
+func withUser(p *program, database, handle string, do func(*account.Administration, account.User) error) error {
+	st, err := openDatabase(p.ctx, database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	office := account.NewAdministration(st, nil)
+	u, err := findUser(p, office, handle)
+	if err != nil {
+		return err
+	}
+	return inWords(u, do(office, u))
+}
+
+func findUser(p *program, office *account.Administration, handle string) (account.User, error) {
+	u, err := office.User(p.ctx, handle)
+	if errors.Is(err, account.ErrUserNotFound) {
+		return u, fmt.Errorf("there is no user %s: cairn user list shows them", printable(handle))
+	}
+	return u, err
+}
+
+// printable leaves a handle as it is typed, and quotes what is none.
+func printable(handle string) string {
+	if h, err := account.CanonicalHandle(handle); err == nil && h == handle {
+		return h
+	}
+	return strconv.Quote(handle)
+}
+
+// inWords says at the command line what the service says in its own places.
+func inWords(u account.User, err error) error {
+	switch {
+	case errors.Is(err, account.ErrLastAdmin):
+		return fmt.Errorf("%s is the last active administrator: make somebody else one first, with cairn user flags HANDLE +admin", u.Handle)
+	case errors.Is(err, account.ErrUserNotFound):
+		return fmt.Errorf("there is no user %s any more", u.Handle)
+	}
+	return err
 }
 
 type addUserCommand struct {
@@ -106,33 +156,13 @@ type resetCodeCommand struct {
 
 // Run prints a code that voids the one before.
 func (c *resetCodeCommand) Run(p *program) error {
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	handle, err := account.CanonicalHandle(c.Handle)
-	if err != nil {
-		return fmt.Errorf("there is no user %q", c.Handle)
-	}
-	u, err := st.UserByHandle(p.ctx, handle)
-	if errors.Is(err, account.ErrUserNotFound) {
-		return fmt.Errorf("there is no user %s", handle)
-	}
-	if err != nil {
-		return err
-	}
-	code := account.NewResetCode(time.Now())
-	if err := st.CreateResetCode(p.ctx, u.Sub, code.Hash, code.ExpiresAt, time.Now().UTC(), operator("user.reset_code", handle, "")); err != nil {
-		return err
-	}
-	url := account.ResetURL(c.Issuer, handle, code)
-	switch {
-	case c.Quiet:
-		fmt.Fprintln(p.stdout, code.Code)
-		return nil
-	case c.Format == "json":
-		return writeJSON(p.stdout, map[string]string{"handle": handle, "code": code.Code, "url": url, "expires_at": code.ExpiresAt.Format(time.RFC3339)})
-	}
-	return writePairs(p.stdout, [][2]string{{"handle", handle}, {"code", code.Code}, {"link", url}, {"valid until", code.ExpiresAt.Format(time.RFC3339)}})
+	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
+		code, err := office.IssueResetCode(p.ctx, account.Operator(), u)
+		if err != nil {
+			return err
+		}
+		url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
+		return c.done(p, code.Code, map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until},
+			[][2]string{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
+	})
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+)
+
+type explainCommand struct {
+	databaseFlags
+	URL                string   `arg:"" name:"url" help:"Address that the application sent the browser to (in single quotes), - for standard input."`
+	User               string   `placeholder:"HANDLE" help:"Who is to sign in: what the application would read about them is shown."`
+	Format             string   `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM). Repeatable."`
+}
+
+// maxPasted bounds what is read of a pasted address, in bytes.
+const maxPasted = 64 << 10
+
+// Run explains; the exit code tells whether the application would get a code.
+func (c *explainCommand) Run(p *program) error {
+	address := c.URL
+	if address == "-" {
+		b, err := io.ReadAll(io.LimitReader(p.stdin, maxPasted))
+		if err != nil {
+			return fmt.Errorf("read the address: %w", err)
+		}
+		address = string(b)
+	}
+	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
+	if err != nil {
+		return err
+	}
+	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	by := provider.Explainer{Storage: st, Clients: st, Issuer: c.Issuer, Keys: keys}
+	if c.User != "" {
+		u, err := findUser(p, account.NewAdministration(st, nil), c.User)
+		if err != nil {
+			return err
+		}
+		by.User = &u
+	}
+	e, err := provider.Explain(p.ctx, address, by)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = writeJSON(p.stdout, e)
+	} else {
+		err = writeExplanation(p.stdout, e)
+	}
+	if err == nil && e.Answer != provider.AnswerCode {
+		err = exitError(exitFailed)
+	}
+	return err
+}
+
+func writeExplanation(w io.Writer, e *provider.Explanation) error {
+	table := make([][]string, 0, len(e.Findings))
+	for _, f := range e.Findings {
+		table = append(table, []string{f.Parameter, f.Verdict, f.Text})
+	}
+	if err := writeTable(w, []string{"PARAMETER", "", "FINDING"}, table); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for i, s := range e.Steps {
+		fmt.Fprintf(w, "%d. %s\n", i+1, s)
+	}
+	switch e.Answer {
+	case provider.AnswerCode:
+		fmt.Fprintf(w, "Then a code goes to %s\n", e.SentTo)
+	case provider.AnswerError:
+		fmt.Fprintf(w, "The error %s goes to %s: %s\n", e.Error, e.SentTo, e.Why)
+	default:
+		fmt.Fprintf(w, "Nothing goes to the application: %s\n", e.Why)
+	}
+	return writeExplainedUser(w, e.User)
+}
+
+func writeExplainedUser(w io.Writer, u *provider.ExplainedUser) error {
+	if u == nil {
+		return nil
+	}
+	flag := ""
+	if u.RequiredFlag != "" {
+		flag = u.RequiredFlag + ": " + map[bool]string{true: "on", false: "off"}[u.HasFlag]
+	}
+	consent := strings.Join(u.Consented, " ")
+	if consent == "" {
+		consent = "none"
+	}
+	fmt.Fprintln(w)
+	pairs := [][2]string{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", consent}}
+	for _, part := range []struct {
+		name   string
+		claims map[string]any
+	}{{"ID token", u.IDToken}, {"userinfo", u.UserInfo}} {
+		for _, name := range slices.Sorted(maps.Keys(part.claims)) {
+			pairs = append(pairs, [2]string{part.name, name + " = " + claimText(part.claims[name])})
+		}
+	}
+	return writePairs(w, pairs)
+}
+
+// claimText is a value as it stands in the JSON, whole numbers without an
+// exponent.
+func claimText(v any) string {
+	if n, ok := v.(float64); ok && n == float64(int64(n)) {
+		return fmt.Sprint(int64(n))
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
