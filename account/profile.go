@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-	_ "time/tzdata" // names of time zones, also where the system has none
 	"unicode/utf8"
 
 	"golang.org/x/text/language"
@@ -228,11 +228,19 @@ func zoneinfo(s string) (string, string) {
 	if len(s) > 64 || !zoneForm.MatchString(s) || s == "Local" {
 		return "", refusal
 	}
-	if _, err := time.LoadLocation(s); err != nil {
+	if _, err := time.LoadLocation(s); err != nil && zonesKnown() {
 		return "", refusal
 	}
 	return s, ""
 }
+
+// zonesKnown tells whether this system has the time zone database; without it
+// the form of the name has to do. (Compiling it in would cost every installation
+// its memory.)
+var zonesKnown = sync.OnceValue(func() bool {
+	_, err := time.LoadLocation("Europe/Rome")
+	return err == nil
+})
 
 // locale keeps the canonical spelling: en_us becomes en-US.
 func locale(s string) (string, string) {

@@ -127,7 +127,7 @@ func (p *Provider) config(global []byte) *fosite.Config {
 		ScopeStrategy: fosite.ExactScopeStrategy, AudienceMatchingStrategy: fosite.ExactAudienceMatchingStrategy,
 		EnforcePKCE: false, EnforcePKCEForPublicClients: true, EnablePKCEPlainChallengeMethod: false,
 		AllowedPromptValues: []string{"none", "login", "consent", "select_account"},
-		JWKSFetcherStrategy: fosite.NewDefaultJWKSFetcherStrategy(), TokenEntropy: 32, MinParameterEntropy: 1,
+		JWKSFetcherStrategy: noKeyFetch{}, TokenEntropy: 32, MinParameterEntropy: 1,
 		RedirectSecureChecker: secureRedirect, RefreshTokenScopes: []string{"offline_access"},
 		OmitRedirectScopeParam: true, GrantTypeJWTBearerMaxDuration: time.Minute,
 		ResponseModeHandlerExtension: &fosite.DefaultResponseModeHandler{}, MessageCatalog: nil,
