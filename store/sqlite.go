@@ -17,8 +17,9 @@ const sqliteConnections = 8
 // sqliteParameters: WAL lets readers and the writer go on side by side; FULL
 // makes an acknowledged write survive a power cut; immediate takes the write
 // lock when a transaction begins, because taking it later can fail at once
-// whatever the timeout (SQLITE_BUSY_SNAPSHOT).
-const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128"
+// whatever the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
+// deleted, so that the data of somebody who left is not in the file any more.
+const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
 
 func openSQLite(path string) (*sql.DB, gorm.Dialector, error) {
 	if err := protectFile(path); err != nil {

@@ -107,10 +107,31 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	// Only now: what kept it from opening is in the error. Statements are logged
 	// without their values.
-	s.db.Logger = logger.NewSlogLogger(o.Log, logger.Config{
+	s.db.Logger = patientLogger{logger.NewSlogLogger(o.Log, logger.Config{
 		SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
-	})
+	})}
 	return s, nil
+}
+
+// patientLogger does not call it an error of the database when a client hung up.
+type patientLogger struct{ logger.Interface }
+
+// LogMode implements logger.Interface.
+func (l patientLogger) LogMode(level logger.LogLevel) logger.Interface {
+	return patientLogger{l.Interface.LogMode(level)}
+}
+
+// ParamsFilter keeps values out of the log: GORM asks the logger itself for it.
+func (l patientLogger) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
+	return sql, nil
+}
+
+// Trace implements logger.Interface.
+func (l patientLogger) Trace(ctx context.Context, begin time.Time, fc func() (string, int64), err error) {
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	l.Interface.Trace(ctx, begin, fc, err)
 }
 
 // openError says what can be done about a database that does not open.
