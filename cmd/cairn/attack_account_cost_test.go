@@ -115,7 +115,7 @@ func TestSignInStormNeverStarvesTheOthers(t *testing.T) {
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)); err == nil {
 		_, peak, _ := strings.Cut(string(status), "VmHWM:")
 		kib, _ := strconv.Atoi(strings.Fields(peak)[0])
-		if kib > 600<<10 {
+		if kib > 700<<10 { // fifty hashes at once would take 950
 			t.Errorf("the storm took %d MiB", kib>>10)
 		}
 		t.Log("peak MiB", kib>>10)
