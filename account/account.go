@@ -57,6 +57,7 @@ type Service struct {
 	clock    func() time.Time
 	log      *slog.Logger
 	settings settingsCache
+	statuses statusCache
 }
 
 // New makes a Service; it fails on options that cannot work.

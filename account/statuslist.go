@@ -3,11 +3,15 @@ package account
 import (
 	"bytes"
 	"compress/zlib"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -56,14 +60,56 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	token, err := s.signStatus(list, revoked, now)
+	packed, err := s.packedStatus(list, revoked, now)
 	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/statuslist+jwt")
-	w.Header().Set("Cache-Control", "max-age="+strconv.Itoa(int(statusTTL.Seconds())))
-	_, _ = w.Write([]byte(token))
+	h := w.Header()
+	h.Set("Cache-Control", "max-age="+strconv.Itoa(int(statusTTL.Seconds())))
+	h.Set("ETag", packed.etag)
+	if strings.Contains(r.Header.Get("If-None-Match"), packed.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", "application/statuslist+jwt")
+	_, _ = w.Write([]byte(packed.token))
+}
+
+// statusCache holds the last token of each list: strangers may ask for a list
+// as often as they like, and a signature is dear.
+type statusCache struct {
+	mu     sync.Mutex
+	byList map[int]packedStatus
+}
+
+type packedStatus struct {
+	revoked []int
+	token   string
+	etag    string
+	signed  time.Time
+}
+
+// packedStatus returns the token of the revoked indices: the kept one while
+// nothing has changed and it has most of its life before it.
+func (s *Service) packedStatus(list int, revoked []int, now time.Time) (packedStatus, error) {
+	c := &s.statuses
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept, ok := c.byList[list]; ok && slices.Equal(kept.revoked, revoked) && now.Sub(kept.signed) < statusLifetime/4 && !now.Before(kept.signed) {
+		return kept, nil
+	}
+	token, err := s.signStatus(list, revoked, now)
+	if err != nil {
+		return packedStatus{}, err
+	}
+	sum := sha256.Sum256([]byte(token))
+	fresh := packedStatus{revoked: revoked, token: token, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, signed: now}
+	if c.byList == nil {
+		c.byList = map[int]packedStatus{}
+	}
+	c.byList[list] = fresh
+	return fresh, nil
 }
 
 func (s *Service) signStatus(list int, revoked []int, now time.Time) (string, error) {
