@@ -80,7 +80,12 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) {
 	id, err := s.Current(r)
 	switch {
 	case err == nil:
-		page.SignedInAs = id.User.Handle
+		// fresh only changes what the page offers; authorize decides.
+		if r.URL.Query().Get("fresh") == "" {
+			page.SignedInAs = id.User.Handle
+		} else {
+			page.Handle = id.User.Handle
+		}
 	case !errors.Is(err, ErrNotAuthenticated):
 		s.Fail(w, r, err)
 		return

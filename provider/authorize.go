@@ -274,6 +274,10 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 	if hint, err := account.CanonicalHandle(req.form.Get("login_hint")); err == nil && path == "/login/" {
 		next.Set("handle", hint)
 	}
+	if id != nil && path == "/login/" {
+		// A fresh sign-in is needed: the page must not offer to go on without one.
+		next.Set("fresh", "1")
+	}
 	http.Redirect(w, r, p.accounts.Path(path)+"?"+next.Encode(), http.StatusSeeOther)
 }
 

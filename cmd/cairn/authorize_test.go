@@ -137,6 +137,9 @@ func TestFreshSignInIsNeverSkipped(t *testing.T) {
 		if got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(login, "/login/?") {
 			t.Fatalf("%v: %d %s", change, got.StatusCode, login)
 		}
+		if page := b.get(login); strings.Contains(page.Text, "login-continue") {
+			t.Errorf("%v: the page offers to go on without a sign-in", change)
+		}
 		// Going back without signing in does not help.
 		sealed, _ := url.Parse(login)
 		back := b.get("/oauth2/authorize?" + url.Values{"continue": {sealed.Query().Get("continue")}}.Encode())
