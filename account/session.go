@@ -28,7 +28,7 @@ type Session struct {
 	LastSeenAt  time.Time
 	ExpiresAt   time.Time
 	EndedAt     time.Time
-	Address     string // canonical client address at the last sign-in or visit
+	Address     string // canonical client address at the last sign-in, never of a mere visit: see KnownAddress
 	UserAgent   string
 	StatusList  int // token status list and index, assigned by the store
 	StatusIndex int
@@ -75,7 +75,7 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 	noteUser(r.Context(), id.User.Sub)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
 		// Not worth failing the request for.
-		if err := s.store.TouchSession(r.Context(), id.Session.ID, ClientAddress(r), now); err != nil {
+		if err := s.store.TouchSession(r.Context(), id.Session.ID, now); err != nil {
 			s.log.WarnContext(r.Context(), "session visit not written", "error", err)
 		}
 	}

@@ -108,8 +108,8 @@ type SessionStore interface {
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
 	// Sessions lists the live sessions of a user, newest first.
 	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
-	// TouchSession notes when and from where a session was last seen.
-	TouchSession(ctx context.Context, id, address string, now time.Time) error
+	// TouchSession notes when a session was last seen.
+	TouchSession(ctx context.Context, id string, now time.Time) error
 	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
 	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time) error

@@ -103,13 +103,15 @@ func (q question) needsSignIn() bool {
 }
 
 func (q question) decideConsent(silent bool) (verdict, *fosite.RFC6749Error) {
-	switch q.decision {
-	case decisionDeny:
+	if q.decision == decisionDeny {
 		return refused, fosite.ErrAccessDenied
-	case decisionAllow:
-		return proceed, nil
 	}
 	missing := slices.ContainsFunc(q.scopes, func(s string) bool { return !slices.Contains(q.consented, s) })
+	// What was allowed is stored before the decision comes back (nothing, when no
+	// scope was asked for): one without it is from before the user removed the application.
+	if q.decision == decisionAllow && !missing {
+		return proceed, nil
+	}
 	if !slices.Contains(q.prompts, "consent") && (q.client.Trusted || q.consented != nil && !missing) {
 		return proceed, nil
 	}

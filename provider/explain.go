@@ -183,7 +183,8 @@ func (e *explaining) decide(ctx context.Context) error {
 	switch v {
 	case consent:
 		e.Steps = append(e.Steps, "the consent page, for: "+strings.Join(missingScopes(q), " "))
-		q.decision = decisionAllow
+		// The page stores what was allowed before the decision comes back.
+		q.decision, q.consented = decisionAllow, append([]string{}, q.scopes...)
 		v, refusal = decide(q)
 	case proceed:
 		e.Steps = append(e.Steps, "no consent page: "+whyNoConsent(q))

@@ -127,8 +127,14 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		p.authorizePage(w, r, err)
 		return
 	}
+	if id == nil {
+		// Signed out already, or the form of another site, which comes without the
+		// cookie (SameSite=Lax): to clear it in the answer would sign the person out.
+		p.confirmLogout(w, r, nil)
+		return
+	}
 	var b binding
-	if id != nil && (p.seal.open(purposeLogout, confirmed, &b) != nil || b != bind(id, "", "")) {
+	if p.seal.open(purposeLogout, confirmed, &b) != nil || b != bind(id, "", "") {
 		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}

@@ -170,15 +170,28 @@ func (p *Provider) wire(c *fosite.Config) {
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	p.mountMetadata(m)
-	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.authorize, "POST": p.authorize})
+	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
 	a.Handle(m, "/oauth2/consent", account.Methods{"GET": p.consentPage, "POST": p.consentForm})
-	a.Handle(m, "/oauth2/logout", account.Methods{"GET": p.endSession, "POST": p.endSession})
+	a.Handle(m, "/oauth2/logout", account.Methods{"GET": p.notHead(p.endSession), "POST": p.endSession})
 	m.HandleFunc("/oauth2/token", p.token)
 	m.HandleFunc("/oauth2/userinfo", p.userinfo)
 	m.HandleFunc("/oauth2/revoke", p.revoke)
 	m.HandleFunc("/oauth2/introspect", p.introspect)
 	if p.pushed != nil {
 		m.HandleFunc("/oauth2/par", p.pushRequest)
+	}
+}
+
+// notHead refuses HEAD where a GET spends something: a code or a pushed
+// request is issued, a session ends. Programs that check links send it.
+func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Allow", "GET, POST")
+			p.accounts.WriteProblem(w, r, account.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
+			return
+		}
+		h(w, r)
 	}
 }
 

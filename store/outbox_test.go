@@ -167,7 +167,8 @@ func TestSweepDeletesWhatTheProviderLeft(t *testing.T) {
 			expected [4]int64 // own tokens, pushed requests, assertions, notices
 		}{
 			{noon, [4]int64{}},
-			{noon.Add(90 * time.Minute), [4]int64{0, 1, 1, 0}},
+			{noon.Add(6 * time.Minute), [4]int64{0, 1, 0, 0}},
+			{noon.Add(90 * time.Minute), [4]int64{0, 0, 1, 0}},
 			{noon.Add(3 * time.Hour), [4]int64{1, 0, 0, 0}},
 			{noon.Add(72*time.Hour - time.Second), [4]int64{}},
 			{noon.Add(72 * time.Hour), [4]int64{0, 0, 0, 1}},

@@ -156,14 +156,15 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 	return out, nil
 }
 
-// TouchSession implements account.Store.
-func (s *Store) TouchSession(ctx context.Context, id, address string, now time.Time) error {
+// TouchSession implements account.Store. The address stays that of the sign-in:
+// a stolen cookie must not make the thief's address a known one, nor a journey
+// the owner's an unknown one.
+func (s *Store) TouchSession(ctx context.Context, id string, now time.Time) error {
 	if odd(id) {
 		return nil
 	}
 	return s.writeOne(ctx, "touch session", func(db *gorm.DB) error {
-		return db.Exec("UPDATE sessions SET last_seen_at = ?, address = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?",
-			seconds(now), storable(address), id, seconds(now)).Error
+		return db.Exec("UPDATE sessions SET last_seen_at = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?", seconds(now), id, seconds(now)).Error
 	})
 }
 

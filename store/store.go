@@ -142,6 +142,9 @@ func openError(dialect string, err error) error {
 	case dialect == SQLite && strings.Contains(err.Error(), "file is not a database"):
 		return fmt.Errorf("open SQLite database: the file is something else or damaged: name another path or restore a backup: %w", err)
 	}
+	if dialect == Postgres {
+		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect, account.ErrUnavailable, err)
+	}
 	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
 }
 

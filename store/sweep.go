@@ -10,6 +10,9 @@ import (
 const (
 	// sweepMargin keeps rows a little longer than they count: clocks differ.
 	sweepMargin = time.Hour
+	// pushedMargin is that of pushed requests, which live a minute and are large:
+	// whoever knows the id of a public client can push as fast as the limit allows.
+	pushedMargin = 5 * time.Minute
 	// inviteMemory is how long its owner still sees an invite that nobody used.
 	inviteMemory = 30 * 24 * time.Hour
 	// sweepBatch is how many rows one transaction deletes: others wait for it.
@@ -60,7 +63,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.Assertions, "sweep client assertions", `DELETE FROM client_assertions WHERE (client_id, jti_hash) IN
 			(SELECT client_id, jti_hash FROM client_assertions WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?`, dead},
 		{&r.ClientTokens, "sweep client tokens", "DELETE FROM client_tokens WHERE sig IN (SELECT sig FROM client_tokens WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
-		{&r.PushedRequests, "sweep pushed requests", "DELETE FROM pushed_requests WHERE hash IN (SELECT hash FROM pushed_requests WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?", dead},
+		{&r.PushedRequests, "sweep pushed requests", "DELETE FROM pushed_requests WHERE hash IN (SELECT hash FROM pushed_requests WHERE expires_at <= ? LIMIT ?) AND expires_at <= ?",
+			seconds(now.Add(-pushedMargin))},
 		{&r.LogoutNotices, "sweep logout notices", "DELETE FROM logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE created_at <= ? LIMIT ?) AND created_at <= ?",
 			seconds(now.Add(-noticeMemory))},
 	} {

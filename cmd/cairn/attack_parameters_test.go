@@ -78,6 +78,12 @@ func TestHeadNeverChangesAnything(t *testing.T) {
 		t.Errorf("HEAD on the consent form: %d", got.StatusCode)
 	}
 	code := b.authorize(rp.authURL(), "ada").Get("code")
+	before := db.count("SELECT count(*) FROM grants")
+	for _, path := range []string{rp.authURL(), "/oauth2/logout"} {
+		if got := b.do("HEAD", path, "", ""); got.StatusCode != http.StatusMethodNotAllowed || db.count("SELECT count(*) FROM grants") != before {
+			t.Errorf("HEAD %.40s: %d", path, got.StatusCode)
+		}
+	}
 	form := rp.codeForm(code)
 	form.Set("client_id", "app")
 	form.Set("client_secret", secret)
