@@ -32,6 +32,10 @@ func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Befor
 // Shown is the code in groups of four.
 func (i Invite) Shown() string { return grouped(i.Code) }
 
+// CanonicalInviteCode is a code as it is stored, of one that was typed in any
+// case, with or without dashes and spaces; "" for what cannot be a code.
+func CanonicalInviteCode(typed string) string { return canonicalCode(typed, inviteCodeLength) }
+
 // NewInvite makes an invite of a user (or of the operator: empty sub).
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	note, err := checkText(note, 200)

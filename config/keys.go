@@ -22,7 +22,7 @@ const (
 	MaxKeyBits = 8192
 )
 
-const makeKey = "make an RSA key with: cairn keys generate"
+const makeKey = "make an RSA key with: cairn keys generate FILE"
 
 // LoadSigningKeys loads the key set: the private key first, which signs, then the additional keys as public keys,
 // which verify and are published. Each has its RFC 7638 SHA-256 thumbprint as KeyID, RS256 and use sig.

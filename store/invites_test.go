@@ -155,3 +155,37 @@ func TestInvitesAreListedNewestFirst(t *testing.T) {
 		}
 	})
 }
+
+func TestRevokedInviteLetsNobodyInAndUsedOneStays(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
+		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, 0, noon))
+		got, err := s.RevokeInvite(ctx, open.Code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
+		must(t, err)
+		if got.Inviter != "ada" {
+			t.Errorf("the revoked invite is of %q", got.Inviter)
+		}
+		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, 0, noon), account.ErrInvalidInvite)
+		for code, refusal := range map[string]error{open.Code: account.ErrInviteNotFound, used.Code: account.ErrInviteUsed, "": account.ErrInviteNotFound} {
+			_, err := s.RevokeInvite(ctx, code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
+			want(t, err, refusal)
+		}
+		rest, err := s.AllInvites(ctx)
+		must(t, err)
+		if len(rest) != 1 || rest[0].UsedBy != "bob" {
+			t.Errorf("left are %+v", rest)
+		}
+		log, err := s.Audit(ctx, 0, 10)
+		must(t, err)
+		acts := 0
+		for _, a := range log {
+			if a.Action == "invite.revoke" && a.Target == "ada" {
+				acts++
+			}
+		}
+		if acts != 1 {
+			t.Errorf("%d rows of the audit log, want 1", acts)
+		}
+	})
+}

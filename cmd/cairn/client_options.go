@@ -126,7 +126,7 @@ func readKeySet(p *program, file string) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fmt.Errorf("--jwks-file: %w", err)
+			return nil, fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 		}
 		defer func() { _ = f.Close() }()
 		r = f

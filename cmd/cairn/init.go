@@ -159,6 +159,9 @@ func (c *initCommand) credentials(p *program) (handle, password string, err erro
 	if c.PasswordFile != "" && c.GeneratePassword {
 		return "", "", usageError{"give --password-file or --generate-password, not both"}
 	}
+	if c.GeneratePassword && c.Quiet {
+		return "", "", errHiddenPassword
+	}
 	terminal := isTerminal(p.stdin) && c.PasswordFile != "-"
 	handle = c.Handle
 	if handle == "" {
@@ -183,6 +186,9 @@ func (c *initCommand) credentials(p *program) (handle, password string, err erro
 	}
 	return handle, password, nil
 }
+
+// errHiddenPassword: a password that is made and not shown opens nothing.
+var errHiddenPassword = usageError{"-q would hide the generated password: leave -q out, or use -o json"}
 
 // choosePassword reads or makes a password and holds it to the rules.
 func choosePassword(p *program, handle, file string, generate, terminal bool) (string, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,7 +9,9 @@ import (
 )
 
 type inviteCommand struct {
-	Add addInviteCommand `cmd:"" help:"Create an invite."`
+	Add    addInviteCommand    `cmd:"" help:"Create an invite."`
+	List   listInvitesCommand  `cmd:"" help:"List the invites of everybody."`
+	Revoke revokeInviteCommand `cmd:"" help:"Remove an invite that nobody has used."`
 }
 
 type addInviteCommand struct {
@@ -41,4 +44,117 @@ func (c *addInviteCommand) Run(p *program) error {
 		return writeJSON(p.stdout, map[string]string{"code": i.Shown(), "url": url, "expires_at": i.ExpiresAt.Format(time.RFC3339)})
 	}
 	return writePairs(p.stdout, [][2]string{{"code", i.Shown()}, {"link", url}, {"valid until", i.ExpiresAt.Format(time.RFC3339)}})
+}
+
+type listInvitesCommand struct {
+	databaseFlags
+	output
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links."`
+	Open   bool   `help:"Only those that can still be used."`
+}
+
+// shownInvite is an invite as the operator's list has it.
+type shownInvite struct {
+	Code      string     `json:"code"`
+	URL       string     `json:"url"`
+	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or somebody who is gone
+	Note      string     `json:"note"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Used      bool       `json:"used"`
+	UsedBy    *string    `json:"used_by"` // handle
+	UsedAt    *time.Time `json:"used_at"`
+}
+
+// Run lists invites, newest first.
+func (c *listInvitesCommand) Run(p *program) error {
+	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	all, err := st.AllInvites(p.ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	documents, table := []shownInvite{}, [][]string{}
+	for _, i := range all {
+		if c.Open && !i.Open(now) {
+			continue
+		}
+		documents = append(documents, shownInvite{
+			Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
+			ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
+		})
+		table = append(table, []string{i.Shown(), inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note})
+	}
+	switch {
+	case c.Quiet:
+		for _, d := range documents {
+			fmt.Fprintln(p.stdout, d.Code)
+		}
+		return nil
+	case c.Format == "json":
+		return writeJSON(p.stdout, documents)
+	}
+	return writeTable(p.stdout, []string{"CODE", "FROM", "STATE", "VALID UNTIL", "NOTE"}, table)
+}
+
+func nameOrNull(handle string) *string {
+	if handle == "" {
+		return nil
+	}
+	return &handle
+}
+
+func inviteMaker(i account.Invite) string {
+	switch {
+	case i.CreatedBy == "":
+		return "(operator)"
+	case i.Inviter == "":
+		return "(deleted)"
+	}
+	return i.Inviter
+}
+
+func inviteState(i account.Invite, now time.Time) string {
+	switch {
+	case i.Open(now):
+		return "open"
+	case i.UsedAt.IsZero():
+		return "expired"
+	case i.UsedBy == "":
+		return "used"
+	}
+	return "used by " + i.UsedBy
+}
+
+type revokeInviteCommand struct {
+	databaseFlags
+	output
+	Code string `arg:"" help:"Code of the invite, with or without dashes."`
+}
+
+// Run removes the invite; a link with its code opens nothing any more.
+func (c *revokeInviteCommand) Run(p *program) error {
+	code := account.CanonicalInviteCode(c.Code)
+	if code == "" {
+		return usageError{"this is not an invite code, which has 16 characters: cairn invite list shows them"}
+	}
+	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	i, err := st.RevokeInvite(p.ctx, code, operator("invite.revoke", "", ""))
+	switch {
+	case errors.Is(err, account.ErrInviteNotFound):
+		return errors.New("there is no such invite: cairn invite list shows them")
+	case errors.Is(err, account.ErrInviteUsed):
+		return errors.New("this invite has been used: cairn user suspend HANDLE shuts out who came with it, cairn invite list shows who that is")
+	case err != nil:
+		return err
+	}
+	return c.done(p, i.Shown(), map[string]any{"code": i.Shown(), "revoked": true}, [][2]string{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
 }

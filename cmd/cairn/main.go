@@ -36,7 +36,7 @@ type cli struct {
 	Client     clientCommand     `cmd:"" help:"Register and manage OAuth 2.0 clients."`
 	User       userCommand       `cmd:"" help:"Manage users."`
 	Session    sessionCommand    `cmd:"" help:"List and end sessions."`
-	Invite     inviteCommand     `cmd:"" help:"Create invites."`
+	Invite     inviteCommand     `cmd:"" help:"Create, list and revoke invites."`
 	Keys       keysCommand       `cmd:"" help:"Generate and list signing keys."`
 	Explain    explainCommand    `cmd:"" help:"Say what would become of an authorization request, and why."`
 	Activity   activityCommand   `cmd:"" help:"Check activity files."`

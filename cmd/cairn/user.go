@@ -92,6 +92,9 @@ func (c *addUserCommand) Run(p *program) error {
 	if c.PasswordFile != "" && c.GeneratePassword {
 		return usageError{"give --password-file or --generate-password, not both"}
 	}
+	if c.GeneratePassword && c.Quiet {
+		return errHiddenPassword
+	}
 	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
 	if err != nil {
 		return err
