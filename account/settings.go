@@ -98,25 +98,37 @@ func (s Settings) inviteLimit(u User) int {
 const settingsTTL = 2 * time.Second
 
 type settingsCache struct {
-	mu    sync.Mutex
-	value Settings
-	until time.Time
+	mu      sync.Mutex
+	value   Settings
+	loaded  bool // value has been read once
+	loading bool // somebody reads it anew; the others go on with the old one
+	saves   int  // counts changes by this process: what was read before one is old
+	until   time.Time
 }
 
-// Settings returns the settings, at most settingsTTL old.
+// Settings returns the settings, at most settingsTTL old while the database
+// answers in time. Nobody waits for another one's query.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
 	c := &s.settings
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := time.Now(); now.Before(c.until) {
+	if c.loaded && (c.loading || time.Now().Before(c.until)) {
+		defer c.mu.Unlock()
 		return c.value.clone(), nil
 	}
+	c.loading = true
+	saves := c.saves
+	c.mu.Unlock()
 	v, err := s.store.Settings(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loading = false
 	if err != nil {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
-	c.value, c.until = v, time.Now().Add(settingsTTL)
-	return v.clone(), nil
+	if c.saves == saves {
+		c.value, c.loaded, c.until = v, true, time.Now().Add(settingsTTL)
+	}
+	return c.value.clone(), nil
 }
 
 // SaveSettings checks and stores settings.
@@ -129,7 +141,9 @@ func (s *Service) SaveSettings(ctx context.Context, v Settings, a Audit) (Settin
 		return v, fmt.Errorf("save settings: %w", err)
 	}
 	s.settings.mu.Lock()
-	s.settings.until = time.Time{}
+	// This process sees its own change at once, also while another request reads.
+	s.settings.saves++
+	s.settings.value, s.settings.loaded, s.settings.until = v, true, time.Now().Add(settingsTTL)
 	s.settings.mu.Unlock()
 	return v, nil
 }

@@ -94,12 +94,13 @@ func hashReference(reference string) []byte {
 	return h[:]
 }
 
-// takePushed puts a pushed request in the place of its reference. A reference is
-// client_id and request_uri and nothing else, so that no parameter of the browser's
-// can mix with those that the client pushed; anything else is left as it is.
+// takePushed puts a pushed request in the place of its reference. What the
+// browser brings beside client_id and request_uri (clients repeat response_type and
+// scope there, as OpenID Connect Core section 6 asks) is dropped: only what the client
+// pushed counts (RFC 9101 section 5).
 func (p *Provider) takePushed(ctx context.Context, req *authorization) error {
 	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
-	if p.pushed == nil || !ok || req.returned || req.duplicate != "" || len(req.form) != 2 || !req.form.Has("client_id") {
+	if p.pushed == nil || !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
 		return nil
 	}
 	id := req.form.Get("client_id")

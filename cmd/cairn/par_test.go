@@ -91,13 +91,14 @@ func TestPushedRequestIsNeverUsedTwiceOrLateOrByAnother(t *testing.T) {
 		"another client": s.pushedURL("evil", uri), "unknown client": s.pushedURL("nobody", uri), "no client": s.URL + "/oauth2/authorize?request_uri=" + url.QueryEscape(uri),
 		"unknown": s.pushedURL("app", requestURIPrefix+"x"), "empty": s.pushedURL("app", requestURIPrefix), "longer": s.pushedURL("app", uri+"A"), "shorter": s.pushedURL("app", uri[:len(uri)-1]), "other case": s.pushedURL("app", strings.ToUpper(uri)),
 		"huge": s.pushedURL("app", requestURIPrefix+strings.Repeat("A", 3000)), "NUL": s.pushedURL("app", uri+"\x00"), "twice": s.pushedURL("app", uri) + "&request_uri=" + url.QueryEscape(uri), "two clients": s.pushedURL("app", uri) + "&client_id=evil",
-		"a parameter beside it": s.pushedURL("app", uri) + "&prompt=none", "a redirect_uri beside it": s.pushedURL("app", uri) + "&redirect_uri=" + url.QueryEscape("https://evil.example/"),
 	} {
 		wantPage(t, name, b.get(u), http.StatusBadRequest)
 	}
-	// Beside a whole request it is a request_uri like any other.
-	if _, got := answerOf(t, b.get(rp.authURL("request_uri", uri))); got.Get("error") != "request_uri_not_supported" || got.Get("code") != "" {
-		t.Errorf("beside a request: %v", got)
+	// What stands beside it does not count, whatever it is.
+	beside := s.push("app", secret, rp.pushed())
+	got := b.get(rp.authURL("request_uri", beside, "redirect_uri", "https://evil.example/", "prompt", "none login", "scope", "admin", "state", "another-state"))
+	if to := got.Header.Get("Location"); !strings.HasPrefix(to, callbackOf("app")+"?") || !strings.Contains(to, "code=") || !strings.Contains(to, "state="+rp.state) {
+		t.Errorf("beside other parameters: %d to %q", got.StatusCode, to)
 	}
 	won := make(chan bool, 16)
 	var wg sync.WaitGroup
