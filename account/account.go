@@ -31,9 +31,10 @@ type Options struct {
 	// Keys is the RSA key set: the first one signs, all verify. Empty means
 	// that session tokens are HS256.
 	Keys            []jose.JSONWebKey
-	CookieName      string // full name, with its __Host- or __Secure- prefix
-	CookieDomain    string // empty: host-only
-	LoginCookieName string // empty unless CookieDomain is set
+	CookieName      string        // full name, with its __Host- or __Secure- prefix
+	CookieDomain    string        // empty: host-only
+	LoginCookieName string        // empty unless CookieDomain is set
+	StatusTTL       time.Duration // of the status lists, whole seconds; 0 means DefaultStatusTTL
 	Hasher          *Hasher
 	Limits          *Limits
 	Pages           *templates.Renderer
@@ -57,7 +58,7 @@ type Service struct {
 	clock    func() time.Time
 	log      *slog.Logger
 	settings settingsCache
-	statuses statusCache
+	statuses statusLists
 }
 
 // New makes a Service; it fails on options that cannot work.
@@ -77,6 +78,11 @@ func New(o Options) (*Service, error) {
 		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, clock: o.Now, log: o.Log,
 	}
+	s.statuses.ttl = o.StatusTTL
+	if s.statuses.ttl == 0 {
+		s.statuses.ttl = DefaultStatusTTL
+	}
+	s.statuses.versions, s.statuses.log = o.Store.StatusVersions, o.Log
 	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys); err != nil {
 		return nil, err
 	}

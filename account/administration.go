@@ -165,7 +165,7 @@ func (a *Administration) SetFlags(ctx context.Context, by Actor, u User, flags m
 		return u.Flags, nil
 	}
 	slices.Sort(words)
-	now, err := a.store.SetFlags(ctx, u.Sub, flags, a.Now(), by.Audit(a.Now(), "user.flags", u.Handle, strings.Join(words, " ")))
+	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), by.Audit(a.Now(), "user.flags", u.Handle, strings.Join(words, " ")))
 	if err != nil {
 		return nil, fmt.Errorf("set flags: %w", err)
 	}

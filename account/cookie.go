@@ -21,6 +21,8 @@ const maxTokenBytes = 4000
 // concurrent use.
 type minter struct {
 	issuer       string
+	algorithm    string
+	keyID        string // empty: the shared secret
 	signer       jose.Signer
 	statusSigner jose.Signer
 }
@@ -41,7 +43,11 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey) (*minter, e
 	if err != nil {
 		return nil, err
 	}
-	return &minter{issuer: issuer, signer: signer, statusSigner: status}, nil
+	m := &minter{issuer: issuer, algorithm: string(sk.Algorithm), signer: signer, statusSigner: status}
+	if len(keys) > 0 {
+		m.keyID = keys[0].KeyID
+	}
+	return m, nil
 }
 
 // sessionClaims is the payload of the session token, exactly.

@@ -32,6 +32,7 @@ type Session struct {
 	UserAgent   string
 	StatusList  int // token status list and index, assigned by the store
 	StatusIndex int
+	Algorithm   string // of the token's signature; empty when it was made before that was noted
 }
 
 // Live tells whether the session counts at the given moment.
@@ -52,7 +53,7 @@ func (s *Service) newSession(sub string, r *http.Request) (*Session, browserSecr
 	now := s.now()
 	n := &Session{
 		ID: uuid.NewString(), Sub: sub, TokenHash: hashOf(secrets.jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
-		ExpiresAt: now.Add(session.Lifetime), Address: ClientAddress(r), UserAgent: cut(r.UserAgent(), 256),
+		ExpiresAt: now.Add(session.Lifetime), Address: ClientAddress(r), UserAgent: cut(r.UserAgent(), 256), Algorithm: s.minter.algorithm,
 	}
 	if s.cookies.login != "" {
 		secrets.login = rand.Text() + rand.Text() // 260 bits
@@ -70,6 +71,11 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 	}
 	now := s.now()
 	if !id.Session.Live(now) || id.User.Suspended() {
+		return nil, ErrNotAuthenticated
+	}
+	if over, err := s.retired(r.Context(), id.Session); err != nil {
+		return nil, err
+	} else if over {
 		return nil, ErrNotAuthenticated
 	}
 	noteUser(r.Context(), id.User.Sub)

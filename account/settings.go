@@ -24,6 +24,13 @@ type Settings struct {
 	MinPassword      int      `json:"min_password_length"` // runes, 8 to 64
 	Flags            []string `json:"flags"`               // all known flags, admin and activity among them
 	DefaultFlags     []string `json:"default_flags"`       // of a new member, never admin
+	// SignOutOnFlagLoss ends the sessions of a user who loses a flag: applications that
+	// verify the cookie on their own read the flags of the sign-in there.
+	SignOutOnFlagLoss bool `json:"sign_out_on_flag_loss"`
+
+	// HS256Until is when tokens signed with the shared secret cease to count, once
+	// there is a key; zero: when they expire. The operator alone sets it.
+	HS256Until time.Time `json:"-"`
 }
 
 // DefaultSettings are those of a new installation.

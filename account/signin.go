@@ -34,7 +34,6 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	// clients know); only what proves it is new.
 	if old, err := s.Current(r); err == nil && old.User.Sub == u.Sub {
 		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
-		row.StatusList, row.StatusIndex = old.Session.StatusList, old.Session.StatusIndex
 		err = s.store.Reauthenticate(ctx, row, u.PasswordHash)
 		if err == nil {
 			Note(ctx, "login")

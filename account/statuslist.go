@@ -3,12 +3,12 @@ package account
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,12 +19,17 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// StatusListSize is how many sessions one token status list has room for.
+// StatusListSize is how many session tokens one token status list has room for.
 const StatusListSize = 1 << 17
 
+// DefaultStatusTTL is how long a verifier may go on with its copy of a list.
+const DefaultStatusTTL = time.Minute
+
 const (
-	statusTTL      = time.Minute    // how long a verifier may use its copy
 	statusLifetime = 12 * time.Hour // after which a copy is worth nothing
+	// statusGeneration is how long an unchanged list is served as it was signed:
+	// its copies have most of their life before them.
+	statusGeneration = statusLifetime / 4
 )
 
 // statusClaims is a Status List Token (draft-ietf-oauth-status-list section 5.1).
@@ -32,7 +37,7 @@ type statusClaims struct {
 	Subject  string `json:"sub"`
 	IssuedAt int64  `json:"iat"`
 	Expires  int64  `json:"exp"`
-	TTL      int64  `json:"ttl"`
+	TTL      int64  `json:"ttl"` // seconds
 	List     struct {
 		Bits int    `json:"bits"`
 		List string `json:"lst"`
@@ -51,24 +56,22 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, ErrStatusListNotFound)
 		return
 	}
-	now := s.now()
-	revoked, err := s.store.RevokedIndices(r.Context(), list, now)
-	if errors.Is(err, ErrSessionNotFound) {
-		err = ErrStatusListNotFound
-	}
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	packed, err := s.packedStatus(list, revoked, now)
+	has := r.Header.Values("If-None-Match")
+	packed, held, err := s.statuses.awaitChange(r, has, func() (packedStatus, error) { return s.packedStatus(r.Context(), list) })
 	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "max-age="+strconv.Itoa(int(statusTTL.Seconds())))
+	// A cache in between would serve the list for ttl, and the verifier go on with it for
+	// ttl again: it has to ask each time, which costs next to nothing.
+	h.Set("Cache-Control", "public, no-cache, max-age="+strconv.FormatInt(s.statuses.seconds(), 10))
+	h.Add("Vary", "Prefer")
 	h.Set("ETag", packed.etag)
-	if strings.Contains(r.Header.Get("If-None-Match"), packed.etag) {
+	if held > 0 {
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
+	}
+	if matches(has, packed.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -76,69 +79,133 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(packed.token))
 }
 
-// statusCache holds the last token of each list: strangers may ask for a list
-// as often as they like, and a signature is dear.
-type statusCache struct {
+// matches is the weak comparison of If-None-Match (RFC 9110 section 13.1.2).
+func matches(ifNoneMatch []string, etag string) bool {
+	for _, line := range ifNoneMatch {
+		for tag := range strings.SplitSeq(line, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// statusLists holds the last token of each list, because strangers may ask as
+// often as they like and a signature is dear, and those who wait for a change.
+type statusLists struct {
+	ttl time.Duration
+
 	mu     sync.Mutex
 	byList map[int]packedStatus
+
+	statusWaiters
 }
 
+func (l *statusLists) seconds() int64 { return int64(l.ttl / time.Second) }
+
+// packedStatus is a signed list.
 type packedStatus struct {
-	revoked []int
-	token   string
-	etag    string
-	signed  time.Time
+	version    int64 // of the store
+	generation int64 // since 1970
+	token      string
+	etag       string
 }
 
-// packedStatus returns the token of the revoked indices: the kept one while
-// nothing has changed and it has most of its life before it.
-func (s *Service) packedStatus(list int, revoked []int, now time.Time) (packedStatus, error) {
-	c := &s.statuses
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if kept, ok := c.byList[list]; ok && slices.Equal(kept.revoked, revoked) && now.Sub(kept.signed) < statusLifetime/4 && !now.Before(kept.signed) {
+// packedStatus returns a list as it is now. What is kept is served while the
+// store, asked each time, says that nothing has changed: then a revocation is
+// seen by the next request at every instance.
+func (s *Service) packedStatus(ctx context.Context, list int) (packedStatus, error) {
+	l := &s.statuses
+	version, err := s.store.StatusVersion(ctx, list)
+	if errors.Is(err, ErrStatusListNotFound) {
+		l.mu.Lock()
+		delete(l.byList, list)
+		l.mu.Unlock()
+	}
+	if err != nil {
+		return packedStatus{}, fmt.Errorf("version of status list: %w", err)
+	}
+	now := s.now()
+	generation := now.Unix() / int64(statusGeneration/time.Second)
+	l.mu.Lock()
+	kept, ok := l.byList[list]
+	l.mu.Unlock()
+	if ok && kept.version == version && kept.generation == generation {
 		return kept, nil
 	}
-	token, err := s.signStatus(list, revoked, now)
+	// After the version: what is newer than it is asked for again by the next request.
+	revoked, err := s.store.RevokedIndices(ctx, list, now)
 	if err != nil {
+		return packedStatus{}, fmt.Errorf("read status list: %w", err)
+	}
+	// One signature at a time: of many who ask after a change one makes it.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kept, ok := l.byList[list]; ok && kept.version == version && kept.generation == generation {
+		return kept, nil
+	}
+	fresh := packedStatus{version: version, generation: generation}
+	if err := s.signStatus(&fresh, list, revoked, now); err != nil {
 		return packedStatus{}, err
 	}
-	sum := sha256.Sum256([]byte(token))
-	fresh := packedStatus{revoked: revoked, token: token, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, signed: now}
-	if c.byList == nil {
-		c.byList = map[int]packedStatus{}
+	if l.byList == nil {
+		l.byList = map[int]packedStatus{}
 	}
-	c.byList[list] = fresh
+	l.byList[list] = fresh
 	return fresh, nil
 }
 
-func (s *Service) signStatus(list int, revoked []int, now time.Time) (string, error) {
+// signStatus makes the token of a list, and its entity tag: weak, and of what
+// the content depends on, so that it is the same at every instance, though each signs
+// its own.
+func (s *Service) signStatus(p *packedStatus, list int, revoked []int, now time.Time) error {
+	packed, err := packBits(revoked)
+	if err != nil {
+		return fmt.Errorf("pack status list: %w", err)
+	}
+	c := statusClaims{
+		Subject: s.URL("/oauth2/status/" + strconv.Itoa(list)), IssuedAt: now.Unix(), Expires: now.Add(statusLifetime).Unix(), TTL: s.statuses.seconds(),
+	}
+	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed)
+	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {
+		return fmt.Errorf("sign status list: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, s.minter.keyID, c.List.List))
+	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return nil
+}
+
+// packBits is the compressed byte array of draft-ietf-oauth-status-list section
+// 4.1: the lowest bit of the first byte is index 0.
+func packBits(revoked []int) ([]byte, error) {
 	bits := make([]byte, StatusListSize/8)
 	for _, i := range revoked {
 		if i >= 0 && i < StatusListSize {
-			bits[i/8] |= 1 << (i % 8) // the lowest bit is the first index (section 4.1)
+			bits[i/8] |= 1 << (i % 8)
 		}
 	}
-	var packed bytes.Buffer
-	z, err := zlib.NewWriterLevel(&packed, zlib.BestCompression)
-	if err == nil {
-		_, err = z.Write(bits)
+	// Long runs pack a list with few bits, Huffman codes alone one with many. The best
+	// level gains 5 % of the size for ten times the work.
+	var best []byte
+	for _, level := range []int{zlib.DefaultCompression, zlib.HuffmanOnly} {
+		var packed bytes.Buffer
+		z, err := zlib.NewWriterLevel(&packed, level)
+		if err == nil {
+			_, err = z.Write(bits)
+		}
+		if err == nil {
+			err = z.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || packed.Len() < len(best) {
+			best = packed.Bytes()
+		}
 	}
-	if err == nil {
-		err = z.Close()
-	}
-	if err != nil {
-		return "", fmt.Errorf("pack status list: %w", err)
-	}
-	c := statusClaims{
-		Subject: s.URL("/oauth2/status/" + strconv.Itoa(list)), IssuedAt: now.Unix(), Expires: now.Add(statusLifetime).Unix(), TTL: int64(statusTTL.Seconds()),
-	}
-	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed.Bytes())
-	t, err := jwt.Signed(s.minter.statusSigner).Claims(c).Serialize()
-	if err != nil {
-		return "", fmt.Errorf("sign status list: %w", err)
-	}
-	return t, nil
+	return best, nil
 }
 
 func newStatusSigner(sk jose.SigningKey) (jose.Signer, error) {

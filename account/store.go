@@ -73,8 +73,9 @@ type UserStore interface {
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// SetFlags turns the named flags on or off and returns those that are on,
-	// sorted. ErrUserNotFound, ErrLastAdmin.
-	SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a Audit) ([]string, error)
+	// sorted. With signOut a flag that is taken away ends every session of the user.
+	// ErrUserNotFound, ErrLastAdmin.
+	SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a Audit) ([]string, error)
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
 	// MergePreferences sets the values that are not nil and deletes the others;
@@ -97,9 +98,10 @@ type SessionStore interface {
 	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
 	CreateSession(ctx context.Context, s *Session, verifiedHash string) error
 	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime,
-	// ExpiresAt, TokenHash, LoginHash, Address and UserAgent of the live session s.ID of
-	// s.Sub. The conditions and errors of CreateSession, and ErrSessionNotFound
-	// when the session is no longer live.
+	// ExpiresAt, TokenHash, LoginHash, Address, UserAgent and Algorithm of the live
+	// session s.ID of s.Sub. It revokes the token before and sets s.StatusList and
+	// s.StatusIndex anew. The conditions and errors of CreateSession, and
+	// ErrSessionNotFound when the session is no longer live.
 	Reauthenticate(ctx context.Context, s *Session, verifiedHash string) error
 	// Session returns a session by its id with its user, whatever its state;
 	// ErrSessionNotFound, also when the user is deleted.
@@ -118,9 +120,20 @@ type SessionStore interface {
 	// KnownAddress tells whether the user has signed in from this address
 	// within the kept sessions, ended or not.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
-	// RevokedIndices returns the status list indices of ended sessions of one
-	// list that have not expired; ErrSessionNotFound for a list that never was.
+	// StatusVersion is a number that differs after each change of a status list;
+	// ErrStatusListNotFound for one that never was or has died with its last session.
+	StatusVersion(ctx context.Context, list int) (int64, error)
+	// StatusVersions is StatusVersion of all lists.
+	StatusVersions(ctx context.Context) (map[int]int64, error)
+	// RevokedIndices returns the indices of one status list whose tokens were
+	// taken back and have not expired, sorted. Read after StatusVersion it is at least
+	// as new as that.
 	RevokedIndices(ctx context.Context, list int, now time.Time) ([]int, error)
+	// HS256Sessions counts the live sessions whose token is signed with the shared
+	// secret, or may be, and says when the last of them expires.
+	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)
+	// EndHS256Sessions ends them, as EndOtherSessions does, and says how many.
+	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
 }
 
 // InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
@@ -157,7 +170,10 @@ type ResetStore interface {
 type SettingsStore interface {
 	// Settings returns the stored settings. ErrNotInitialized before init.
 	Settings(ctx context.Context) (Settings, error)
+	// SaveSettings stores all but HS256Until.
 	SaveSettings(ctx context.Context, s Settings, a Audit) error
+	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
+	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
 	Secret(ctx context.Context, name string) ([]byte, error)
 	// Initialize stores settings and secrets where there are none yet and tells

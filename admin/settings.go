@@ -51,6 +51,7 @@ type settingsChange struct {
 	MinPassword      *int      `json:"min_password_length"`
 	Flags            *[]string `json:"flags"`
 	DefaultFlags     *[]string `json:"default_flags"`
+	SignOut          *bool     `json:"sign_out_on_flag_loss"`
 }
 
 func (c settingsChange) apply(v *account.Settings) {
@@ -61,6 +62,7 @@ func (c settingsChange) apply(v *account.Settings) {
 	set(&v.MinPassword, c.MinPassword)
 	set(&v.Flags, c.Flags)
 	set(&v.DefaultFlags, c.DefaultFlags)
+	set(&v.SignOutOnFlagLoss, c.SignOut)
 }
 
 func set[T any](to, from *T) {
@@ -83,6 +85,7 @@ func changedMembers(a, b account.Settings) []string {
 		{"min_password_length", a.MinPassword != b.MinPassword},
 		{"flags", !slices.Equal(a.Flags, b.Flags)},
 		{"default_flags", !slices.Equal(a.DefaultFlags, b.DefaultFlags)},
+		{"sign_out_on_flag_loss", a.SignOutOnFlagLoss != b.SignOutOnFlagLoss},
 	} {
 		if m.changed {
 			names = append(names, m.name)

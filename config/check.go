@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Checked are the settings after [Settings.Check]: typed, consistent with one another, ready to use.
@@ -19,6 +20,7 @@ type Checked struct {
 	CookieDomain    string           // empty: the cookie belongs to one host
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
+	StatusTTL       time.Duration    // whole seconds
 	TrustedProxies  []netip.Prefix   // masked and unmapped: compare with netip.Addr.Unmap
 	AllowedOrigins  []string         // as a browser writes Origin
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
@@ -57,6 +59,9 @@ func (s Settings) Check() (Checked, error) {
 	}
 	if c.CookieDomain != "" {
 		c.LoginCookieName = loginCookie
+	}
+	if c.StatusTTL, err = checkStatusTTL(s.StatusTTL); err != nil {
+		return Checked{}, err
 	}
 	if c.TLS, err = checkTLS(s.TLSCertFile, s.TLSKeyFile, c.HTTPS); err != nil {
 		return Checked{}, err
@@ -119,6 +124,20 @@ func checkTLS(cert, key string, https bool) (*TLSFiles, error) {
 			"is http while TLS files are set")
 	}
 	return &TLSFiles{CertFile: cert, KeyFile: key}, nil
+}
+
+// checkStatusTTL bounds the time by two harms: that every application asks all the time, and that a thief goes on
+// for hours.
+func checkStatusTTL(s string) (time.Duration, error) {
+	const flag, remedy = "status-ttl", "write 1s to 1h in whole seconds, as 60s"
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, refuse(flag, remedy, "%q is not a duration", s)
+	}
+	if d < time.Second || d > time.Hour || d%time.Second != 0 {
+		return 0, refuse(flag, remedy, "%q is not between 1s and 1h in whole seconds", s)
+	}
+	return d, nil
 }
 
 // checkProxies accepts networks and single addresses. A network with bits beyond its mask is refused because one of

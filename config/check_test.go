@@ -34,6 +34,9 @@ func TestTheDefaultsWork(t *testing.T) {
 	if c.LogLevel != slog.LevelInfo || c.LogFormat != "" || c.Listen != "127.0.0.1:4040" || c.Database != "cairn.db" {
 		t.Errorf("%+v", c)
 	}
+	if c.StatusTTL != time.Minute {
+		t.Errorf("status lists live %v", c.StatusTTL)
+	}
 	if diff := cmp.Diff(config.DefaultRateLimits(), c.RateLimits); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -57,11 +60,13 @@ func TestWhatCannotWorkIsNeverAccepted(t *testing.T) {
 		return with(func(c *settings) { c.TrustedProxies = []string{"10.0.0.0/8", p} })
 	}
 	origin := func(o string) settings { return https(func(c *settings) { c.AllowedOrigins = []string{o} }) }
+	ttl := func(d string) settings { return with(func(c *settings) { c.StatusTTL = d }) }
 	limit := func(l ...string) settings { return with(func(c *settings) { c.RateLimits = l }) }
 	const (
 		iss  = "--issuer (SERVICE_OIDC_ISSUER): "
 		dom  = "--cookie-domain (SERVICE_COOKIE_DOMAIN): "
 		name = "--cookie-name (SERVICE_COOKIE_NAME): "
+		sttl = "--status-ttl (SERVICE_STATUS_TTL): "
 		lis  = "--listen (SERVICE_LISTEN): "
 		db   = "--database (SERVICE_DATABASE): "
 		prox = "--trusted-proxy (SERVICE_TRUSTED_PROXIES): "
@@ -136,6 +141,12 @@ func TestWhatCannotWorkIsNeverAccepted(t *testing.T) {
 		{cookie("ä"), []string{name, "characters"}},
 		{cookie("cairn_login"), []string{name, "second cookie"}},
 		{cookie(strings.Repeat("a", 65)), []string{name, "64"}},
+
+		{ttl(""), []string{sttl, "not a duration", "60s"}},
+		{ttl("60"), []string{sttl, "not a duration"}},
+		{ttl("0s"), []string{sttl, "between 1s and 1h"}},
+		{ttl("1500ms"), []string{sttl, "whole seconds"}},
+		{ttl("61m"), []string{sttl, "between 1s and 1h"}},
 
 		{listen(""), []string{lis, "host:port"}},
 		{listen("4040"), []string{lis, "host:port"}},

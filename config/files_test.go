@@ -18,6 +18,7 @@ private-key-file: p
 additional-key-file: [a, b]
 cookie-domain: example.org
 cookie-name: n
+status-ttl: 5s
 tls-cert-file: c
 tls-key-file: k
 trusted-proxy:
@@ -31,7 +32,7 @@ log-format: json
 
 const everyKeyJSON = `{
 	"listen": ":1", "issuer": "https:\/\/example.org", "database": "postgres://u:p@h/d", "private-key-file": "p",
-	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "tls-cert-file": "c",
+	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "status-ttl": "5s", "tls-cert-file": "c",
 	"tls-key-file": "k", "trusted-proxy": ["10.0.0.0/8", "::1"], "allowed-origin": "https://a.example.org",
 	"rate-limit": ["login=1/1m", "all=off"], "log-level": "warn", "log-format": "json"
 }`
@@ -39,7 +40,7 @@ const everyKeyJSON = `{
 func TestAConfigFileSetsEverySetting(t *testing.T) {
 	want := config.Settings{
 		Listen: ":1", Issuer: "https://example.org", Database: "postgres://u:p@h/d", PrivateKeyFile: "p", AdditionalKeyFiles: []string{"a", "b"},
-		CookieDomain: "example.org", CookieName: "n", TLSCertFile: "c", TLSKeyFile: "k", TrustedProxies: []string{"10.0.0.0/8", "::1"},
+		CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", TLSCertFile: "c", TLSKeyFile: "k", TrustedProxies: []string{"10.0.0.0/8", "::1"},
 		AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"}, LogLevel: "warn", LogFormat: "json",
 	}
 	for name, text := range map[string]string{

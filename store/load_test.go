@@ -29,7 +29,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },
 		func() error { return s.RateCounter("all", time.Minute).Increment("192.0.2.1", noon) },
 		func() error {
-			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, noon, act("user.flags"))
+			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, false, noon, act("user.flags"))
 			return err
 		},
 		func() error {

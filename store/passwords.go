@@ -33,25 +33,3 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 		return endAll(tx, sub, storable(keepSession), now)
 	})
 }
-
-// endAll takes back whatever a person or a thief holds: sessions and grants
-// (but those of the session keep, if not empty) and reset codes. The row of the
-// user must have been changed or locked before, in the same transaction: a
-// session that is being made waits for that row and then finds it changed. The
-// clients of the sessions are told.
-func endAll(tx *gorm.DB, sub, keep string, now time.Time) error {
-	// Sessions before grants: a grant that is being made holds its session.
-	var ended []string
-	err := tx.Raw("UPDATE sessions SET ended_at = ? WHERE sub = ? AND id <> ? AND ended_at = 0 RETURNING id", seconds(now), sub, keep).Find(&ended).Error
-	if err != nil {
-		return err
-	}
-	err = tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid <> ? AND revoked_at = 0", seconds(now), sub, keep).Error
-	if err != nil {
-		return err
-	}
-	if err := noteLogouts(tx, sub, ended, now); err != nil {
-		return err
-	}
-	return tx.Exec("DELETE FROM reset_codes WHERE sub = ?", sub).Error
-}

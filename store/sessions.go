@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -25,17 +24,18 @@ type sessionRow struct {
 	UserAgent        string
 	StatusList       int
 	StatusIndex      int
+	Algorithm        string
 }
 
 // sessionColumns do not clash with userColumns; the table is named s.
 const sessionColumns = `s.id AS session_id, s.sub AS session_sub, s.token_hash, s.login_hash, s.created_at AS session_created_at,
-	s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index`
+	s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index, s.algorithm`
 
 func (r sessionRow) session() account.Session {
 	return account.Session{
 		ID: r.SessionID, Sub: r.SessionSub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: moment(r.SessionCreatedAt),
 		AuthTime: moment(r.AuthTime), LastSeenAt: moment(r.LastSeenAt), ExpiresAt: moment(r.ExpiresAt), EndedAt: moment(r.EndedAt),
-		Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList, StatusIndex: r.StatusIndex,
+		Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
 	}
 }
 
@@ -51,6 +51,34 @@ const (
 	selectSession        = selectIdentity + "s.id = ?"
 	selectSessionByLogin = selectIdentity + "s.login_hash = ?"
 )
+
+type newSession struct {
+	ID          string
+	Sub         string
+	TokenHash   []byte
+	LoginHash   []byte
+	CreatedAt   int64 `gorm:"autoCreateTime:false"`
+	AuthTime    int64
+	LastSeenAt  int64
+	ExpiresAt   int64
+	Address     string
+	UserAgent   string
+	StatusList  int
+	StatusIndex int
+	Algorithm   string
+}
+
+// insertSession adds the row of n and sets its list and index.
+func insertSession(tx *gorm.DB, n *account.Session) error {
+	if err := takeIndex(tx, n); err != nil {
+		return err
+	}
+	return tx.Table("sessions").Create(&newSession{
+		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: seconds(n.CreatedAt), AuthTime: seconds(n.AuthTime),
+		LastSeenAt: seconds(n.LastSeenAt), ExpiresAt: seconds(n.ExpiresAt), Address: storable(n.Address), UserAgent: storable(n.UserAgent),
+		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm,
+	}).Error
+}
 
 // signedIn marks the sign-in on the user's row, on the conditions that still
 // have to hold: neither deleted nor suspended, and the password is the one that
@@ -107,10 +135,25 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if odd(n.ID) {
 			return account.ErrSessionNotFound
 		}
-		return expect(tx.Exec(`UPDATE sessions SET auth_time = ?, last_seen_at = ?, expires_at = ?, token_hash = ?, login_hash = ?, address = ?, user_agent = ?
-			WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`,
+		// The token before this one counts no more: its bit is set and the new one
+		// has a bit of its own. The list of the earlier one is the older: its row
+		// is locked first.
+		var old revocation
+		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?",
+			n.ID, n.Sub, seconds(n.AuthTime)).Find(&old)
+		if err := expect(was, account.ErrSessionNotFound); err != nil {
+			return err
+		}
+		if err := revoke(tx, []revocation{old}); err != nil {
+			return err
+		}
+		if err := takeIndex(tx, n); err != nil {
+			return err
+		}
+		return expect(tx.Exec(`UPDATE sessions SET auth_time = ?, last_seen_at = ?, expires_at = ?, token_hash = ?, login_hash = ?, address = ?, user_agent = ?,
+			status_list = ?, status_index = ?, algorithm = ? WHERE id = ? AND sub = ? AND ended_at = 0`,
 			seconds(n.AuthTime), seconds(n.AuthTime), seconds(n.ExpiresAt), n.TokenHash, n.LoginHash, storable(n.Address), storable(n.UserAgent),
-			n.ID, n.Sub, seconds(n.AuthTime)), account.ErrSessionNotFound)
+			n.StatusList, n.StatusIndex, n.Algorithm, n.ID, n.Sub), account.ErrSessionNotFound)
 	})
 }
 
@@ -166,57 +209,6 @@ func (s *Store) TouchSession(ctx context.Context, id string, now time.Time) erro
 	return s.writeOne(ctx, "touch session", func(db *gorm.DB) error {
 		return db.Exec("UPDATE sessions SET last_seen_at = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?", seconds(now), id, seconds(now)).Error
 	})
-}
-
-// EndSession implements account.Store.
-func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) error {
-	if odd(sub) || odd(id) {
-		return account.ErrSessionNotFound
-	}
-	return s.write(ctx, "end session", func(tx *gorm.DB) error {
-		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
-			return account.ErrSessionNotFound
-		} else if err != nil {
-			return err
-		}
-		end := tx.Exec("UPDATE sessions SET ended_at = ? WHERE id = ? AND sub = ? AND ended_at = 0", seconds(now), id, sub)
-		if err := expect(end, account.ErrSessionNotFound); err != nil {
-			return err
-		}
-		err := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid = ? AND (NOT offline OR code_used_at = 0) AND revoked_at = 0", seconds(now), sub, id).Error
-		if err != nil {
-			return err
-		}
-		return noteLogouts(tx, sub, []string{id}, now)
-	})
-}
-
-// EndOtherSessions implements account.Store.
-func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error) {
-	if odd(sub) {
-		return 0, nil
-	}
-	var ended []string
-	err := s.write(ctx, "end other sessions", func(tx *gorm.DB) error {
-		ended = nil
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		err := tx.Raw("UPDATE sessions SET ended_at = ? WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ? RETURNING id",
-			seconds(now), sub, storable(keep), seconds(now)).Find(&ended).Error
-		if err != nil {
-			return err
-		}
-		err = tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND sid <> ? AND (NOT offline OR code_used_at = 0) AND revoked_at = 0", seconds(now), sub, storable(keep)).Error
-		if err != nil {
-			return err
-		}
-		return noteLogouts(tx, sub, ended, now)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return len(ended), nil
 }
 
 // KnownAddress implements account.Store.

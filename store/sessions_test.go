@@ -205,8 +205,8 @@ func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
 func TestStatusListIndexIsNeverShared(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		_, err := s.RevokedIndices(ctx, 1, noon)
-		want(t, err, account.ErrSessionNotFound)
+		_, err := s.StatusVersion(ctx, 1)
+		want(t, err, account.ErrStatusListNotFound)
 		var users [16]account.User // one for each, or they would wait for one another
 		for i := range users {
 			users[i] = addUser(t, s, name("user", i))

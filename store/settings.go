@@ -15,14 +15,18 @@ import (
 // Settings implements account.Store. What an older version did not store has
 // its default.
 func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
-	var value string
-	if err := expect(s.conn(ctx).Raw("SELECT value FROM settings WHERE id = 1").Find(&value), account.ErrNotInitialized); err != nil {
+	var row struct {
+		Value      string
+		Hs256Until int64
+	}
+	if err := expect(s.conn(ctx).Raw("SELECT value, hs256_until FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
 		return account.Settings{}, fail("read settings", err)
 	}
 	out := account.DefaultSettings()
-	if err := json.Unmarshal([]byte(value), &out); err != nil {
+	if err := json.Unmarshal([]byte(row.Value), &out); err != nil {
 		return account.Settings{}, fail("decode settings", err)
 	}
+	out.HS256Until = moment(row.Hs256Until)
 	return out, nil
 }
 

@@ -128,7 +128,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 }
 
 // SetFlags implements account.Store.
-func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a account.Audit) ([]string, error) {
+func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit) ([]string, error) {
 	var after []string
 	err := s.changeStanding(ctx, "set flags", sub, func(tx *gorm.DB, u account.User) error {
 		if on, named := flags[account.FlagAdmin]; named && !on {
@@ -159,7 +159,11 @@ func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool,
 		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", seconds(now), sub).Error; err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		if err := insertAudit(tx, a); err != nil || !signOut || len(remove) == 0 {
+			return err
+		}
+		_, err := endEverywhere(tx, sub, "", now)
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -5,20 +5,23 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
 )
 
 const (
 	// listCapacity is how many indices of a list are given out: never all, so
-	// that drawing at random soon finds a free one.
-	listCapacity = account.StatusListSize / 4 * 3
+	// that a random one is soon free.
+	listCapacity = account.StatusListSize / 16 * 15
 	listTries    = 8
-	indexTries   = 256 // all of them taken: (3/4)^256
+	// One query looks for a free one among so many: none is in 2 % of the cases
+	// with a full list.
+	indexDraws = 64
+	indexTries = 8
 )
 
 var (
@@ -26,51 +29,41 @@ var (
 	errListFull = errors.New("no free index in the status list")
 )
 
-type newSession struct {
-	ID          string
-	Sub         string
-	TokenHash   []byte
-	LoginHash   []byte
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
-	AuthTime    int64
-	LastSeenAt  int64
-	ExpiresAt   int64
-	Address     string
-	UserAgent   string
-	StatusList  int64
-	StatusIndex int64
-}
-
-// insertSession adds the row of n and sets its list and index. Indices are
-// drawn at random, so that they do not tell when or after whom somebody signed in
-// (draft-ietf-oauth-status-list, unlinkability).
-func insertSession(tx *gorm.DB, n *account.Session) error {
-	list, err := takeIndex(tx)
+// takeIndex gives n an index of the newest list and opens the next one when that
+// is full. Indices are drawn at random, so that they do not tell when or after
+// whom somebody signed in (draft-ietf-oauth-status-list, unlinkability).
+//
+// It locks the row of the list until the transaction ends: nobody else takes an
+// index of it meanwhile. Locks of lists are taken after all others, and in their
+// order.
+func takeIndex(tx *gorm.DB, n *account.Session) error {
+	list, err := countIndex(tx)
 	if err != nil {
 		return err
 	}
-	row := newSession{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: seconds(n.CreatedAt), AuthTime: seconds(n.AuthTime),
-		LastSeenAt: seconds(n.LastSeenAt), ExpiresAt: seconds(n.ExpiresAt), Address: storable(n.Address), UserAgent: storable(n.UserAgent), StatusList: list,
-	}
-	once := clause.OnConflict{Columns: []clause.Column{{Name: "status_list"}, {Name: "status_index"}}, DoNothing: true}
 	for range indexTries {
-		row.StatusIndex = randomIndex()
-		res := tx.Table("sessions").Clauses(once).Create(&row)
-		if res.Error != nil {
-			return res.Error
+		drawn := make([]int64, indexDraws)
+		for i := range drawn {
+			drawn[i] = randomIndex()
 		}
-		if res.RowsAffected == 1 {
-			n.StatusList, n.StatusIndex = int(list), int(row.StatusIndex)
+		var taken []int64
+		err := tx.Raw(`SELECT status_index FROM sessions WHERE status_list = ? AND status_index IN ?
+			UNION SELECT status_index FROM revocations WHERE status_list = ? AND status_index IN ?`, list, drawn, list, drawn).Find(&taken).Error
+		if err != nil {
+			return err
+		}
+		free := slices.IndexFunc(drawn, func(i int64) bool { return !slices.Contains(taken, i) })
+		if free >= 0 {
+			n.StatusList, n.StatusIndex = int(list), int(drawn[free])
 			return nil
 		}
 	}
 	return errListFull
 }
 
-// takeIndex counts one index of the newest list and returns the list; it opens
-// the next one when that is full.
-func takeIndex(tx *gorm.DB) (int64, error) {
+// countIndex counts one index of the newest list, or of one that it opens, and
+// returns the list.
+func countIndex(tx *gorm.DB) (int64, error) {
 	for range listTries {
 		var newest int64
 		if err := tx.Raw("SELECT coalesce(max(id), 0) FROM status_lists").Find(&newest).Error; err != nil {
@@ -98,23 +91,68 @@ func randomIndex() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:]) % account.StatusListSize)
 }
 
+// revocation is a token that is taken back: its place in the lists, and its end.
+type revocation struct {
+	StatusList  int64
+	StatusIndex int64
+	ExpiresAt   int64
+}
+
+// revocationBatch is how many rows one statement inserts: databases bound it.
+const revocationBatch = 1000
+
+// revoke sets the bits of tokens. It belongs into the transaction that ends
+// their sessions, near its end: see takeIndex.
+func revoke(tx *gorm.DB, tokens []revocation) error {
+	for batch := range slices.Chunk(tokens, revocationBatch) {
+		if err := tx.Table("revocations").Create(&batch).Error; err != nil {
+			return err
+		}
+	}
+	return changeLists(tx, tokens)
+}
+
+// changeLists tells those who keep a copy that it is old.
+func changeLists(tx *gorm.DB, changed []revocation) error {
+	lists := make([]int64, 0, len(changed))
+	for _, r := range changed {
+		lists = append(lists, r.StatusList)
+	}
+	slices.Sort(lists)
+	for _, list := range slices.Compact(lists) {
+		if err := tx.Exec("UPDATE status_lists SET version = version + 1 WHERE id = ?", list).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RevokedIndices implements account.Store.
 func (s *Store) RevokedIndices(ctx context.Context, list int, now time.Time) ([]int, error) {
-	db := s.conn(ctx)
 	out := []int{}
-	err := db.Raw("SELECT status_index FROM sessions WHERE status_list = ? AND ended_at > 0 AND expires_at > ? ORDER BY status_index", list, seconds(now)).Find(&out).Error
-	if err != nil {
-		return nil, fail("read status list", err)
+	err := s.conn(ctx).Raw("SELECT status_index FROM revocations WHERE status_list = ? AND expires_at > ? ORDER BY status_index", list, seconds(now)).Find(&out).Error
+	return out, fail("read status list", err)
+}
+
+// StatusVersion implements account.Store.
+func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
+	var version int64
+	err := expect(s.conn(ctx).Raw("SELECT version FROM status_lists WHERE id = ?", list).Find(&version), account.ErrStatusListNotFound)
+	return version, fail("read version of status list", err)
+}
+
+// StatusVersions implements account.Store.
+func (s *Store) StatusVersions(ctx context.Context) (map[int]int64, error) {
+	var rows []struct {
+		ID      int
+		Version int64
 	}
-	if len(out) > 0 {
-		return out, nil
+	if err := s.conn(ctx).Raw("SELECT id, version FROM status_lists").Find(&rows).Error; err != nil {
+		return nil, fail("read versions of status lists", err)
 	}
-	var found int64
-	if err := db.Raw("SELECT count(*) FROM status_lists WHERE id = ?", list).Find(&found).Error; err != nil {
-		return nil, fail("read status list", err)
-	}
-	if found == 0 {
-		return nil, account.ErrSessionNotFound
+	out := make(map[int]int64, len(rows))
+	for _, r := range rows {
+		out[r.ID] = r.Version
 	}
 	return out, nil
 }

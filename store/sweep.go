@@ -23,7 +23,7 @@ const (
 
 // SweepResult is how many rows were deleted.
 type SweepResult struct {
-	Sessions, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices int64
+	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices int64
 }
 
 // tellsOfSession is the condition that a grant g is still needed when its
@@ -44,6 +44,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	dead := seconds(now.Add(-sweepMargin))
 	var err error
 	if r.Tokens, err = s.sweepTokens(ctx, dead); err != nil {
+		return r, err
+	}
+	if r.Revocations, err = s.sweepRevocations(ctx, dead); err != nil {
 		return r, err
 	}
 	for _, t := range []struct {
@@ -72,7 +75,22 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 			return r, err
 		}
 	}
-	return r, nil
+	r.StatusLists, err = s.sweepStatusLists(ctx)
+	return r, err
+}
+
+// sweepStatusLists ends the lists of which no session and no revocation is left.
+// The newest one stays: it is still being filled, and its number must not come
+// again.
+func (s *Store) sweepStatusLists(ctx context.Context) (n int64, err error) {
+	err = s.writeOne(ctx, "sweep status lists", func(db *gorm.DB) error {
+		res := db.Exec(`DELETE FROM status_lists WHERE id < (SELECT max(id) FROM status_lists)
+			AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = status_lists.id)
+			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = status_lists.id)`)
+		n = res.RowsAffected
+		return res.Error
+	})
+	return n, err
 }
 
 func (s *Store) sweepTable(ctx context.Context, doing, query string, dead int64) (total int64, err error) {
@@ -127,5 +145,25 @@ func (s *Store) sweepTokens(ctx context.Context, dead int64) (total int64, err e
 			return total, err
 		}
 		total += n
+	}
+}
+
+// sweepRevocations tells the lists of it: an index that is given out again must
+// not find its bit set in anybody's copy.
+func (s *Store) sweepRevocations(ctx context.Context, dead int64) (total int64, err error) {
+	for {
+		var gone []revocation
+		err := s.write(ctx, "sweep revocations", func(tx *gorm.DB) error {
+			gone = nil
+			err := tx.Raw(`DELETE FROM revocations WHERE (status_list, status_index) IN
+				(SELECT status_list, status_index FROM revocations WHERE expires_at <= ? LIMIT ?) RETURNING status_list, status_index, expires_at`, dead, sweepBatch).Find(&gone).Error
+			if err != nil {
+				return err
+			}
+			return changeLists(tx, gone)
+		})
+		if total += int64(len(gone)); err != nil || len(gone) < sweepBatch {
+			return total, err
+		}
 	}
 }

@@ -59,7 +59,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		if len(revoked) != 1 {
 			t.Error("an ended session that has not expired was deleted")
 		}
-		sweep(noon.Add(month+2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Sessions: 2, ResetCodes: 1})
+		sweep(noon.Add(month+2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Sessions: 2, Revocations: 1, ResetCodes: 1})
 		sweep(noon.Add(2*month), store.SweepResult{Invites: 1})
 		_, err = s.Invite(ctx, open.Code)
 		want(t, err, account.ErrInviteNotFound)

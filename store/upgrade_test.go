@@ -27,6 +27,8 @@ func fillFirstSchema(t *testing.T, s *store.Store) {
 		{"INSERT INTO status_lists (id, issued) VALUES (1, 1)", nil},
 		{`INSERT INTO sessions (id, sub, token_hash, login_hash, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
 			VALUES ('s1', 'u1', ?, ?, ?, ?, ?, ?, 1, 7)`, []any{[]byte("t"), []byte("l"), at, at, at, noon.Add(month).Unix()}},
+		{`INSERT INTO sessions (id, sub, created_at, auth_time, last_seen_at, expires_at, ended_at, status_list, status_index)
+			VALUES ('ended', 'u1', ?, ?, ?, ?, ?, 1, 9)`, []any{at, at, at, noon.Add(month).Unix(), at}},
 		{`INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at)
 			VALUES ('app', 'App', 'https://a.example.org/cb', 'openid offline_access', 'any', ?, '', ?, ?, ?, ?)`, []any{true, true, false, false, at}},
 		{"INSERT INTO client_secrets (client_id, hash, created_at) VALUES ('app', ?, ?)", []any{[]byte("secret"), at}},
@@ -74,6 +76,13 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		must(t, err)
 		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" {
 			t.Error(diff)
+		}
+		revoked, err := s.RevokedIndices(ctx, 1, noon)
+		must(t, err)
+		old, last, err := s.HS256Sessions(ctx, noon)
+		must(t, err)
+		if diff := cmp.Diff([]int{9}, revoked); diff != "" || old != 1 || !last.Equal(noon.Add(month)) {
+			t.Errorf("revoked: %s; %d sessions that may be HS256 until %v", diff, old, last)
 		}
 		r, err := s.GetRefreshTokenSession(ctx, "refresh", nil)
 		must(t, err)

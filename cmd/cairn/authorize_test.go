@@ -213,11 +213,11 @@ func TestUserWithoutTheRequiredFlagIsNeverLetIn(t *testing.T) {
 	if got := s.browser().authorize(rp.authURL(), "bob"); got.Get("error") != "access_denied" {
 		t.Errorf("without the flag: %v", got)
 	}
-	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": true}, time.Now(), operator("user.flags", "bob", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": true}, false, time.Now(), operator("user.flags", "bob", "")); err != nil {
 		t.Fatal(err)
 	}
 	_, token := s.signedInTokens(rp, "bob")
-	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": false}, time.Now(), operator("user.flags", "bob", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": false}, false, time.Now(), operator("user.flags", "bob", "")); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.userinfoStatus(token.AccessToken); got != http.StatusUnauthorized {

@@ -36,6 +36,7 @@ type parts struct {
 type application struct {
 	http.Handler
 	background []func(context.Context) // each runs until its context ends
+	beforeStop func()                  // lets go of requests that would outlast a stop
 }
 
 // run runs the background work until ctx ends, and returns when all has ended.
@@ -64,12 +65,15 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 	accounts, err := account.New(account.Options{
 		Store: p.Store, Issuer: p.Config.IssuerString, Secret: p.Secret, Keys: p.Keys,
 		CookieName: p.Config.CookieName, CookieDomain: p.Config.CookieDomain, LoginCookieName: p.Config.LoginCookieName,
-		Hasher: p.Hasher, Limits: limits, Pages: pages, Now: p.Now, Log: p.Log,
+		StatusTTL: p.Config.StatusTTL,
+		Hasher:    p.Hasher, Limits: limits, Pages: pages, Now: p.Now, Log: p.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	pages.SetInstanceName(accounts.InstanceName)
+	app.background = append(app.background, accounts.RetireHS256)
+	app.beforeStop = accounts.ReleaseStatusWaiters
 
 	// No path cleaning: mux would answer //evil.example/.. with a redirect.
 	root := mux.NewRouter().SkipClean(true)

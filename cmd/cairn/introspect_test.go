@@ -111,7 +111,7 @@ func TestDeadTokenIsNeverCalledActive(t *testing.T) {
 	s.wantInactive("expired refresh token", s.introspect("app", secret, token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlags(t.Context(), ada.Sub, map[string]bool{"activity": false}, time.Now(), operator("user.flags", "ada", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), ada.Sub, map[string]bool{"activity": false}, false, time.Now(), operator("user.flags", "ada", "")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantInactive("user without the flag", s.introspect("app", secret, token.AccessToken))

@@ -51,6 +51,7 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 		return err
 	}
 	srv := newServer(handler, log)
+	srv.RegisterOnShutdown(handler.beforeStop)
 	if checked.TLS != nil {
 		certs, err := newCertificates(*checked.TLS, log)
 		if err != nil {

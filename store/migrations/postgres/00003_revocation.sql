@@ -1,0 +1,20 @@
+-- +goose Up
+
+ALTER TABLE status_lists ADD COLUMN version BIGINT NOT NULL DEFAULT 0; -- another one after each change of its bits
+
+ALTER TABLE sessions ADD COLUMN algorithm TEXT NOT NULL DEFAULT ''; -- of the token's signature; empty: from before it was noted
+
+ALTER TABLE settings ADD COLUMN hs256_until BIGINT NOT NULL DEFAULT 0; -- when HS256 tokens cease to count
+
+-- Status list indices of tokens that were taken back.
+CREATE TABLE revocations (
+    status_list  BIGINT NOT NULL REFERENCES status_lists (id),
+    status_index BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL, -- of the token
+    PRIMARY KEY (status_list, status_index)
+);
+CREATE INDEX revocations_expires ON revocations (expires_at);
+INSERT INTO revocations (status_list, status_index, expires_at)
+    SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > 0;
+
+DROP INDEX sessions_ended;

@@ -1,0 +1,224 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func version(t *testing.T, s *store.Store, list int) int64 {
+	t.Helper()
+	v, err := s.StatusVersion(t.Context(), list)
+	must(t, err)
+	all, err := s.StatusVersions(t.Context())
+	must(t, err)
+	if all[list] != v {
+		t.Errorf("version %d of list %d, among all %v", v, list, all)
+	}
+	return v
+}
+
+// Every deed that takes a session back is seen by who keeps a copy of the
+// list, and what takes nothing back is not.
+func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		addUser(t, s, "root", account.FlagAdmin)
+		for i, d := range []struct {
+			name string
+			bits int // of two sessions
+			do   func(u account.User, n account.Session) error
+		}{
+			{"end of HS256", 2, func(u account.User, n account.Session) error {
+				_, err := s.EndHS256Sessions(ctx, noon) // of everybody: there is nobody else yet
+				return err
+			}},
+			{"nothing", 0, func(u account.User, n account.Session) error { return s.TouchSession(ctx, n.ID, noon.Add(time.Hour)) }},
+			{"another sign-in", 0, func(u account.User, n account.Session) error { return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash) }},
+			{"end", 1, func(u account.User, n account.Session) error { return s.EndSession(ctx, u.Sub, n.ID, noon) }},
+			{"end the others", 1, func(u account.User, n account.Session) error {
+				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
+				return err
+			}},
+			{"change of the password", 1, func(u account.User, n account.Session) error {
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon)
+			}},
+			{"reset of the password", 2, func(u account.User, n account.Session) error {
+				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code "+u.Sub), noon.Add(time.Hour), noon, act("user.reset_code")))
+				return s.ResetPassword(ctx, u.Handle, []byte("code "+u.Sub), "new", noon)
+			}},
+			{"suspension", 2, func(u account.User, n account.Session) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) }},
+			{"deletion", 2, func(u account.User, n account.Session) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) }},
+			{"flag taken away", 0, func(u account.User, n account.Session) error {
+				_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"activity": false}, false, noon, act("user.flags"))
+				return err
+			}},
+			{"flag taken away, signing out", 2, func(u account.User, n account.Session) error {
+				_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"activity": false}, true, noon, act("user.flags"))
+				return err
+			}},
+			{"flag given, signing out", 0, func(u account.User, n account.Session) error {
+				_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": true, "none": false}, true, noon, act("user.flags"))
+				return err
+			}},
+		} {
+			u := addUser(t, s, name("user", i), "activity")
+			first, second := signIn(t, s, u), signIn(t, s, u)
+			before, revoked := version(t, s, 1), bits(t, s, 1)
+			if err := d.do(u, first); err != nil {
+				t.Fatalf("%s: %v", d.name, err)
+			}
+			after := bits(t, s, 1)
+			if n := len(after) - len(revoked); n != d.bits || (version(t, s, 1) != before) != (d.bits > 0) {
+				t.Errorf("%s: %d more bits, version %d and then %d", d.name, n, before, version(t, s, 1))
+			}
+			if kept := !slices.Contains(after, second.StatusIndex); kept != (d.bits == 0 || d.name == "end") {
+				t.Errorf("%s: the second session is kept: %t", d.name, kept)
+			}
+		}
+	})
+}
+
+func bits(t *testing.T, s *store.Store, list int) []int {
+	t.Helper()
+	all, err := s.RevokedIndices(t.Context(), list, noon)
+	must(t, err)
+	return all
+}
+
+func TestEarlierTokenOfASessionIsNeverLeftOutOfTheList(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		first := signIn(t, s, u)
+		again := first
+		again.AuthTime, again.ExpiresAt, again.TokenHash, again.Algorithm = noon.Add(time.Hour), noon.Add(month+time.Hour), []byte("again"), account.AlgorithmRS256
+		must(t, s.Reauthenticate(ctx, &again, u.PasswordHash))
+		if again.StatusIndex == first.StatusIndex {
+			t.Error("both tokens have one index")
+		}
+		if diff := cmp.Diff([]int{first.StatusIndex}, bits(t, s, 1)); diff != "" {
+			t.Error(diff)
+		}
+		stored, _, err := s.Session(ctx, first.ID)
+		must(t, err)
+		if stored.StatusIndex != again.StatusIndex || stored.Algorithm != account.AlgorithmRS256 {
+			t.Errorf("stored %+v", stored)
+		}
+		must(t, s.EndSession(ctx, u.Sub, first.ID, noon.Add(2*time.Hour)))
+		want(t, s.Reauthenticate(ctx, &again, u.PasswordHash), account.ErrSessionNotFound)
+		both := []int{first.StatusIndex, again.StatusIndex}
+		slices.Sort(both)
+		if diff := cmp.Diff(both, bits(t, s, 1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// An index is given again only when nothing can be mistaken for it any more.
+func TestIndexOfARevokedTokenIsNeverGivenAgainTooEarly(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		signIn(t, s, u)
+		// All indices but four are those of revoked tokens.
+		must(t, s.Exec(`INSERT INTO revocations (status_list, status_index, expires_at)
+			WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT 1, i, CAST(? AS BIGINT) FROM n WHERE NOT EXISTS
+			(SELECT 1 FROM sessions WHERE status_index = i)`, account.StatusListSize-1, noon.Add(month).Unix()))
+		free, taken := 0, map[int]bool{}
+		for range 400 {
+			n := newSession(u.Sub)
+			if err := s.CreateSession(ctx, n, u.PasswordHash); err != nil {
+				continue // no free one was drawn: nearly always
+			}
+			if free++; n.StatusIndex > 3 || taken[n.StatusIndex] {
+				t.Errorf("index %d was given again", n.StatusIndex)
+			}
+			taken[n.StatusIndex] = true
+		}
+		before := version(t, s, 1)
+		swept, err := s.Sweep(ctx, noon.Add(month+2*time.Hour))
+		must(t, err)
+		if swept.Revocations < account.StatusListSize-8 || version(t, s, 1) == before {
+			t.Errorf("%+v, version %d", swept, version(t, s, 1))
+		}
+		n := signIn(t, s, u)
+		if bits := bits(t, s, 1); len(bits) != 0 || n.StatusList != 1 {
+			t.Errorf("%d bits, list %d", len(bits), n.StatusList)
+		}
+	})
+}
+
+func TestListNeverOutlivesItsLastSessionNorDiesBeforeIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		first := signIn(t, s, u)
+		must(t, s.Exec("UPDATE status_lists SET issued = ? WHERE id = 1", store.ListCapacity))
+		second := newSession(u.Sub)
+		second.ExpiresAt = noon.Add(2 * month)
+		must(t, s.CreateSession(ctx, second, u.PasswordHash))
+		if second.StatusList != 2 {
+			t.Fatalf("list %d", second.StatusList)
+		}
+		must(t, s.EndSession(ctx, u.Sub, first.ID, noon))
+		for _, step := range []struct {
+			after time.Duration
+			lists []int
+		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{2}}, {4 * month, []int{2}}} {
+			_, err := s.Sweep(ctx, noon.Add(step.after))
+			must(t, err)
+			all, err := s.StatusVersions(ctx)
+			must(t, err)
+			var ids []int
+			for id := range all {
+				ids = append(ids, id)
+			}
+			slices.Sort(ids)
+			if diff := cmp.Diff(step.lists, ids); diff != "" {
+				t.Errorf("after %v: %s", step.after, diff)
+			}
+		}
+		_, err := s.StatusVersion(ctx, 1)
+		want(t, err, account.ErrStatusListNotFound)
+	})
+}
+
+func TestEndOfHS256NeverTouchesOtherSessions(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for i := range 3 {
+			u := addUser(t, s, name("user", i))
+			for _, algorithm := range []string{"HS256", "RS256", ""} {
+				n := newSession(u.Sub)
+				n.Algorithm = algorithm
+				must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			}
+		}
+		live, last, err := s.HS256Sessions(ctx, noon)
+		must(t, err)
+		if live != 6 || !last.Equal(noon.Add(month)) {
+			t.Errorf("%d sessions, the last until %v", live, last)
+		}
+		n, err := s.EndHS256Sessions(ctx, noon)
+		must(t, err)
+		if live, last, err = s.HS256Sessions(ctx, noon); err != nil || live != 0 || !last.IsZero() || n != 6 || len(bits(t, s, 1)) != 6 {
+			t.Errorf("%d ended, %d left until %v, error %v", n, live, last, err)
+		}
+		until := noon.Add(month)
+		want(t, s.SetHS256Until(ctx, until, act("keys.migrate")), account.ErrNotInitialized)
+		_, err = s.Initialize(ctx, account.DefaultSettings(), nil)
+		must(t, err)
+		must(t, s.SetHS256Until(ctx, until, act("keys.migrate")))
+		settings, err := s.Settings(ctx)
+		must(t, err)
+		settings.InstanceName = "Club"
+		must(t, s.SaveSettings(ctx, settings, act("settings.update")))
+		if settings, err = s.Settings(ctx); err != nil || !settings.HS256Until.Equal(until) {
+			t.Errorf("until %v, error %v", settings.HS256Until, err)
+		}
+	})
+}
