@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+)
+
+// migrateKeysCommand takes the settings of serve that it needs.
+type migrateKeysCommand struct {
+	databaseFlags
+	output
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is looked at."`
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM). Repeatable."`
+	Until              string   `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
+}
+
+// Help implements kong.HelpProvider.
+func (migrateKeysCommand) Help() string {
+	return `Once serve runs with a private key, it signs new session cookies with RS256. Those it has signed with the shared
+secret (HS256) before stay good for up to 30 days, and whoever holds the secret can make more.
+
+This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
+key. With --until it sets the date from which HS256 cookies are refused: people who still have one sign in again. Then
+take the secret out of every application.`
+}
+
+// hs256State is what the command found, and left.
+type hs256State struct {
+	Kid      string     `json:"kid"`
+	JWKSURI  string     `json:"jwks_uri"` // where the key is published
+	Sessions int        `json:"hs256_sessions"`
+	Last     *time.Time `json:"last_expires_at"` // of these sessions
+	Until    *time.Time `json:"hs256_until"`     // null: until they expire
+}
+
+// Run changes nothing unless the key is published and --until is given.
+func (c *migrateKeysCommand) Run(p *program) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	until, err := parseUntil(c.Until, now)
+	if err != nil {
+		return err
+	}
+	settings := config.Defaults()
+	settings.Issuer, settings.Database, settings.PrivateKeyFile, settings.AdditionalKeyFiles = c.Issuer, c.Database, c.PrivateKeyFile, c.AdditionalKeyFiles
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return errors.New("there is no key to migrate to: run cairn keys generate FILE, restart serve with SERVICE_OIDC_PRIVATE_KEY_FILE=FILE, and run this with the same")
+	}
+	st, err := openExisting(p.ctx, checked, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	state := hs256State{Kid: keys[0].KeyID, JWKSURI: checked.IssuerString + "/.well-known/jwks.json"}
+	if err := checkPublished(p.ctx, state.JWKSURI, keys[0]); err != nil {
+		return err
+	}
+	if c.Until != "" {
+		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+orNever(until))); err != nil {
+			return err
+		}
+	}
+	if err := state.read(p.ctx, st, now); err != nil {
+		return err
+	}
+	return c.done(p, strconv.Itoa(state.Sessions), state, state.pairs(now))
+}
+
+func (s *hs256State) read(ctx context.Context, st *store.Store, now time.Time) error {
+	live, last, err := st.HS256Sessions(ctx, now)
+	if err != nil {
+		return err
+	}
+	v, err := st.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	s.Sessions = live
+	if !last.IsZero() {
+		s.Last = &last
+	}
+	if !v.HS256Until.IsZero() {
+		s.Until = &v.HS256Until
+	}
+	return nil
+}
+
+func (s *hs256State) pairs(now time.Time) [][2]string {
+	sessions, cookies := strconv.Itoa(s.Sessions), "accepted until they expire"
+	next := "take the shared secret out of every application"
+	if s.Last != nil {
+		sessions += ", the last until " + s.Last.Format(time.RFC3339)
+		next += " after " + s.Last.Format(time.RFC3339) + ", or set an earlier end with --until"
+	}
+	if s.Until != nil {
+		cookies = "refused from " + s.Until.Format(time.RFC3339)
+		next = "take the shared secret out of every application"
+		if now.Before(*s.Until) {
+			cookies = "accepted until " + s.Until.Format(time.RFC3339)
+			next += " then"
+		}
+	}
+	return [][2]string{{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies}, {"next", next}}
+}
+
+// checkPublished asks the running service for the key, as an application would.
+func checkPublished(ctx context.Context, uri string, key jose.JSONWebKey) error {
+	published, err := session.NewRemoteKeySet(uri, session.RemoteOptions{}).Key(ctx, key.KeyID)
+	switch {
+	case errors.Is(err, session.ErrUnknownKey):
+		return fmt.Errorf("%s does not have the key %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+	case err != nil:
+		return fmt.Errorf("%s cannot be read, and applications could not either: start serve, or give its --issuer; nothing was changed: %w", uri, err)
+	}
+	theirs, ok := published.Key.(*rsa.PublicKey)
+	if ours, is := key.Public().Key.(*rsa.PublicKey); !ok || !is || !ours.Equal(theirs) {
+		return fmt.Errorf("%s has another key of the id %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+	}
+	return nil
+}
+
+// parseUntil reads --until; never and nothing are the zero time.
+func parseUntil(s string, now time.Time) (time.Time, error) {
+	switch s {
+	case "", "never":
+		return time.Time{}, nil
+	case "now":
+		return now, nil
+	}
+	wrong := func(why string) error {
+		return usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 12)
+		if err != nil {
+			return time.Time{}, wrong("is not a number of days")
+		}
+		return now.AddDate(0, 0, int(n)), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		if !t.After(now) {
+			return time.Time{}, wrong("is past")
+		}
+		return t.UTC().Truncate(time.Second), nil
+	}
+	return time.Time{}, wrong("is not a time")
+}
+
+func orNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format(time.RFC3339)
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// The operator's way from HS256 to RS256, with a service that runs.
+func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "cairn.db")
+	hs := startService(t, serviceOptions{HS256: true, Store: storetest.Open(t, database)})
+	hs.addUser("ada")
+	old := hs.browser()
+	old.signIn("ada")
+	hs.server.Close()
+	migrate := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		all := append([]string{"keys", "migrate", "--database", database, "--issuer", hs.URL, "--private-key-file", sharedKey()}, args...)
+		if code := run(t.Context(), all, nil, strings.NewReader(""), &out, &errs); code != want {
+			t.Fatalf("%v: exit code %d, %s%s", args, code, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	if got := migrate(exitFailed, "--until", "now"); !strings.Contains(got, "cannot be read") || !strings.Contains(got, "nothing was changed") {
+		t.Errorf("the service is down: %s", got)
+	}
+
+	rs := restartAt(t, hs, hs.URL)
+	other := filepath.Join(t.TempDir(), "other.pem")
+	if _, err := config.GenerateKey(other, 2048); err != nil {
+		t.Fatal(err)
+	}
+	if got := migrate(exitFailed, "--until", "now", "--private-key-file", other); !strings.Contains(got, "does not have the key") {
+		t.Errorf("another key: %s", got)
+	}
+	if got := migrate(exitFailed, "--until", "now", "--private-key-file", ""); !strings.Contains(got, "cairn keys generate") {
+		t.Errorf("no key: %s", got)
+	}
+	for _, when := range []string{"soon", "2020-01-01", "2020-01-01T00:00:00Z", "-1d", "d", "99999d", "1w"} {
+		if got := migrate(exitUsage, "--until", when); !strings.Contains(got, "--until: ") {
+			t.Errorf("%s: %s", when, got)
+		}
+	}
+	state := func(args ...string) (s hs256State) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(migrate(exitDone, append(args, "-o", "json")...)), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got := state(); got.Sessions != 1 || got.Last == nil || got.Until != nil || got.Kid == "" {
+		t.Errorf("at first: %+v", got)
+	}
+	fresh := rs.browser()
+	fresh.signIn("ada")
+	if got := state("--until", "14d"); got.Sessions != 1 || got.Until == nil || time.Until(*got.Until) < 13*24*time.Hour {
+		t.Errorf("with a date to come: %+v", got)
+	}
+	if got := old.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK {
+		t.Errorf("before the date: %d", got.StatusCode)
+	}
+	if got := state("--until", "never"); got.Until != nil {
+		t.Errorf("never: %+v", got)
+	}
+	if got := migrate(exitDone, "--until", "now"); !strings.Contains(got, "refused from 2") || !strings.Contains(got, rs.URL+"/.well-known/jwks.json") {
+		t.Errorf("at the end: %s", got)
+	}
+	// The running service reads its settings every other second.
+	for tick := time.NewTicker(100 * time.Millisecond); old.api("GET", "/api/me", nil).StatusCode != http.StatusUnauthorized; <-tick.C {
+		if t.Context().Err() != nil {
+			t.Fatal("the HS256 cookie is still accepted")
+		}
+	}
+	if got := fresh.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK {
+		t.Errorf("the RS256 cookie: %d", got.StatusCode)
+	}
+	old.signIn("ada")
+	if got := old.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK || jwtHeader(t, old.cookie("cairn_session"))["alg"] != "RS256" {
+		t.Errorf("signed in again: %d", got.StatusCode)
+	}
+}
