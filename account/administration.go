@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Actor is who administers: a signed-in administrator or the operator at the
@@ -88,6 +90,28 @@ func (a *Administration) Access(ctx context.Context, u User) ([]Session, []App, 
 		return nil, nil, fmt.Errorf("list applications: %w", err)
 	}
 	return sessions, apps, nil
+}
+
+// EndSession signs a user out of one browser. ErrSessionNotFound.
+func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id string) error {
+	if len(id) != 36 || uuid.Validate(id) != nil { // none of ours, nor fit for the audit log
+		return ErrSessionNotFound
+	}
+	if _, err := a.store.TakeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	Note(ctx, "session_ended")
+	return nil
+}
+
+// EndSessions signs a user out everywhere and says of how many browsers.
+func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int, error) {
+	n, err := a.store.TakeSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
+	if err != nil {
+		return 0, fmt.Errorf("end sessions: %w", err)
+	}
+	Note(ctx, "sessions_ended")
+	return n, nil
 }
 
 // Settings reads the settings as they are stored, past every cache.

@@ -83,20 +83,3 @@ func (c UserChange) amendEmail(u *User) error {
 	u.EmailVerified = *c.EmailVerified
 	return nil
 }
-
-// EndSession signs a user out of one browser. ErrSessionNotFound.
-func (a *Administration) EndSession(ctx context.Context, u User, id string) error {
-	if err := a.store.EndSession(ctx, u.Sub, id, a.Now()); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
-}
-
-// EndSessions signs a user out everywhere and says of how many browsers.
-func (a *Administration) EndSessions(ctx context.Context, u User) (int, error) {
-	n, err := a.store.EndOtherSessions(ctx, u.Sub, "", a.Now())
-	if err != nil {
-		return 0, fmt.Errorf("end sessions: %w", err)
-	}
-	return n, nil
-}

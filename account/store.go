@@ -117,6 +117,10 @@ type SessionStore interface {
 	EndSession(ctx context.Context, sub, id string, now time.Time) error
 	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.
 	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error)
+	// TakeSessions is EndSession, or with an empty id EndOtherSessions of all, by
+	// somebody else than the user: with its audit row. ErrUserNotFound; ErrSessionNotFound
+	// for an id that is not live.
+	TakeSessions(ctx context.Context, sub, id string, now time.Time, a Audit) (int, error)
 	// KnownAddress tells whether the user has signed in from this address
 	// within the kept sessions, ended or not.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)

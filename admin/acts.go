@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gorilla/mux"
+
 	"github.com/cairn-id/cairn/account"
 )
 
@@ -40,6 +42,25 @@ func (s *Service) act(w http.ResponseWriter, r *http.Request, in any, deed func(
 		return
 	}
 	account.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+func (s *Service) endSession(w http.ResponseWriter, r *http.Request) {
+	u, err := s.target(r)
+	if err == nil {
+		err = s.office.EndSession(r.Context(), account.ActorOf(r), u, mux.Vars(r)["id"])
+	}
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Service) endSessions(w http.ResponseWriter, r *http.Request) {
+	s.act(w, r, &struct{}{}, func(u account.User) error {
+		_, err := s.office.EndSessions(r.Context(), account.ActorOf(r), u)
+		return err
+	})
 }
 
 func (s *Service) deleteUser(w http.ResponseWriter, r *http.Request) {

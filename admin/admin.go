@@ -65,6 +65,8 @@ func (s *Service) Mount(m *mux.Router) {
 	api("/api/admin/users/{handle}/unsuspend", account.Methods{"POST": s.unsuspend})
 	api("/api/admin/users/{handle}/flags", account.Methods{"PUT": s.putFlags})
 	api("/api/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.issueResetCode})
+	api("/api/admin/users/{handle}/sessions/end-all", account.Methods{"POST": s.endSessions})
+	api("/api/admin/users/{handle}/sessions/{id}", account.Methods{"DELETE": s.endSession})
 	api("/api/admin/settings", account.Methods{"GET": s.showSettings, "PUT": s.putSettings})
 	api("/api/admin/clients", account.Methods{"GET": s.listClients})
 	api("/api/admin/audit", account.Methods{"GET": s.listAudit})
@@ -76,6 +78,8 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form(s.unsuspendForm)})
 	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form(s.flagsForm)})
 	page("/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.form(s.resetCodeForm)})
+	page("/admin/users/{handle}/end-session", account.Methods{"POST": s.form(s.endSessionForm)})
+	page("/admin/users/{handle}/end-sessions", account.Methods{"POST": s.form(s.endSessionsForm)})
 	page("/admin/users/{handle}/delete", account.Methods{"POST": s.form(s.deleteForm)})
 }
 

@@ -12,10 +12,12 @@ import (
 // notices are what a page can say after a form; the query names one, it never
 // brings text.
 var notices = map[string]string{
-	"suspended":   "The account is suspended. All its sessions have ended.",
-	"unsuspended": "The suspension is lifted.",
-	"flags-saved": "The access is saved.",
-	"deleted":     "The account is deleted.",
+	"suspended":      "The account is suspended. All its sessions have ended.",
+	"unsuspended":    "The suspension is lifted.",
+	"flags-saved":    "The access is saved.",
+	"session-ended":  "The session is ended.",
+	"sessions-ended": "All sessions are ended.",
+	"deleted":        "The account is deleted.",
 }
 
 func rowOf(u account.User) templates.AdminUserRow {
@@ -109,6 +111,15 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	return noticeOn(u, "unsuspended"), s.office.Unsuspend(r.Context(), account.ActorOf(r), u)
+}
+
+func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	return noticeOn(u, "session-ended"), s.office.EndSession(r.Context(), account.ActorOf(r), u, r.PostForm.Get("id"))
+}
+
+func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	_, err := s.office.EndSessions(r.Context(), account.ActorOf(r), u)
+	return noticeOn(u, "sessions-ended"), err
 }
 
 // flagsForm changes only what differs from the stored state, so that the audit

@@ -81,13 +81,17 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) e
 		} else if err != nil {
 			return err
 		}
-		one := []any{id}
-		ended, err := endSessions(tx, ending{sub: sub, where: " AND id = ?", args: one, grants: " AND sid = ?" + keepsOffline, with: one}, now)
-		if err == nil && len(ended) == 0 {
-			return account.ErrSessionNotFound
-		}
-		return err
+		return endOne(tx, sub, id, now)
 	})
+}
+
+func endOne(tx *gorm.DB, sub, id string, now time.Time) error {
+	one := []any{id}
+	ended, err := endSessions(tx, ending{sub: sub, where: " AND id = ?", args: one, grants: " AND sid = ?" + keepsOffline, with: one}, now)
+	if err == nil && len(ended) == 0 {
+		return account.ErrSessionNotFound
+	}
+	return err
 }
 
 // EndOtherSessions implements account.Store.
@@ -107,4 +111,28 @@ func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time
 		return 0, err
 	}
 	return len(ended), nil
+}
+
+// TakeSessions implements account.Store.
+func (s *Store) TakeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
+	if odd(sub) || id != "" && odd(id) {
+		return 0, account.ErrSessionNotFound
+	}
+	err = s.write(ctx, "take sessions", func(tx *gorm.DB) error {
+		err := lockUser(tx, sub)
+		switch {
+		case err != nil:
+		case id != "":
+			n, err = 1, endOne(tx, sub, id, now)
+		default:
+			var ended []string
+			ended, err = endEverywhere(tx, sub, "", now)
+			n = len(ended)
+		}
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return n, err
 }

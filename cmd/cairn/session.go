@@ -60,10 +60,10 @@ func (c *endSessionCommand) Run(p *program) error {
 		ended := len(c.ID)
 		var err error
 		if c.All {
-			ended, err = office.EndSessions(p.ctx, u)
+			ended, err = office.EndSessions(p.ctx, account.Operator(), u)
 		}
 		for _, id := range c.ID {
-			err = office.EndSession(p.ctx, u, id)
+			err = office.EndSession(p.ctx, account.Operator(), u, id)
 			if errors.Is(err, account.ErrSessionNotFound) {
 				return fmt.Errorf("%s has no live session %q: cairn session list %s shows them", u.Handle, id, u.Handle)
 			}

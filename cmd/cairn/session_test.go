@@ -20,16 +20,16 @@ func TestSessionThatTheOperatorEndsIsNeverUsedAgain(t *testing.T) {
 	}
 	id, _ := here.api("GET", "/api/me", nil).JSON(t)["session"].(map[string]any)["id"].(string)
 	office := account.NewAdministration(s.store, nil)
-	if err := office.EndSession(t.Context(), u, id); err != nil {
+	if err := office.EndSession(t.Context(), account.Operator(), u, id); err != nil {
 		t.Fatal(err)
 	}
 	if here.api("GET", "/api/me", nil).StatusCode != 401 || there.api("GET", "/api/me", nil).StatusCode != 200 {
 		t.Error("the wrong session ended")
 	}
-	if err := office.EndSession(t.Context(), u, id); !errors.Is(err, account.ErrSessionNotFound) {
+	if err := office.EndSession(t.Context(), account.Operator(), u, id); !errors.Is(err, account.ErrSessionNotFound) {
 		t.Errorf("ended twice: %v", err)
 	}
-	if n, err := office.EndSessions(t.Context(), u); n != 2 || err != nil {
+	if n, err := office.EndSessions(t.Context(), account.Operator(), u); n != 2 || err != nil {
 		t.Errorf("%d ended: %v", n, err)
 	}
 	if there.api("GET", "/api/me", nil).StatusCode != 401 || third.api("GET", "/api/me", nil).StatusCode != 401 {
