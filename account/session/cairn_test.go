@@ -23,12 +23,27 @@ func startCairn() *standIn {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		_, _ = w.Write([]byte(keys))
 	})
-	return &standIn{httptest.NewServer(mux), string(secret)}
+	s := &standIn{httptest.NewServer(mux), string(secret)}
+	mux.HandleFunc("GET /oauth2/status/1", func(w http.ResponseWriter, r *http.Request) {
+		bits := make([]byte, listSize/8)
+		bits[revokedIndex/8] = 1 << (revokedIndex % 8)
+		now := time.Now()
+		w.Header().Set("Content-Type", "application/statuslist+jwt")
+		_, _ = w.Write([]byte(rsList(map[string]any{
+			"sub": s.URL + r.URL.Path, "iat": now.Unix(), "exp": now.Add(12 * time.Hour).Unix(), "ttl": 60,
+			"status_list": map[string]any{"bits": 1, "lst": packed(bits)},
+		})))
+	})
+	return s
 }
+
+// revokedIndex is the place of the session that was taken back.
+const revokedIndex = 1234
 
 func (s *standIn) payload(handle string) map[string]any {
 	p, now := good(), time.Now()
 	p["iss"], p["preferred_username"] = s.URL, handle
+	p["status"] = map[string]any{"status_list": map[string]any{"idx": 7, "uri": s.URL + "/oauth2/status/1"}}
 	p["iat"], p["auth_time"], p["exp"] = now.Unix(), now.Unix(), now.Add(session.Lifetime).Unix()
 	return p
 }
@@ -39,4 +54,11 @@ func (s *standIn) CookieRS256(handle string) *http.Cookie {
 
 func (s *standIn) CookieHS256(handle string) *http.Cookie {
 	return &http.Cookie{Name: "cairn_session", Value: hsToken(s.payload(handle))}
+}
+
+// RevokedCookie is a genuine one whose session was taken back.
+func (s *standIn) RevokedCookie(handle string) *http.Cookie {
+	p := s.payload(handle)
+	p["status"] = map[string]any{"status_list": map[string]any{"idx": revokedIndex, "uri": s.URL + "/oauth2/status/1"}}
+	return &http.Cookie{Name: "cairn_session", Value: rsToken(p)}
 }

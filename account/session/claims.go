@@ -21,6 +21,8 @@ type Claims struct {
 	ExpiresAt time.Time // exp
 	AuthTime  time.Time // auth_time: when the user proved who they are; zero if the token has none
 
+	Algorithm string // alg of the signature that was checked: "HS256" or "RS256"
+
 	ID        string // jti
 	SessionID string // sid: the session at Cairn; stays the same if its token is renewed
 

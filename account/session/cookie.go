@@ -16,8 +16,8 @@ var cookieNames = []string{"__Host-cairn_session", "__Secure-cairn_session", "ca
 const maxTried = 64
 
 // VerifyRequest returns the claims of the first good session cookie of r. Without one
-// it fails with ErrNoCookie, or with the error of Verify that says most:
-// ErrKeysUnavailable before ErrExpired before ErrInvalid.
+// it fails with ErrNoCookie, or with the error of Verify that says most: ErrKeysUnavailable
+// and ErrStatusUnavailable before ErrRevoked and ErrExpired before ErrInvalid.
 func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
@@ -55,7 +55,7 @@ func weight(err error) int {
 	switch {
 	case errors.Is(err, ErrNoCookie):
 		return 0
-	case errors.Is(err, ErrExpired):
+	case errors.Is(err, ErrExpired), errors.Is(err, ErrRevoked):
 		return 2
 	case errors.Is(err, ErrInvalid):
 		return 1

@@ -28,6 +28,7 @@
 //		Secret:     []byte(os.Getenv("SERVICE_AUTH_JWT_SECRET")),
 //		CookieName: "__Host-cairn_session",
 //	}
+//	v.Status = session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret})
 //	if err := v.Check(); err != nil {
 //		log.Fatal(err)
 //	}
@@ -50,14 +51,36 @@
 // only in their exact case. A kid is 1 to 128 letters, digits or ".", "_", "~",
 // "-"; another one is refused without a look at the key set.
 //
-// # What is not checked
+// # Sessions taken back
 //
-// A token verified here was issued by Cairn (or by somebody who holds the shared
-// secret) and has not expired. That its owner signed out or was suspended since,
-// only Cairn knows at once. Ask `GET /api/me` at Cairn before a deed that cannot
-// be undone, and prefer RS256, with which a leak at one application does not let
-// anybody make tokens for all of them. Claims.Status names the bit of the status
-// list that belongs to the session.
+// Its owner signs out or changes the password, ends it from another browser or signs in again in the
+// same one; an administrator suspends or deletes the account: then a session is over while its token
+// has weeks to live. Verifier.Status learns of it from the Token Status List of Cairn
+// (draft-ietf-oauth-status-list), in which each token has one bit. [RemoteStatusList] keeps copies
+// of the lists, fetched apart from the requests:
+//
+//   - A session that is taken back is refused with [ErrRevoked] once the list's ttl has passed, 60
+//     seconds unless the operator has set another time; with RemoteStatusOptions.Wait Cairn is
+//     asked to hold the request until the list changes, and it is refused within a second.
+//   - While the list is in use, no request waits for it. The first one does, and the first one
+//     after a pause longer than ttl.
+//   - When Cairn does not answer, the last copy serves until its exp, 12 hours after it was signed. Then
+//     nobody can say, and sessions are refused with [ErrStatusUnavailable]; FailOpen accepts them instead,
+//     also those that were taken back. Choose it where being open matters more than
+//     keeping somebody out.
+//   - One request for a list is in flight at most (and one held), and a floor lies between two, however
+//     many sessions and failures there are. Only addresses below the issuer are fetched.
+//
+// A list is believed when it is signed as session tokens are, with the type statuslist+jwt, names
+// its own address, and has not expired. Once Cairn has a private key it signs the lists with it, also
+// for HS256 sessions: give the keys to RemoteStatusList before that change. Of a token without
+// a place in a list nobody could say whether it was taken back: with Status it is refused.
+//
+// With Status nil nobody asks, and a session that was taken back goes on until it expires. In both cases
+// Claims.Groups are those of the sign-in, unless the operator has a lost flag end sessions
+// (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before a deed that cannot be
+// undone, and prefer RS256, with which a leak at one application does not let anybody make tokens
+// for all of them.
 //
 // # Cookies
 //
@@ -71,8 +94,8 @@
 //
 // # Errors
 //
-// [ErrNoCookie], [ErrInvalid] (with [ErrExpired] and [ErrUnknownKey] as special
-// cases) mean: not signed in. [ErrKeysUnavailable] means: nobody can say now; it
+// [ErrNoCookie], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
+// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: nobody can say now; that
 // is a 503, not a 401, so that a pause of Cairn does not sign everybody out. Any
 // other error is a wrong setting, as told by Check. No error holds a token, a
 // part of one, or the secret.

@@ -16,6 +16,10 @@ var (
 	// ErrExpired means that the token was good and is past its exp. It is also ErrInvalid.
 	ErrExpired = fmt.Errorf("%w: expired", ErrInvalid)
 
+	// ErrRevoked means that the token was good and its session was taken back: signed out, ended,
+	// suspended, deleted. It is also ErrInvalid.
+	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalid)
+
 	// ErrUnknownKey means that the key set, known to be current, has no key of this
 	// kid. A KeySet returns it as it is; Verify returns it together with ErrInvalid.
 	ErrUnknownKey = errors.New("session: unknown key")
@@ -23,6 +27,10 @@ var (
 	// ErrKeysUnavailable means that the key could not be looked up now: the key
 	// set did not answer, or the context ended first. It says nothing about the token.
 	ErrKeysUnavailable = errors.New("session: keys unavailable")
+
+	// ErrStatusUnavailable means that the status list could not be had, and that there is no copy
+	// that still counts. It says nothing about the session.
+	ErrStatusUnavailable = errors.New("session: status unavailable")
 )
 
 // invalid gives the reason for a refusal. Reasons are constants: text taken from

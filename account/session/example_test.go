@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/cairn-id/cairn/account/session"
 )
@@ -70,4 +72,34 @@ func ExampleMiddleware() {
 	// Output:
 	// 200 Hello Ada L.
 	// 401 {"type":"about:blank","title":"Unauthorized","status":401,"detail":"Sign in to continue.","code":"not_authenticated"}
+}
+
+// A session that was taken back is refused, though its token has weeks to live. With Wait
+// the application knows of it within a second.
+func ExampleRemoteStatusList() {
+	cairn := startCairn()
+	defer cairn.Close()
+
+	keys := session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{})
+	v := &session.Verifier{
+		Issuer: cairn.URL,
+		Keys:   keys,
+		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: cairn.URL, Keys: keys, Wait: 25 * time.Second}),
+	}
+	for _, cookie := range []*http.Cookie{cairn.CookieRS256("ada"), cairn.RevokedCookie("grace")} {
+		r := httptest.NewRequest(http.MethodGet, "/activities/", nil)
+		r.AddCookie(cookie)
+		claims, err := v.VerifyRequest(r)
+		switch {
+		case errors.Is(err, session.ErrStatusUnavailable):
+			fmt.Println("nobody can say now")
+		case errors.Is(err, session.ErrRevoked):
+			fmt.Println("this session is over")
+		case err == nil:
+			fmt.Println(claims.Handle)
+		}
+	}
+	// Output:
+	// ada
+	// this session is over
 }

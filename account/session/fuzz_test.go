@@ -90,7 +90,7 @@ func FuzzClaims(f *testing.F) {
 		}
 		m := standardMembers(t, payload)
 		want := session.Claims{
-			Issuer: issuer, Audience: session.Audience, Subject: m["sub"].(string), ID: m["jti"].(string), SessionID: m["sid"].(string),
+			Algorithm: "HS256", Issuer: issuer, Audience: session.Audience, Subject: m["sub"].(string), ID: m["jti"].(string), SessionID: m["sid"].(string),
 			IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt, AuthTime: c.AuthTime, Groups: c.Groups, Status: c.Status,
 		}
 		want.Handle, _ = m["preferred_username"].(string)

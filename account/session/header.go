@@ -27,10 +27,19 @@ type header struct {
 // ignored. Others are ignored, as RFC 7515 section 4 asks.
 var foreign = []string{"b64", "crit", "enc", "jku", "jwk", "x5c", "x5t", "x5t#S256", "x5u", "zip"}
 
+// tokenKind is what tells one kind of token from the others that share the keys.
+type tokenKind struct {
+	typ     string // header parameter, compared without regard to case (RFC 7515 section 4.1.9)
+	untyped bool   // the parameter may be missing
+	longest int    // bytes
+}
+
+var sessionToken = tokenKind{typ: "JWT", untyped: true, longest: maxToken}
+
 // readHeader decides whether a token is worth a signature check, before go-jose
 // parses it and before any key is looked up.
-func readHeader(token string) (header, error) {
-	if len(token) > maxToken {
+func readHeader(token string, kind tokenKind) (header, error) {
+	if len(token) > kind.longest {
 		return header{}, invalid("too long")
 	}
 	if strings.Count(token, ".") != 2 {
@@ -57,9 +66,9 @@ func readHeader(token string) (header, error) {
 			return header{}, invalid("a header parameter that session tokens do not have")
 		}
 	}
-	if value, there := m["typ"]; there {
-		// Tokens of other kinds (at+jwt, logout+jwt, statuslist+jwt) share the keys.
-		if typ, ok := text(value); !ok || !strings.EqualFold(typ, "JWT") {
+	// Tokens of other kinds (at+jwt, logout+jwt, statuslist+jwt) share the keys.
+	if value, there := m["typ"]; there || !kind.untyped {
+		if typ, ok := text(value); !ok || !strings.EqualFold(typ, kind.typ) {
 			return header{}, invalid("another type of token")
 		}
 	}

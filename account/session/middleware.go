@@ -16,7 +16,7 @@ type (
 // context, and hands every other one to onFailure, which finds the reason with
 // FailureFromContext: it may redirect to sign in, or call the next handler itself for
 // visitors. A nil onFailure answers with application/problem+json: 401
-// not_authenticated, 503 temporarily_unavailable when keys could not be looked up,
+// not_authenticated, 503 temporarily_unavailable when keys or status lists could not be had,
 // 500 internal_error for a verifier that is not set up.
 //
 // Refusals get Cache-Control: no-store before onFailure runs, and every response Vary: Cookie.
@@ -67,7 +67,7 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 	p := problem{Type: "about:blank"}
 	err := FailureFromContext(r.Context())
 	switch {
-	case errors.Is(err, ErrKeysUnavailable):
+	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
 		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked at the moment. Try again soon."
 		w.Header().Set("Retry-After", "10")
 	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):

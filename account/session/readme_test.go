@@ -2,23 +2,29 @@ package session_test
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account/session"
 )
 
 // The program that the README shows.
 func Example() {
+	const issuer = "https://id.example.org"
+	// RS256: the public keys, fetched in the background and kept.
+	keys := session.NewRemoteKeySet(issuer+"/.well-known/jwks.json", session.RemoteOptions{})
 	verifier := &session.Verifier{
-		Issuer: "https://id.example.org",
-		// RS256: the public keys, fetched in the background and kept.
-		Keys: session.NewRemoteKeySet("https://id.example.org/.well-known/jwks.json", session.RemoteOptions{}),
-		// HS256 cookies from before there was a key; leave it out if there never were any.
-		Secret:     []byte(os.Getenv("SERVICE_AUTH_JWT_SECRET")),
-		CookieName: "__Host-cairn_session",
+		Issuer: issuer, Keys: keys, CookieName: "__Host-cairn_session",
+		// Which sessions were taken back: known within a second, without a call per request.
+		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: issuer, Keys: keys, Wait: 25 * time.Second}),
+	}
+	// For HS256 cookies, from before there was a key, give both the secret that cairn show-secret prints.
+	if err := verifier.Check(); err != nil {
+		log.Fatal(err)
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		claims, _ := session.FromContext(r.Context())

@@ -30,8 +30,17 @@ type Verifier struct {
 	// blank secret that is not nil is a mistake that Check tells.
 	Secret []byte
 
+	// SecretUntil is when HS256 tokens cease to count, at the end of a change to RS256 (cairn
+	// keys migrate --until); zero means when they expire.
+	SecretUntil time.Time
+
 	// Keys are the issuer's RSA public keys; nil refuses RS256.
 	Keys KeySet
+
+	// Status tells which sessions were taken back since they were issued; nil means that nobody
+	// asks, and that a session which its owner or an administrator has ended goes on here until it
+	// expires. With it a token without a reference into a status list is refused.
+	Status StatusChecker
 
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -59,39 +68,59 @@ func (v *Verifier) Check() error {
 		// A public key as HMAC secret would let anybody sign.
 		return errors.New("session: the secret of the verifier is a PEM block: a public key belongs into Keys")
 	}
+	if c, ok := v.Status.(interface{ Check() error }); ok {
+		return c.Check()
+	}
 	return nil
 }
 
 // Verify returns the claims of a session token. The error is ErrInvalid for a token
-// that is none (ErrExpired and ErrUnknownKey say more), ErrKeysUnavailable when
-// the key could not be looked up, and Check's error for a verifier that is not set up.
-// ctx bounds the wait for keys.
+// that is none (ErrExpired, ErrRevoked and ErrUnknownKey say more), ErrKeysUnavailable when
+// the key could not be looked up, ErrStatusUnavailable when it cannot be said whether the
+// session was taken back, and Check's error for a verifier that is not set up.
+// ctx bounds the wait for keys and lists.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
 	}
-	h, err := readHeader(token)
+	payload, alg, err := v.verifySignature(ctx, token, sessionToken)
 	if err != nil {
 		return Claims{}, err
 	}
-	key, err := v.key(ctx, h)
-	if err != nil {
-		return Claims{}, err
-	}
-	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{h.alg})
-	if err != nil {
-		// The cause may quote the token.
-		return Claims{}, invalid("not a signed token")
-	}
-	payload, err := jws.Verify(key)
-	if err != nil {
-		return Claims{}, invalid("the signature does not match")
+	if alg == jose.HS256 && !v.SecretUntil.IsZero() && !v.now().Before(v.SecretUntil) {
+		return Claims{}, invalid("HS256 is no longer in use")
 	}
 	c, err := v.claims(payload)
 	if err != nil {
 		return Claims{}, err
 	}
+	c.Algorithm = string(alg)
+	if err := v.notRevoked(ctx, c); err != nil {
+		return Claims{}, err
+	}
 	return c, nil
+}
+
+// verifySignature returns the payload of a token of this kind that the issuer has signed.
+func (v *Verifier) verifySignature(ctx context.Context, token string, kind tokenKind) ([]byte, jose.SignatureAlgorithm, error) {
+	h, err := readHeader(token, kind)
+	if err != nil {
+		return nil, "", err
+	}
+	key, err := v.key(ctx, h)
+	if err != nil {
+		return nil, "", err
+	}
+	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{h.alg})
+	if err != nil {
+		// The cause may quote the token.
+		return nil, "", invalid("not a signed token")
+	}
+	payload, err := jws.Verify(key)
+	if err != nil {
+		return nil, "", invalid("the signature does not match")
+	}
+	return payload, h.alg, nil
 }
 
 // key returns the only key that may verify a token with this header. The type of the

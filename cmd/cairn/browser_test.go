@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -59,6 +61,7 @@ func startDemoApp(t *testing.T, s *service) (url string) {
 	url = fmt.Sprintf("http://localhost:%d", l.Addr().(*net.TCPAddr).Port)
 	secret := s.addClient("activity-demo", func(c *provider.Client) {
 		c.Name, c.RedirectURIs, c.RequirePKCE = "Activity demo", []string{url + "/callback"}, true
+		c.BackchannelLogoutURI, c.BackchannelPrivate = url+"/backchannel-logout", true
 	})
 	app, err := newDemoApp(demoConfig{Issuer: s.URL, URL: url, ClientID: "activity-demo", ClientSecret: secret})
 	if err != nil {
@@ -119,6 +122,27 @@ func TestNewMemberNeverFailsToReachTheApplication(t *testing.T) {
 		t.Errorf("the cookie says %q: %v", handle, err)
 	}
 	shot(t, tab, "demo")
+}
+
+// The session ends in another browser. The page of the application finds out by
+// itself, by both ways: the logout token, and the list of sessions taken back.
+func TestOpenWindowNeverGoesOnAfterTheSessionWasEndedElsewhere(t *testing.T) {
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.StatusTTL = "1s" }})
+	app := startDemoApp(t, s)
+	s.addUser("grace", account.FlagActivity)
+	tab := chromium(t)
+	mustDo(t, tab, "sign in to the application", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")),
+		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")),
+		chromedp.WaitVisible(page("consent")), chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")), chromedp.WaitVisible(id("demo-cookie")))
+	shot(t, tab, "demo-signed-in")
+	other := s.browser()
+	other.signIn("grace")
+	if got := other.api("POST", "/api/me/sessions/end-others", nil); got.StatusCode != http.StatusNoContent {
+		t.Fatalf("end the others: %d", got.StatusCode)
+	}
+	mustDo(t, tab, "the window learns of it", chromedp.WaitVisible(id("demo-cookie-revoked")))
+	mustDo(t, tab, "and has no user any more", chromedp.Navigate(app), chromedp.WaitVisible(id("demo-ended")), chromedp.WaitVisible(id("demo-login")))
+	shot(t, tab, "demo-ended")
 }
 
 // No page may need JavaScript, and none may scroll sideways on a small phone.

@@ -36,6 +36,9 @@ type demoState struct {
 
 const demoClientID = "activity-demo"
 
+// demoStatusTTL is short enough to wait for; demo.html names it.
+const demoStatusTTL = "15s"
+
 // Run makes or reuses the folder and serves both until a signal comes.
 func (c *demoCommand) Run(p *program) error {
 	issuer, err := localURL(c.Listen)
@@ -51,6 +54,7 @@ func (c *demoCommand) Run(p *program) error {
 	}
 	settings := config.Defaults()
 	settings.Listen, settings.Issuer, settings.LogLevel, settings.LogFormat = c.Listen, issuer, "warn", "text"
+	settings.StatusTTL = demoStatusTTL
 	settings.Database, settings.PrivateKeyFile = filepath.Join(c.Dir, "cairn.db"), filepath.Join(c.Dir, "key.pem")
 	state, invite, err := c.prepare(p, settings, app)
 	if err != nil {
@@ -100,9 +104,12 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	case existed && state.Handle == "":
 		return fail(fmt.Errorf("--dir: %s holds a database but no demo.json: remove the folder or name another one", c.Dir))
 	case !existed:
-		if state, err = createDemo(p.ctx, st, path, app); err != nil {
+		if state, err = createDemo(p.ctx, st, path); err != nil {
 			return fail(err)
 		}
+	}
+	if err := registerDemo(p.ctx, st, state, app); err != nil {
+		return fail(err)
 	}
 	admin, err := st.UserByHandle(p.ctx, state.Handle)
 	if err != nil {
@@ -132,7 +139,7 @@ func readDemoState(path string) (demoState, error) {
 
 // createDemo writes the state first: a database without it could not be used
 // again.
-func createDemo(ctx context.Context, st *store.Store, path, app string) (demoState, error) {
+func createDemo(ctx context.Context, st *store.Store, path string) (demoState, error) {
 	s := demoState{Handle: "keeper", Password: randomText(12), ClientID: demoClientID, ClientSecret: randomText(32)}
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
@@ -141,15 +148,34 @@ func createDemo(ctx context.Context, st *store.Store, path, app string) (demoSta
 	if err != nil {
 		return s, fmt.Errorf("write %s: %w", path, err)
 	}
-	now := time.Now().UTC().Truncate(time.Second)
-	client := &provider.Client{
-		ID: s.ClientID, Name: "Activity demo", RedirectURIs: []string{app + "/callback"}, Scopes: provider.Scopes, AuthMethod: provider.AuthAny,
-		RequirePKCE: true, CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: now}},
-	}
-	if err := st.CreateClient(ctx, client); err != nil && !errors.Is(err, provider.ErrClientExists) {
-		return s, fmt.Errorf("register the demo application: %w", err)
-	}
 	return s, initialize(ctx, st, s.Handle, "Cairn keeper", s.Password)
+}
+
+// registerDemo makes the application's client, or gives the one of an earlier run
+// the addresses of this one.
+func registerDemo(ctx context.Context, st *store.Store, s demoState, app string) error {
+	c, err := st.Client(ctx, s.ClientID)
+	made := errors.Is(err, provider.ErrClientNotFound)
+	if made {
+		now := time.Now().UTC().Truncate(time.Second)
+		c, err = &provider.Client{
+			ID: s.ClientID, Name: "Activity demo", Scopes: provider.Scopes, AuthMethod: provider.AuthAny, RequirePKCE: true,
+			CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: now}},
+		}, nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the demo application: %w", err)
+	}
+	c.RedirectURIs, c.BackchannelLogoutURI, c.BackchannelPrivate = []string{app + "/callback"}, app+"/backchannel-logout", true
+	if made {
+		err = st.CreateClient(ctx, c)
+	} else {
+		err = st.UpdateClient(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("register the demo application: %w", err)
+	}
+	return nil
 }
 
 // serveBoth runs the service as serve does, and the application beside it.
@@ -184,9 +210,11 @@ func (c *demoCommand) greet(p *program, issuer, app, invite string, s demoState)
 	fmt.Fprintf(p.stdout, `Cairn is running. Stop it with Ctrl-C; the folder %s keeps everything.
 
   service        %s
-  application    %s   (a relying party that also reads the session cookie)
+  application    %s   (a relying party that also verifies the session cookie)
   administrator  %s
   password       %s
   invite link    %s
-`, strings.TrimSuffix(c.Dir, "/"), issuer, app, s.Handle, s.Password, invite)
+
+Sign in to the application, then end that session from another browser: the application knows within %s.
+`, strings.TrimSuffix(c.Dir, "/"), issuer, app, s.Handle, s.Password, invite, demoStatusTTL)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"embed"
 	"errors"
@@ -13,14 +12,14 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"golang.org/x/oauth2"
 
 	"github.com/cairn-id/cairn/account/session"
 )
 
 // The demo's application is what the developers of other applications write: a
-// relying party on go-oidc and x/oauth2, and, for applications on the same
-// host, the session cookie verified by account/session.
+// relying party on go-oidc and x/oauth2 that takes back-channel logout, and, for
+// applications on the same host, the session cookie verified by account/session
+// and held against the list of sessions taken back.
 
 //go:embed demo.html
 var demoPages embed.FS
@@ -47,14 +46,17 @@ type demoLogin struct {
 type demoUser struct {
 	Name, Handle, Subject, Email string
 	Groups                       []string
+	SessionID                    string // sid: logout tokens name it
 }
 
 // demoView is what demo.html shows.
 type demoView struct {
-	Issuer string
-	User   *demoUser
-	Cookie *session.Claims
-	Reason string // why there is no cookie
+	Issuer  string
+	User    *demoUser
+	Ended   bool // there was a user, until the service said otherwise
+	Cookie  *session.Claims
+	Revoked bool   // there is a cookie, and it was taken back
+	Reason  string // why there is no cookie
 }
 
 func newDemoApp(c demoConfig) (*demoApp, error) {
@@ -62,7 +64,11 @@ func newDemoApp(c demoConfig) (*demoApp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo page: %w", err)
 	}
-	v := &session.Verifier{Issuer: c.Issuer, Keys: session.NewRemoteKeySet(c.Issuer+"/.well-known/jwks.json", session.RemoteOptions{})}
+	keys := session.NewRemoteKeySet(c.Issuer+"/.well-known/jwks.json", session.RemoteOptions{})
+	v := &session.Verifier{
+		Issuer: c.Issuer, Keys: keys,
+		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: c.Issuer, Keys: keys}),
+	}
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
@@ -75,6 +81,7 @@ func (a *demoApp) handler() http.Handler {
 	mux.HandleFunc("POST /login", a.login)
 	mux.HandleFunc("GET /callback", a.callback)
 	mux.HandleFunc("POST /logout", a.logout)
+	mux.HandleFunc("POST /backchannel-logout", a.backchannelLogout)
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -84,7 +91,7 @@ func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		u, ok := a.sessions[c.Value]
 		a.mu.Unlock()
-		if ok {
+		if view.Ended = !ok; ok {
 			view.User = &u
 		}
 	}
@@ -94,6 +101,10 @@ func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
 		view.Cookie = &claims
 	case errors.Is(err, session.ErrNoCookie):
 		view.Reason = "This browser has no session cookie of the service."
+	case errors.Is(err, session.ErrRevoked):
+		view.Revoked, view.Reason = true, "There is a session cookie, and the service has taken it back."
+	case errors.Is(err, session.ErrKeysUnavailable), errors.Is(err, session.ErrStatusUnavailable):
+		view.Reason = "There is a session cookie, and the service does not answer: nobody can say whether it still counts."
 	default:
 		view.Reason = "There is a session cookie, and it was refused."
 	}
@@ -108,120 +119,13 @@ func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// oauth discovers the provider once; a failure is tried again next time.
-func (a *demoApp) oauth(ctx context.Context) (*oidc.Provider, *oauth2.Config, error) {
-	a.mu.Lock()
-	p := a.provider
-	a.mu.Unlock()
-	if p == nil {
-		var err error
-		// The provider outlives the request: its keys are fetched later.
-		if p, err = oidc.NewProvider(context.WithoutCancel(ctx), a.config.Issuer); err != nil {
-			return nil, nil, fmt.Errorf("discover: %w", err)
-		}
-		a.mu.Lock()
-		a.provider = p
-		a.mu.Unlock()
-	}
-	return p, &oauth2.Config{
-		ClientID: a.config.ClientID, ClientSecret: a.config.ClientSecret, Endpoint: p.Endpoint(), RedirectURL: a.config.URL + "/callback",
-		Scopes: []string{oidc.ScopeOpenID, "profile", "email", "groups"},
-	}, nil
-}
-
-func (a *demoApp) login(w http.ResponseWriter, r *http.Request) {
-	_, conf, err := a.oauth(r.Context())
-	if err != nil {
-		http.Error(w, "The service does not answer.", http.StatusBadGateway)
-		return
-	}
-	state, l := rand.Text(), demoLogin{verifier: oauth2.GenerateVerifier(), nonce: rand.Text(), until: time.Now().Add(10 * time.Minute)}
-	a.mu.Lock()
-	for k, old := range a.pending {
-		if time.Now().After(old.until) {
-			delete(a.pending, k)
-		}
-	}
-	a.pending[state] = l
-	a.mu.Unlock()
-	demoCookie(w, "demo_login", state, 600)
-	http.Redirect(w, r, conf.AuthCodeURL(state, oauth2.S256ChallengeOption(l.verifier), oidc.Nonce(l.nonce)), http.StatusSeeOther)
-}
-
-func (a *demoApp) callback(w http.ResponseWriter, r *http.Request) {
-	state := r.URL.Query().Get("state")
-	c, err := r.Cookie("demo_login")
-	a.mu.Lock()
-	l, ok := a.pending[state]
-	delete(a.pending, state)
-	a.mu.Unlock()
-	if err != nil || c.Value != state || !ok || time.Now().After(l.until) {
-		http.Error(w, "This sign-in was not started here. Go back to the start page.", http.StatusBadRequest)
-		return
-	}
-	demoCookie(w, "demo_login", "", -1)
-	if e := r.URL.Query().Get("error"); e != "" {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
-	}
-	u, err := a.exchange(r.Context(), r.URL.Query().Get("code"), l)
-	if err != nil {
-		http.Error(w, "The sign-in failed.", http.StatusBadGateway)
-		return
-	}
+// newSession keeps who has signed in, under a secret that the browser gets.
+func (a *demoApp) newSession(w http.ResponseWriter, u demoUser) {
 	id := rand.Text()
 	a.mu.Lock()
 	a.sessions[id] = u
 	a.mu.Unlock()
 	demoCookie(w, "demo_app", id, 86400)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
-}
-
-// exchange spends the code, verifies the ID token and asks for the profile.
-func (a *demoApp) exchange(ctx context.Context, code string, l demoLogin) (demoUser, error) {
-	var u demoUser
-	p, conf, err := a.oauth(ctx)
-	if err != nil {
-		return u, err
-	}
-	token, err := conf.Exchange(ctx, code, oauth2.VerifierOption(l.verifier))
-	if err != nil {
-		return u, fmt.Errorf("exchange the code: %w", err)
-	}
-	raw, _ := token.Extra("id_token").(string)
-	idToken, err := p.Verifier(&oidc.Config{ClientID: a.config.ClientID}).Verify(ctx, raw)
-	if err != nil {
-		return u, fmt.Errorf("verify the ID token: %w", err)
-	}
-	if idToken.Nonce != l.nonce {
-		return u, errors.New("the ID token has another nonce")
-	}
-	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
-	if err != nil {
-		return u, fmt.Errorf("userinfo: %w", err)
-	}
-	if info.Subject != idToken.Subject {
-		return u, errors.New("userinfo is of another user")
-	}
-	var claims struct {
-		Name   string   `json:"name"`
-		Handle string   `json:"preferred_username"`
-		Groups []string `json:"groups"`
-	}
-	if err := info.Claims(&claims); err != nil {
-		return u, fmt.Errorf("userinfo: %w", err)
-	}
-	return demoUser{Name: claims.Name, Handle: claims.Handle, Groups: claims.Groups, Subject: info.Subject, Email: info.Email}, nil
-}
-
-func (a *demoApp) logout(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie("demo_app"); err == nil {
-		a.mu.Lock()
-		delete(a.sessions, c.Value)
-		a.mu.Unlock()
-	}
-	demoCookie(w, "demo_app", "", -1)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func demoCookie(w http.ResponseWriter, name, value string, maxAge int) {

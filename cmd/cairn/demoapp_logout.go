@@ -1,0 +1,45 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// logout ends the application's own session; that at the service goes on.
+func (a *demoApp) logout(w http.ResponseWriter, r *http.Request) {
+	if c, err := r.Cookie("demo_app"); err == nil {
+		a.mu.Lock()
+		delete(a.sessions, c.Value)
+		a.mu.Unlock()
+	}
+	demoCookie(w, "demo_app", "", -1)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// maxLogoutToken bounds the body of a back-channel logout request, in bytes.
+const maxLogoutToken = 64 << 10
+
+// backchannelLogout takes the service's word that a session has ended (OpenID
+// Connect Back-Channel Logout 1.0 section 2.5). A token that comes again finds nothing
+// left to end.
+func (a *demoApp) backchannelLogout(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	p, _, err := a.oauth(r.Context())
+	if err != nil {
+		http.Error(w, "The service does not answer.", http.StatusServiceUnavailable)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogoutToken)
+	token, err := p.Verifier(&oidc.Config{ClientID: a.config.ClientID}).VerifyLogout(r.Context(), r.PostFormValue("logout_token"))
+	if err != nil {
+		http.Error(w, "This is no logout token for this application.", http.StatusBadRequest)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.sessions, func(_ string, u demoUser) bool {
+		return (token.Subject == "" || u.Subject == token.Subject) && (token.SessionID == "" || u.SessionID == token.SessionID)
+	})
+}
