@@ -73,7 +73,7 @@ func TestDateTimeIsNeverAnythingButRFC3339(t *testing.T) {
 			t.Errorf("%q: accepted %t, want %t", text, got, want)
 		}
 		if !want && (len(found) != 1 || found[0].Keyword != "format" || found[0].Pointer != "/laps/0/started_at") {
-			t.Errorf("%q: problems %q", text, found)
+			t.Errorf("%q: problems %v", text, found)
 		}
 		if (dateTime(text) == nil) != want {
 			t.Errorf("%q: the oracle of the other tests is wrong", text)

@@ -6,69 +6,89 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
 )
 
-// parse turns data into the tree that the schema engine walks: map[string]any,
+// parse turns data into the tree that the schema library walks: map[string]any,
 // []any, string, bool, nil, and numbers as whole or fraction. Data that is not
-// I-JSON (RFC 7493) yields problems instead. The error is ctx's.
+// I-JSON (RFC 7493) yields problems instead, at most most. The error is ctx's.
 //
 // encoding/json alone will not do: it keeps the last of two members of one
 // name and mends invalid UTF-8 in silence, so that two readers of one file
 // could see two different activities.
-func parse(ctx context.Context, data []byte) (any, []Problem, error) {
+func parse(ctx context.Context, data []byte, most int) (any, []Problem, error) {
 	if p := checkText(data); p != nil {
 		return nil, []Problem{*p}, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	b := &treeBuilder{ctx: ctx, data: data, dec: dec}
+	b := &treeBuilder{ctx: ctx, data: data, dec: dec, most: most}
 	root, err := b.value()
 	switch {
-	case len(b.problems) > 0 && (err == nil || errors.Is(err, errEnough)):
-		return nil, b.problems, nil
+	case len(b.problems.problems) > 0 && (err == nil || errors.Is(err, errEnough)):
+		return nil, b.problems.problems, nil
 	case err != nil:
 		return nil, nil, err
 	}
 	return root, nil, nil
 }
 
-// checkText returns what is wrong with data as one JSON text, or nil. After it
-// every token of data can be read and no recursion goes deeper than MaxDepth.
+// checkText returns what is wrong with data as one JSON text, or nil: of all
+// that is, what comes first. After it every token of data can be read and no
+// recursion goes deeper than MaxDepth.
 func checkText(data []byte) *Problem {
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		return &Problem{Keyword: KeywordBOM, Message: "begins with a byte order mark, which JSON does not allow"}
 	}
-	if off := invalidUTF8(data); off >= 0 {
-		return &Problem{Keyword: KeywordUTF8, Message: place(data, off) + ": not UTF-8"}
+	// In this order, for what is wrong at one place. encoding/json has a depth
+	// limit of its own, which is greater, and calls it an error of syntax.
+	faults := []Problem{
+		{Keyword: KeywordUTF8, Offset: int64(invalidUTF8(data)), Message: "not UTF-8"},
+		syntaxFault(data),
+		{Keyword: KeywordDepth, Offset: int64(tooDeep(data)), Message: fmt.Sprintf("nested deeper than %d objects and arrays", MaxDepth)},
 	}
-	// Before the syntax, because encoding/json has a depth limit of its own
-	// and would call it an error of syntax.
-	if off := tooDeep(data); off >= 0 {
-		return &Problem{Keyword: KeywordDepth, Message: fmt.Sprintf("%s: nested deeper than %d objects and arrays", place(data, off), MaxDepth)}
+	var first *Problem
+	for _, fault := range faults {
+		if fault.Offset >= 0 && (first == nil || fault.Offset < first.Offset) {
+			first = &fault
+		}
 	}
-	if json.Valid(data) {
-		return nil
+	if first != nil && first.Message != isEmpty {
+		first.Message = lineAndColumn(data, int(first.Offset)) + ": " + first.Message
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return &Problem{Keyword: KeywordSyntax, Message: "empty: there is no JSON value"}
-	}
-	first := json.NewDecoder(bytes.NewReader(data))
-	if err := first.Decode(new(ignored)); err == nil {
-		end := int(first.InputOffset())
-		off := end + len(data[end:]) - len(bytes.TrimLeft(data[end:], " \t\r\n"))
-		return &Problem{Keyword: KeywordTrailingData, Message: place(data, off) + ": something follows the JSON value"}
-	}
-	// Unmarshal, not the decoder: only its offsets are those of data.
-	err := json.Unmarshal(data, new(ignored))
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return &Problem{Keyword: KeywordSyntax, Message: "not JSON"}
-	}
-	off := min(max(int(syntax.Offset)-1, 0), len(data))
-	return &Problem{Keyword: KeywordSyntax, Message: place(data, off) + ": not JSON: " + syntax.Error()}
+	return first
 }
+
+const isEmpty = "empty: there is no JSON value"
+
+// syntaxFault returns where and why data is not one JSON value; its offset is
+// negative if it is one.
+func syntaxFault(data []byte) Problem {
+	rest := withoutSpace(data)
+	switch {
+	case json.Valid(data):
+		return Problem{Offset: -1}
+	case len(rest) == 0:
+		return Problem{Keyword: KeywordSyntax, Offset: int64(len(data)), Message: isEmpty}
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(new(ignored)); err == nil {
+		after := withoutSpace(data[dec.InputOffset():])
+		return Problem{Keyword: KeywordTrailingData, Offset: int64(len(data) - len(after)), Message: "something follows the JSON value"}
+	}
+	// Unmarshal, not the decoder: only its offsets are those of data. The byte
+	// added is one that JSON has nowhere: at the latest there it stops.
+	err := json.Unmarshal(append(bytes.Clone(data), 0), new(ignored))
+	fault := Problem{Keyword: KeywordSyntax, Offset: int64(len(data)), Message: "not JSON: it ends too early"}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset <= int64(len(data)) {
+		fault.Offset, fault.Message = syntax.Offset-1, "not JSON: "+syntax.Error()
+	}
+	return fault
+}
+
+// withoutSpace returns data from where its white space ends.
+func withoutSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
 // ignored takes any JSON value and keeps nothing of it.
 type ignored struct{}
@@ -112,22 +132,9 @@ func tooDeep(data []byte) int {
 	return -1
 }
 
-// place names the position of data[off] for people, counted from 1.
-func place(data []byte, off int) string {
+// lineAndColumn names the position of data[off] for people, counted from 1.
+func lineAndColumn(data []byte, off int) string {
 	before := data[:off]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
 	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte{'\n'})+1, utf8.RuneCount(line)+1)
-}
-
-// quote shows a member name in a message: control characters escaped, a long
-// name cut.
-func quote(name string) string {
-	const most = 60
-	n := 0
-	for i := range name {
-		if n++; n > most {
-			return strconv.Quote(name[:i]) + "..."
-		}
-	}
-	return strconv.Quote(name)
 }

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -19,11 +24,13 @@ func TestBrokenTextIsNeverReportedWithoutItsPlace(t *testing.T) {
 		{"{\n \"x\": \"\xff\"}", "", activityschema.KeywordUTF8, "line 2, column 8: not UTF-8"},
 		{"{\n  \"été\": tru}", "", activityschema.KeywordSyntax, "line 2, column 13: not JSON"},
 		{`{"x": 1,}`, "", activityschema.KeywordSyntax, "line 1, column 9: not JSON"},
-		{`{"x"`, "", activityschema.KeywordSyntax, "unexpected end of JSON input"},
+		{`{"x"`, "", activityschema.KeywordSyntax, "line 1, column 5: not JSON: the end of the document where a colon belongs"},
 		{"\n", "", activityschema.KeywordSyntax, "there is no JSON value"},
 		{"{}\n\n {}", "", activityschema.KeywordTrailingData, "line 3, column 2: something follows"},
 		{"{} x", "", activityschema.KeywordTrailingData, "line 1, column 4: something follows"},
 		{"{}\x00", "", activityschema.KeywordTrailingData, "line 1, column 3: something follows"},
+		{"{\"ä\": 1,\n\"ö\": 1e999}", "/ö", activityschema.KeywordNumber, "line 2, column 6: beyond"},
+		{"{\"ä\":\n{\"üü\": 1, \"üü\": 1}}", "/ä/üü", activityschema.KeywordDuplicate, "line 2, column 11: member"},
 		{"{\"custom\": {\"a\": 1,\n  \"a\": 2}}", "/custom/a", activityschema.KeywordDuplicate, `line 2, column 3: member "a" occurs twice`},
 		{`{"a": {}, "\u0061": 1}`, "/a", activityschema.KeywordDuplicate, "line 1, column 11"},
 		{`[[0, {"~/": [1, -1e309]}]]`, "/0/1/~0~1/1", activityschema.KeywordNumber, "line 1, column 17: beyond the range of a double"},
@@ -56,7 +63,7 @@ func TestHarmlessTextIsNeverTakenForBroken(t *testing.T) {
 	} {
 		data := bytes.Replace(document(t, "detail-minimal.json"), []byte(`"custom": {}`), []byte(`"custom": `+custom), 1)
 		if found := problems(t, data); len(found) > 0 {
-			t.Errorf("%.60s: %q", custom, found)
+			t.Errorf("%.60s: %v", custom, found)
 		}
 	}
 }
@@ -75,18 +82,26 @@ func TestHostileNameNeverReachesAMessageRaw(t *testing.T) {
 func TestDocumentOverTheLimitIsNeverRead(t *testing.T) {
 	data := document(t, "detail-full.json")
 	limit := int64(len(data))
-	for size, want := range map[int64]int{limit: 0, limit - 1: 1} {
-		found, err := activityschema.ValidateUpTo(t.Context(), bytes.NewReader(data), size)
-		if err != nil || len(found) != want {
-			t.Errorf("%d bytes with a limit of %d: %q, %v; want %d problems", limit, size, found, err, want)
+	for _, engine := range engines {
+		for size, want := range map[int64][]activityschema.Problem{
+			limit + 1:         nil,
+			limit:             nil,
+			limit - 1:         {{Offset: limit - 1, Keyword: activityschema.KeywordSize, Message: fmt.Sprintf("larger than %d bytes", limit-1)}},
+			1:                 {{Offset: 1, Keyword: activityschema.KeywordSize, Message: "larger than 1 bytes"}},
+			0:                 nil, // MaxBytes
+			math.MaxInt64:     nil,
+			math.MinInt64 + 1: nil,
+		} {
+			_, found := answer(t, activityschema.Options{Engine: engine, MaxBytes: size}, data)
+			if diff := cmp.Diff(want, found, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, %d bytes with a limit of %d (-want +got):\n%s", engine, limit, size, diff)
+			}
 		}
-		if want == 1 && found[0].Keyword != activityschema.KeywordSize {
-			t.Errorf("keyword %q, want %q", found[0].Keyword, activityschema.KeywordSize)
+		endless := &endlessReader{}
+		_, err := activityschema.Options{Engine: engine, MaxBytes: 1 << 16}.Validate(t.Context(), endless)
+		if err != nil || endless.read > 1<<16+1 {
+			t.Errorf("%s: read %d bytes of an endless document, %v", engine, endless.read, err)
 		}
-	}
-	endless := &endlessReader{}
-	if _, err := activityschema.ValidateUpTo(t.Context(), endless, 1<<16); err != nil || endless.read > 1<<16+1 {
-		t.Errorf("read %d bytes of an endless document, %v", endless.read, err)
 	}
 	if activityschema.MaxBytes != 256<<20 {
 		t.Errorf("MaxBytes is %d, want 256 MiB", activityschema.MaxBytes)
@@ -105,56 +120,64 @@ func (r *endlessReader) Read(p []byte) (int, error) {
 
 func TestUnreadableDocumentIsNeverCalledInvalid(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	found, err := activityschema.Validate(t.Context(), io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)))
-	if !errors.Is(err, broken) || found != nil {
-		t.Errorf("problems %q, error %v; want none, %v", found, err, broken)
-	}
-	// In pieces of one byte it is the same document.
-	found, err = activityschema.Validate(t.Context(), iotest.OneByteReader(bytes.NewReader(document(t, "detail-full.json"))))
-	if err != nil || found != nil {
-		t.Errorf("read byte by byte: %q, %v", found, err)
+	for _, engine := range engines {
+		for _, start := range []string{"", "{", string(document(t, "detail-full.json")), strings.Repeat(" ", 100_000)} {
+			r := io.MultiReader(strings.NewReader(start), iotest.ErrReader(broken))
+			form, found, err := activityschema.Options{Engine: engine}.ValidateForm(t.Context(), r)
+			if !errors.Is(err, broken) || found != nil || form != "" {
+				t.Errorf("%s, after %d bytes: %q, problems %v, error %v; want none, %v", engine, len(start), form, found, err, broken)
+			}
+		}
 	}
 }
 
 func TestValidationNeverOutlivesItsContext(t *testing.T) {
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := activityschema.Validate(done, strings.NewReader("{}")); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled before: %v", err)
-	}
 	// Cancelled once all is read: while the tree is built, and while the
 	// schema is applied.
 	long := []byte(`{"laps": [], "timeseries": {"t": [0` + strings.Repeat(",0", 200_000) + `]}}`)
 	short := []byte(`{"laps": [], "timeseries": {"t": [0` + strings.Repeat(",0", 2_000) + `]}}`)
-	for _, data := range [][]byte{long, short} {
-		ctx, cancel := context.WithCancel(t.Context())
-		found, err := activityschema.Validate(ctx, io.MultiReader(bytes.NewReader(data), cancelReader{cancel}))
-		if !errors.Is(err, context.Canceled) || found != nil {
-			t.Errorf("cancelled at the end of %d bytes: %d problems, %v", len(data), len(found), err)
+	for _, engine := range engines {
+		o := activityschema.Options{Engine: engine}
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := o.Validate(done, strings.NewReader("{}")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, cancelled before: %v", engine, err)
+		}
+		for _, data := range [][]byte{long, short} {
+			ctx, cancel := context.WithCancel(t.Context())
+			form, found, err := o.ValidateForm(ctx, io.MultiReader(bytes.NewReader(data), cancelReader{cancel}))
+			if !errors.Is(err, context.Canceled) || found != nil || form != "" {
+				t.Errorf("%s, cancelled at the end of %d bytes: %q, %d problems, %v", engine, len(data), form, len(found), err)
+			}
 		}
 	}
 }
 
 // A column of a million items is left when ctx is done, not at its end: the
-// context is looked at all along, while reading the text and while applying
-// the schema.
+// library's engine looks at the context all along, while reading the text and
+// while applying the schema. The other one looks at it before each read.
 func TestLongColumnNeverKeepsADoneContextWaiting(t *testing.T) {
 	const items = 40_000
 	data := []byte(`{"laps": [], "timeseries": {"t": [0` + strings.Repeat(",0", items) + `]}}`)
-	live := &countingContext{Context: t.Context(), most: 1 << 30}
-	if found, err := activityschema.Validate(live, bytes.NewReader(data)); err != nil || len(found) == 0 {
-		t.Fatalf("%d problems, %v", len(found), err)
-	}
-	if live.looks < items/1024 {
-		t.Errorf("looked at the context %d times for %d items", live.looks, items)
-	}
-	for most := 1; most < live.looks; most += 9 {
-		ctx := &countingContext{Context: t.Context(), most: most}
-		if _, err := activityschema.Validate(ctx, bytes.NewReader(data)); !errors.Is(err, context.Canceled) {
-			t.Errorf("done after %d looks of %d: %v", most, live.looks, err)
+	for _, engine := range engines {
+		validate := func(ctx context.Context) ([]activityschema.Problem, error) {
+			return activityschema.Options{Engine: engine}.Validate(ctx, iotest.HalfReader(bytes.NewReader(data)))
 		}
-		if ctx.looks > most+3 {
-			t.Errorf("went on for %d looks after the context was done", ctx.looks-most)
+		live := &countingContext{Context: t.Context(), most: 1 << 30}
+		if found, err := validate(live); err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d problems, %v", engine, len(found), err)
+		}
+		if engine != activityschema.EngineFast && live.looks < items/1024 {
+			t.Errorf("%s: looked at the context %d times for %d items", engine, live.looks, items)
+		}
+		for most := 1; most < live.looks; most += 1 + live.looks/20 {
+			ctx := &countingContext{Context: t.Context(), most: most}
+			if _, err := validate(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: done after %d looks of %d: %v", engine, most, live.looks, err)
+			}
+			if ctx.looks > most+3 {
+				t.Errorf("%s: went on for %d looks after the context was done", engine, ctx.looks-most)
+			}
 		}
 	}
 }

@@ -25,8 +25,8 @@ func ExampleValidate() {
 		fmt.Printf("%q %s: %s\n", p.Pointer, p.Keyword, p.Message)
 	}
 	// Output:
+	// "/generated_at" format: must be a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z, not string "2026-05-17 20:00"
+	// "/activities/0" required: member "privacy" is missing
+	// "/activities/0/sport" enum: must be one of "cycling", "running", "hiking", "walking", "swimming" or "other", not string "rowing"
 	// "/handle" additionalProperties: member "handle" is not part of the format here
-	// "/activities/0" required: "privacy" value is required
-	// "/activities/0/sport" enum: should be one of ["cycling", "running", "hiking", "walking", "swimming", "other"]
-	// "/generated_at" format: must be a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z
 }

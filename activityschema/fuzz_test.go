@@ -6,7 +6,11 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -15,8 +19,36 @@ import (
 // take seconds.
 var longExponent = regexp.MustCompile(`[eE][+-]?0*[1-9]\d{3,}`)
 
-// FuzzValidate: no input makes Validate panic or fail, its answer is of the
-// promised shape, and its verdict is the oracle's.
+// judge validates data with both engines and with the oracle, and returns
+// whether all accept it.
+func judge(t *testing.T, published *jsonschema.Schema, data []byte) bool {
+	t.Helper()
+	found := problems(t, data)
+	if len(found) > activityschema.MaxProblems {
+		t.Fatalf("%d problems", len(found))
+	}
+	for i, p := range found {
+		if p.Keyword == "" || p.Message == "" || p.Pointer != "" && p.Pointer[0] != '/' || p.Offset < 0 || p.Offset > int64(len(data)) {
+			t.Fatalf("problem %+v", p)
+		}
+		if strings.ContainsFunc(p.Message+p.Found+p.Expected, func(r rune) bool { return !strconv.IsPrint(r) }) {
+			t.Fatalf("problem %+q cannot be printed", p.Message)
+		}
+		if i > 0 && p.Offset < found[i-1].Offset {
+			t.Fatalf("problem %+v comes after %+v", p, found[i-1])
+		}
+	}
+	if longExponent.Match(data) {
+		return len(found) == 0
+	}
+	if want, unsure := accepts(t, published, data); !unsure && (len(found) == 0) != want {
+		t.Fatalf("accepted %t, by the oracle %t: %+v\n%.2000q", len(found) == 0, want, found, data)
+	}
+	return len(found) == 0
+}
+
+// FuzzValidate: no input makes an engine panic or fail, both give one answer of
+// the promised shape, and the verdict is the oracle's.
 func FuzzValidate(f *testing.F) {
 	seeds := 0
 	for _, dir := range []string{"valid", "invalid"} {
@@ -29,63 +61,96 @@ func FuzzValidate(f *testing.F) {
 		f.Fatalf("%d seeds, want %d: the corpus is lost", seeds, leastValid+leastInvalid)
 	}
 	published := publishedOracle(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		found, err := activityschema.Validate(t.Context(), bytes.NewReader(data))
-		if err != nil {
-			t.Fatalf("error %v", err)
-		}
-		if len(found) > activityschema.MaxProblems {
-			t.Fatalf("%d problems", len(found))
-		}
-		for _, p := range found {
-			if p.Keyword == "" || p.Message == "" || p.Pointer != "" && p.Pointer[0] != '/' {
-				t.Fatalf("problem %+q", p)
-			}
-		}
-		if longExponent.Match(data) {
-			return
-		}
-		if want, unsure := accepts(t, published, data); !unsure && (len(found) == 0) != want {
-			t.Fatalf("accepted %t, by the oracle %t: %q", len(found) == 0, want, found)
-		}
-	})
+	f.Fuzz(func(t *testing.T, data []byte) { judge(t, published, data) })
 }
 
-// Valid documents, changed at a few random places: most are wrong in one point
-// only, which random bytes never are. The seed is fixed.
-func TestChangedDocumentIsNeverJudgedOtherThanByTheOracle(t *testing.T) {
-	published := publishedOracle(t)
-	var documents [][]byte
-	for _, name := range []string{"detail-full.json", "index-full.json", "detail-nulls.json", "index-nulls.json", "detail-minimal.json"} {
-		documents = append(documents, document(t, name))
+// FuzzChangedDocument: a valid document, changed at a few random places, has one
+// answer too. Most are wrong in one point only, which random bytes never are.
+func FuzzChangedDocument(f *testing.F) {
+	for seed := range uint64(10) {
+		f.Add(seed)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	m := mutator{Rand: random, names: allNames()}
+	published, documents := publishedOracle(f), changeable(f)
+	f.Fuzz(func(t *testing.T, seed uint64) { judge(t, published, changed(t, documents, seed)) })
+}
+
+func TestChangedDocumentIsNeverJudgedOtherThanByTheOracle(t *testing.T) {
+	published, documents := publishedOracle(t), changeable(t)
 	accepted := 0
-	const runs = 2500
-	for range runs {
-		var root any
-		if err := json.Unmarshal(documents[random.IntN(len(documents))], &root); err != nil {
-			t.Fatal(err)
-		}
-		for range 1 + random.IntN(2) {
-			root = m.change(root)
-		}
-		data, err := json.Marshal(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, _ := accepts(t, published, data)
-		if want {
+	const runs = 3000
+	for seed := range uint64(runs) {
+		if judge(t, published, changed(t, documents, seed)) {
 			accepted++
-		}
-		if found := problems(t, data); (len(found) == 0) != want {
-			t.Fatalf("accepted %t, by the oracle %t: %q\n%s", len(found) == 0, want, found, data)
 		}
 	}
 	if accepted < runs/20 || accepted > runs-runs/20 {
 		t.Errorf("%d of %d changed documents are valid: the changes prove little", accepted, runs)
 	}
+}
+
+// changeable are the documents that have every member, or every null.
+func changeable(t testing.TB) [][]byte {
+	var documents [][]byte
+	for _, name := range []string{"detail-full.json", "index-full.json", "detail-nulls.json", "index-nulls.json", "detail-minimal.json"} {
+		documents = append(documents, document(t, name))
+	}
+	return documents
+}
+
+// changed returns one of the documents with changes, which seed tells: of a few
+// values, and in every third document of bytes.
+func changed(t testing.TB, documents [][]byte, seed uint64) []byte {
+	random := rand.New(rand.NewPCG(seed, 2))
+	m := mutator{Rand: random, names: allNames()}
+	var root any
+	if err := json.Unmarshal(documents[random.IntN(len(documents))], &root); err != nil {
+		t.Fatal(err)
+	}
+	for range random.IntN(3) {
+		root = m.change(root)
+	}
+	data, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if random.IntN(2) == 0 { // encoding/json writes members in the order of their names
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, data, "", "\t"); err != nil {
+			t.Fatal(err)
+		}
+		data = indented.Bytes()
+	}
+	if random.IntN(3) == 0 {
+		for range 1 + random.IntN(3) {
+			data = m.changeBytes(data)
+		}
+	}
+	return data
+}
+
+// pieces are texts that mean something in JSON, or nearly.
+var pieces = []string{
+	`"`, `\`, `,`, `:`, `{`, `}`, `[`, `]`, ` `, "\n", `0`, `1`, `-`, `.5`, `.0`, `e1`, `E-9`, `e309`, `null`, `true`, `1e999`, `\u0061`, `\ud800`, `\ud83d\udeb4`,
+	"\x00", "\x1f", "\x7f", "\x80", "\xff", "é", "\xe2\x82", "🚴", "\ufeff", `"a":1,`, `"t":[1],`, `{"a":1,"a":2}`, `[[[[`, `//`,
+}
+
+// changeBytes returns data with a few bytes of it replaced, removed, repeated
+// or added.
+func (m mutator) changeBytes(data []byte) []byte {
+	from := m.IntN(len(data) + 1)
+	to := min(len(data), from+m.IntN(8))
+	piece := []byte(pieces[m.IntN(len(pieces))])
+	switch m.IntN(6) {
+	case 0:
+		return slices.Concat(data[:from], data[to:])
+	case 1:
+		return slices.Concat(data[:to], data[from:])
+	case 2:
+		return data[:from]
+	case 3:
+		return slices.Concat(data[:from], piece, data[to:])
+	}
+	return slices.Concat(data[:from], piece, data[from:])
 }
 
 // mutator changes decoded documents.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/qri-io/jsonpointer"
@@ -52,36 +51,26 @@ func registerKeywords() {
 	}
 }
 
-// failed marks a KeyError, in its InvalidValue, with the keyword that failed.
-type failed string
+// failed is what a KeyError carries in its InvalidValue: which keyword failed
+// and what it expects, for required the name that is missing.
+type failed struct{ keyword, expected string }
 
 // report notes that keyword failed at the value st looks at, or at its member
 // if one is named.
-func report(st *jsonschema.ValidationState, keyword, message string, member ...string) {
+func report(st *jsonschema.ValidationState, keyword, expected string, member ...string) {
 	if full(st) {
 		return
 	}
 	at := st.InstanceLocation.RawDescendant(member...).String()
-	if n := len(*st.Errs); n > 0 && (*st.Errs)[n-1].InvalidValue == failed("type") && (*st.Errs)[n-1].PropertyPath == at {
-		return
+	if n := len(*st.Errs); n > 0 && (*st.Errs)[n-1].PropertyPath == at {
+		if before, _ := (*st.Errs)[n-1].InvalidValue.(failed); before.keyword == "type" {
+			return
+		}
 	}
-	st.AddSubErrors(jsonschema.KeyError{PropertyPath: at, InvalidValue: failed(keyword), Message: message})
+	st.AddSubErrors(jsonschema.KeyError{PropertyPath: at, InvalidValue: failed{keyword, expected}})
 }
 
-func full(st *jsonschema.ValidationState) bool { return len(*st.Errs) >= MaxProblems }
-
-// below is the state in which the members or items of what st looks at are
-// validated, one after the other. Nothing is joined back into st, where names
-// of a nested object would pass for evaluated; the errors are shared, so that
-// full counts those of the whole document.
-type below struct{ parent, child *jsonschema.ValidationState }
-
-func newBelow(st *jsonschema.ValidationState) below { return below{st, st.NewSubState()} }
-
-func (b below) validate(ctx context.Context, s *jsonschema.Schema, token string, v any) {
-	b.child.DescendInstanceFromState(b.parent, token)
-	s.ValidateKeyword(ctx, b.child, v)
-}
+func full(st *jsonschema.ValidationState) bool { return len(*st.Errs) >= mostCollected }
 
 // leaf is what the keywords without subschemas have in common.
 type leaf struct{}
@@ -96,8 +85,9 @@ func (leaf) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil
 // ownKeyword runs a keyword of the library and reports its errors as ours.
 type ownKeyword struct {
 	leaf
-	name string
-	own  jsonschema.Keyword
+	name     string
+	own      jsonschema.Keyword
+	expected string
 }
 
 func own(name string, newKeyword jsonschema.KeyMaker) jsonschema.KeyMaker {
@@ -105,7 +95,14 @@ func own(name string, newKeyword jsonschema.KeyMaker) jsonschema.KeyMaker {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (k *ownKeyword) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, k.own) }
+func (k *ownKeyword) UnmarshalJSON(data []byte) error {
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	k.expected = wanted(k.name, value)
+	return json.Unmarshal(data, k.own)
+}
 
 // ValidateKeyword implements jsonschema.Keyword.
 func (k *ownKeyword) ValidateKeyword(ctx context.Context, st *jsonschema.ValidationState, data any) {
@@ -119,20 +116,29 @@ func (k *ownKeyword) ValidateKeyword(ctx context.Context, st *jsonschema.Validat
 	sub.Errs = &[]jsonschema.KeyError{}
 	k.own.ValidateKeyword(ctx, sub, data)
 	for _, e := range *sub.Errs {
-		report(st, k.name, strings.TrimRight(e.Message, ": "))
+		expected := k.expected
+		if k.name == "required" { // "title" value is required
+			expected = strings.SplitN(e.Message, `"`, 3)[1]
+		}
+		report(st, k.name, expected)
 	}
 }
 
 // typeKeyword is a list of the types that are allowed.
 type typeKeyword struct {
 	leaf
-	allowed []string
+	allowed  []string
+	expected string
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (k *typeKeyword) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	k.expected = wanted("type", value)
+	if one, ok := value.(string); ok {
 		k.allowed = []string{one}
 		return nil
 	}
@@ -145,7 +151,7 @@ func (k *typeKeyword) ValidateKeyword(_ context.Context, st *jsonschema.Validati
 	if slices.Contains(k.allowed, got) || got == "integer" && slices.Contains(k.allowed, "number") {
 		return
 	}
-	report(st, "type", "must be "+strings.Join(k.allowed, " or ")+", not "+got)
+	report(st, "type", k.expected)
 }
 
 func typeOf(data any) string {
@@ -181,109 +187,6 @@ func (*formatKeyword) UnmarshalJSON(data []byte) error {
 // ValidateKeyword implements jsonschema.Keyword.
 func (*formatKeyword) ValidateKeyword(_ context.Context, st *jsonschema.ValidationState, data any) {
 	if s, ok := data.(string); ok && !isDateTime(s) {
-		report(st, "format", "must be a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z")
-	}
-}
-
-// closedKeyword is additionalProperties: false.
-type closedKeyword struct{ leaf }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (*closedKeyword) UnmarshalJSON(data []byte) error {
-	if string(data) != "false" {
-		return fmt.Errorf("additionalProperties %s is not supported, only false", data)
-	}
-	return nil
-}
-
-// ValidateKeyword implements jsonschema.Keyword. It asks the properties beside
-// it, never the state's evaluated names: those hold names of nested objects.
-func (*closedKeyword) ValidateKeyword(_ context.Context, st *jsonschema.ValidationState, data any) {
-	object, ok := data.(map[string]any)
-	if !ok {
-		return
-	}
-	listed, _ := st.Local.JSONProp("properties").(*propertiesKeyword)
-	var unlisted []string
-	for name := range object {
-		if listed == nil || listed.schemas[name] == nil {
-			unlisted = append(unlisted, name)
-		}
-	}
-	slices.Sort(unlisted)
-	for _, name := range unlisted[:min(len(unlisted), MaxProblems)] {
-		report(st, "additionalProperties", "member "+quote(name)+" is not part of the format here", name)
-	}
-}
-
-// propertiesKeyword is properties, visited in the order of their names.
-type propertiesKeyword struct {
-	leaf
-	names   []string
-	schemas map[string]*jsonschema.Schema
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *propertiesKeyword) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &k.schemas); err != nil {
-		return err
-	}
-	for name := range k.schemas {
-		k.names = append(k.names, name)
-	}
-	slices.Sort(k.names)
-	return nil
-}
-
-// Register implements jsonschema.Keyword. It reaches every schema, because a
-// schema that is not registered yet registers itself, unsynchronised, when it
-// first validates.
-func (k *propertiesKeyword) Register(uri string, registry *jsonschema.SchemaRegistry) {
-	for _, s := range k.schemas {
-		s.Register(uri, registry)
-	}
-}
-
-// ValidateKeyword implements jsonschema.Keyword.
-func (k *propertiesKeyword) ValidateKeyword(ctx context.Context, st *jsonschema.ValidationState, data any) {
-	object, ok := data.(map[string]any)
-	if !ok {
-		return
-	}
-	members := newBelow(st)
-	for _, name := range k.names {
-		if v, ok := object[name]; ok && !full(st) {
-			members.validate(ctx, k.schemas[name], name, v)
-		}
-	}
-}
-
-// itemsKeyword is items with one schema for all items.
-type itemsKeyword struct {
-	leaf
-	schema *jsonschema.Schema
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *itemsKeyword) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &k.schema) }
-
-// Register implements jsonschema.Keyword, as that of propertiesKeyword does.
-func (k *itemsKeyword) Register(uri string, registry *jsonschema.SchemaRegistry) {
-	k.schema.Register(uri, registry)
-}
-
-// ValidateKeyword implements jsonschema.Keyword. A column may have a million
-// items: it stops when ctx is done or enough is known.
-func (k *itemsKeyword) ValidateKeyword(ctx context.Context, st *jsonschema.ValidationState, data any) {
-	array, ok := data.([]any)
-	if !ok {
-		return
-	}
-	items := newBelow(st)
-	for i, v := range array {
-		if full(st) || i%1024 == 0 && ctx.Err() != nil {
-			return
-		}
-		items.validate(ctx, k.schema, strconv.Itoa(i), v)
+		report(st, "format", wanted("format", nil))
 	}
 }

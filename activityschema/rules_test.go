@@ -123,7 +123,7 @@ func TestFieldNeverTakesAValueOutsideItsRow(t *testing.T) {
 				}
 				for _, p := range found {
 					if p.Pointer != at && !strings.HasPrefix(p.Pointer, at+"/") {
-						t.Errorf("%s.%s = %s: problem %q", table, f.name, probe, p)
+						t.Errorf("%s.%s = %s: problem %+v", table, f.name, probe, p)
 					}
 				}
 			}

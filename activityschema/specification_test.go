@@ -274,6 +274,6 @@ func TestSchemaIsNeverChangedThroughACopy(t *testing.T) {
 		t.Error("a caller overwrote the embedded schema")
 	}
 	if found := problems(t, document(t, "detail-full.json")); len(found) > 0 {
-		t.Errorf("after a caller changed its copy: %q", found)
+		t.Errorf("after a caller changed its copy: %v", found)
 	}
 }

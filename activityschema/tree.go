@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// errEnough ends the walk once MaxProblems are collected.
+// errEnough ends the walk once enough problems are collected.
 var errEnough = errors.New("enough problems")
 
 // treeBuilder reads a valid JSON text token by token and looks for what a
@@ -23,7 +23,8 @@ type treeBuilder struct {
 	path     []step
 	before   int // offset of data at which the last token had not begun yet
 	tokens   int
-	problems []Problem
+	most     int // problems to collect
+	problems problemList
 }
 
 func (b *treeBuilder) token() (json.Token, error) {
@@ -68,17 +69,23 @@ func (b *treeBuilder) object() (any, error) {
 		}
 		name, _ := token.(string)
 		b.path = append(b.path, step{name: name, index: -1})
-		if strings.ContainsRune(name, utf8.RuneError) && halfSurrogate(b.data[b.before:b.dec.InputOffset()]) {
+		_, twice := object[name]
+		half := strings.ContainsRune(name, utf8.RuneError) && halfSurrogate(b.data[b.before:b.dec.InputOffset()])
+		if half {
 			// Such names all decode to the same: they cannot be told apart.
 			err = b.report(KeywordUTF8, "the member's name has half a surrogate pair (RFC 7493, section 2.1)")
-		} else if _, twice := object[name]; twice {
-			err = b.report(KeywordDuplicate, "member "+quote(name)+" occurs twice in one object")
+		} else if twice {
+			err = b.report(KeywordDuplicate, memberNamed(name)+" occurs twice in one object")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if object[name], err = b.value(); err != nil {
+		member, err := b.value()
+		if err != nil {
 			return nil, err
+		}
+		if !half {
+			object[name] = member
 		}
 		b.path = b.path[:len(b.path)-1]
 	}
@@ -107,12 +114,13 @@ func (b *treeBuilder) report(keyword, message string) error {
 	for start < len(b.data) && strings.IndexByte(" \t\r\n,:", b.data[start]) >= 0 {
 		start++
 	}
-	b.problems = append(b.problems, Problem{
-		Pointer: pointer(b.path),
+	b.problems.add(Problem{
+		Pointer: cutPointer(pointer(b.path)),
+		Offset:  int64(start),
 		Keyword: keyword,
-		Message: place(b.data, start) + ": " + message,
+		Message: lineAndColumn(b.data, start) + ": " + message,
 	})
-	if len(b.problems) >= MaxProblems {
+	if b.problems.full(b.most) {
 		return errEnough
 	}
 	return nil

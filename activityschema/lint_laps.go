@@ -1,0 +1,42 @@
+package activityschema
+
+// laps looks at the laps one after another and against the activity. Laps of
+// which one begins a moment before the other ends are common, and so are gaps
+// between laps: both are let be.
+func (l *linter) laps(d *Detail) {
+	t, duration := d.Timeseries.T, d.DurationS
+	if duration != nil && *duration < 0 {
+		duration = nil
+	}
+	next, together := int64(0), 0.0
+	for i := range d.Laps {
+		lap := &d.Laps[i]
+		at := spot{"/laps", i}
+		if lap.Index != next {
+			l.add(CodeLapsNumbered, at.member("index"), "lap %d where %d comes next", lap.Index, next)
+		}
+		next = lap.Index + 1 // one finding for laps that are counted from 1
+		figure(l, at, "index", &lap.Index)
+
+		if i > 0 && lap.StartedAt.Sub(d.Laps[i-1].StartedAt.Time).Seconds() < -roundingS {
+			l.add(CodeLapOrder, at.member("started_at"), "starts before the lap before it")
+		}
+		// Sub has a range of 292 years and stays at its end.
+		switch after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds(); {
+		case after < -roundingS:
+			l.add(CodeLapOutside, at.member("started_at"), "starts before the activity")
+		case duration == nil:
+		case after > float64(*duration)+roundingS && (len(t) == 0 || after > float64(t[len(t)-1])+roundingS):
+			// Within the samples, the duration is what is wrong, and is
+			// reported.
+			l.add(CodeLapOutside, at.member("started_at"), "starts after the end of the activity")
+		}
+		l.figures(at, figuresOfLap(lap))
+		if lap.DurationS != nil {
+			together += float64(*lap.DurationS)
+		}
+	}
+	if slack := roundingS * float64(len(d.Laps)+1); duration != nil && together > float64(*duration)+slack {
+		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %d", together, *duration)
+	}
+}

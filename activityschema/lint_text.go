@@ -1,0 +1,199 @@
+package activityschema
+
+import "strings"
+
+// The forms of a position in a text that are found but not read: markup of a
+// track (GPX, KML, TCX) and degrees with minutes.
+var trackMarkup = []string{"<gpx", "<trkpt", "<rtept", "<wpt", "<kml", "<coordinates", "<latitudedegrees"}
+
+// unreadPosition tells whether text, in lower case, has one of these forms.
+func unreadPosition(text string) bool {
+	if strings.Contains(text, "<") {
+		for _, mark := range trackMarkup {
+			if strings.Contains(text, mark) {
+				return true
+			}
+		}
+	}
+	degrees, minutes, ok := strings.Cut(text, "°")
+	if !ok || degrees == "" || !isDigit(degrees[len(degrees)-1]) {
+		return false
+	}
+	minutes = strings.TrimLeft(minutes, " ")
+	after := strings.TrimLeft(minutes, "0123456789.")
+	return len(after) < len(minutes) && (strings.HasPrefix(after, "'") || strings.HasPrefix(after, "′") || strings.HasPrefix(after, "’"))
+}
+
+// Marks after which two numbers are a position, and the digits these then need:
+// geo (RFC 5870) and well-known text.
+var positionMarks = []struct {
+	mark     string
+	decimals int
+}{{"geo:", 0}, {"point(", 1}, {"point (", 1}, {"linestring(", 1}, {"linestring (", 1}, {"polygon(", 1}, {"polygon (", 1}}
+
+// textPositions returns the positions in a text, in lower case, that stands
+// under a name of the kind: "47.37, 8.54" if it is the whole text, 47.37129
+// 8.54211 anywhere, lat=47.4&lon=8.5, geo:47.4,8.5 and POINT(8.5 47.4).
+func textPositions(text string, kind nameKind) []reading {
+	text = strings.ReplaceAll(text, "%2c", ",")
+	if r, ok := labelled(text); ok {
+		return []reading{r}
+	}
+	least := 4
+	switch {
+	case kind == namePosition:
+		least = 0
+	case kind != nameOther:
+		least = 2
+	}
+	for _, m := range positionMarks {
+		if at := strings.Index(text, m.mark); at == 0 || at > 0 && !isLetter(text[at-1]) {
+			text, least = text[at+len(m.mark):], m.decimals
+			break
+		}
+	}
+	var all []reading
+	n := nextNumber(text, 0)
+	for n.end > 0 {
+		next := nextNumber(text, n.end)
+		if next.end == 0 {
+			break
+		}
+		enough, between := least, text[n.end:next.start]
+		if strings.Contains(between, "°") || fills(text[:n.start]) && fills(text[next.end:]) {
+			enough = min(least, 2)
+		}
+		r := reading{lat: n.coordinate, lon: next.coordinate}
+		if !separates(between) || r.decimals() < enough || !r.inDegrees() || r.zero() {
+			n = next
+			continue
+		}
+		all = append(all, r)
+		n = nextNumber(text, next.end)
+	}
+	return all
+}
+
+// fills tells whether s is made of what stands around the numbers of a position:
+// spaces, brackets, signs of degrees, and the letter of a hemisphere.
+func fills(s string) bool {
+	hemisphere := false
+	for _, r := range s {
+		switch {
+		case strings.ContainsRune(" \t\r\n()[]°", r):
+		case strings.ContainsRune("nsew", r) && !hemisphere:
+			hemisphere = true
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// separates tells whether s stands between the two numbers of one position.
+func separates(s string) bool {
+	if i := strings.IndexAny(s, ",;/|"); i >= 0 {
+		s = s[:i] + " " + s[i+1:]
+	}
+	return s != "" && fills(s)
+}
+
+// labelled returns the position of which text names the two halves, as the
+// query of an address or a piece of JSON or XML does.
+func labelled(text string) (reading, bool) {
+	lat, ok := labelledNumber(text, "latitude", "lat")
+	if !ok {
+		return reading{}, false
+	}
+	lon, ok := labelledNumber(text, "longitude", "lon", "lng", "long")
+	r := reading{lat, lon, true}
+	return r, ok && r.inDegrees() && !r.zero()
+}
+
+// labelledNumber returns the number after one of the labels, as in lat=47.4,
+// mlat=47.4 (OpenStreetMap), "lat":47.4 and lat="47.4".
+func labelledNumber(text string, labels ...string) (coordinate, bool) {
+	for _, label := range labels {
+		for from := 0; ; {
+			at := strings.Index(text[from:], label)
+			if at < 0 {
+				break
+			}
+			at += from
+			from = at + len(label)
+			before := strings.TrimSuffix(text[:at], "m")
+			if before != "" && isLetter(before[len(before)-1]) {
+				continue
+			}
+			after, assigned := strings.CutPrefix(strings.TrimLeft(text[from:], `"' `), "=")
+			if !assigned {
+				after, assigned = strings.CutPrefix(after, ":")
+			}
+			after = strings.TrimLeft(after, `"' `)
+			digits := strings.TrimLeft(after, "+-.0123456789")
+			if n, ok := coordinateOf(after[:len(after)-len(digits)]); ok && assigned {
+				return n, true
+			}
+		}
+	}
+	return coordinate{}, false
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// A textNumber is a number and where it stands in a text; end is 0 if there is
+// none.
+type textNumber struct {
+	coordinate
+	start, end int
+}
+
+// nextNumber returns the next number that stands by itself: not a part of a
+// word, a time, a date or a version.
+func nextNumber(text string, from int) textNumber {
+	for i := from; i < len(text); {
+		if !isDigit(text[i]) {
+			i++
+			continue
+		}
+		start := i
+		for i < len(text) && (isDigit(text[i]) || text[i] == '.') {
+			i++
+		}
+		end := i
+		if text[end-1] == '.' { // the end of a sentence
+			end--
+		}
+		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') {
+			start--
+		}
+		if partBefore(text[:start]) || partAfter(text[i:]) {
+			continue
+		}
+		if n, ok := coordinateOf(text[start:end]); ok {
+			return textNumber{n, start, end}
+		}
+	}
+	return textNumber{}
+}
+
+// partBefore tells whether a number after s goes on from it.
+func partBefore(s string) bool {
+	if s == "" {
+		return false
+	}
+	switch c := s[len(s)-1]; c {
+	case ':':
+		return len(s) > 1 && isDigit(s[len(s)-2])
+	case '_', '-':
+		return true
+	default:
+		return isLetter(c) || isDigit(c)
+	}
+}
+
+// partAfter tells whether a number before s goes on in it. A hemisphere may
+// follow without a space.
+func partAfter(s string) bool {
+	return s != "" && (strings.IndexByte("_:-%", s[0]) >= 0 || isLetter(s[0]) && strings.IndexByte("nsew", s[0]) < 0)
+}
