@@ -25,7 +25,7 @@ ci:
 
 # benchmarks of the hot paths
 bench:
-    go test -run '^$' -bench . -benchmem ./account/... ./provider ./store
+    go test -run '^$' -bench . -benchmem ./account/... ./activityschema ./cmd/cairn ./provider ./store
 
 # each fuzz target for a while
 fuzz seconds="30":

@@ -18,6 +18,7 @@ const (
 	LimitReset        = "reset"         // refused resets per address
 	LimitResetAccount = "reset-account" // refused resets per account
 	LimitInvite       = "invite"        // invites created per user
+	LimitActivity     = "activity"      // activity documents checked per user
 	LimitToken        = "token"         // requests per address
 	LimitAll          = "all"           // requests per address
 )

@@ -3,6 +3,8 @@ package account_test
 import (
 	"context"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,5 +142,46 @@ func TestReleasedServiceNeverHoldsARequest(t *testing.T) {
 	a := w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag, "Prefer", "wait=25").is(304)
 	if a.header.Get("Preference-Applied") != "" {
 		t.Error("a request was held")
+	}
+}
+
+// slow counts who reads a list, and keeps the first until all have asked.
+type slow struct {
+	account.Store
+	asked, read atomic.Int32
+	all         chan struct{}
+}
+
+func (s *slow) StatusVersion(ctx context.Context, list int) (int64, error) {
+	if s.asked.Add(1) == 32 {
+		close(s.all)
+	}
+	return s.Store.StatusVersion(ctx, list)
+}
+
+func (s *slow) RevokedIndices(ctx context.Context, list int) ([]int, error) {
+	s.read.Add(1)
+	<-s.all
+	return s.Store.RevokedIndices(ctx, list)
+}
+
+// A change makes everybody ask; one of them does the work.
+func TestManyWhoAskAfterAChangeNeverReadTheListMoreThanOnce(t *testing.T) {
+	w := newWorld(t)
+	st := &slow{Store: w.store, all: make(chan struct{})}
+	w.addUser("ada")
+	w.signedIn("ada")
+	w.start(func(o *account.Options) { o.Store = st })
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if a := w.browser().send("GET", "/oauth2/status/1", "", ""); a.status != http.StatusOK {
+				t.Errorf("%d", a.status)
+			}
+		})
+	}
+	all.Wait()
+	if n := st.read.Load(); n != 1 {
+		t.Errorf("the list was read %d times", n)
 	}
 }

@@ -97,10 +97,16 @@ func matches(ifNoneMatch []string, etag string) bool {
 type statusLists struct {
 	ttl time.Duration
 
-	mu     sync.Mutex
-	byList map[int]packedStatus
+	mu     sync.Mutex // of the map alone
+	byList map[int]*statusEntry
 
 	statusWaiters
+}
+
+// statusEntry is what is kept of one list; mu of statusLists guards it.
+type statusEntry struct {
+	packed   packedStatus
+	building chan struct{} // closed when who packs and signs it anew is done; nil when nobody does
 }
 
 func (l *statusLists) seconds() int64 { return int64(l.ttl / time.Second) }
@@ -115,45 +121,70 @@ type packedStatus struct {
 
 // packedStatus returns a list as it is now. What is kept is served while the
 // store, asked each time, says that nothing has changed: then a revocation is
-// seen by the next request at every instance.
+// seen by the next request at every instance. Of many who ask after a change one reads
+// the list and signs it.
 func (s *Service) packedStatus(ctx context.Context, list int) (packedStatus, error) {
 	l := &s.statuses
-	version, err := s.store.StatusVersion(ctx, list)
-	if errors.Is(err, ErrStatusListNotFound) {
+	for {
+		version, err := s.store.StatusVersion(ctx, list)
+		if err != nil {
+			if errors.Is(err, ErrStatusListNotFound) {
+				l.mu.Lock()
+				delete(l.byList, list)
+				l.mu.Unlock()
+			}
+			return packedStatus{}, fmt.Errorf("version of status list: %w", err)
+		}
+		now := s.now()
+		generation := now.Unix() / int64(statusGeneration/time.Second)
 		l.mu.Lock()
-		delete(l.byList, list)
+		e := l.byList[list]
+		if e == nil {
+			if l.byList == nil {
+				l.byList = map[int]*statusEntry{}
+			}
+			e = &statusEntry{}
+			l.byList[list] = e
+		}
+		if e.packed.token != "" && e.packed.version == version && e.packed.generation == generation {
+			defer l.mu.Unlock()
+			return e.packed, nil
+		}
+		building := e.building
+		if building == nil {
+			e.building = make(chan struct{})
+			l.mu.Unlock()
+			return s.buildStatus(ctx, e, list, packedStatus{version: version, generation: generation}, now)
+		}
 		l.mu.Unlock()
+		select {
+		case <-building: // perhaps of a later version: look again
+		case <-ctx.Done():
+			return packedStatus{}, fmt.Errorf("wait for status list: %w", ctx.Err())
+		}
 	}
-	if err != nil {
-		return packedStatus{}, fmt.Errorf("version of status list: %w", err)
-	}
-	now := s.now()
-	generation := now.Unix() / int64(statusGeneration/time.Second)
-	l.mu.Lock()
-	kept, ok := l.byList[list]
-	l.mu.Unlock()
-	if ok && kept.version == version && kept.generation == generation {
-		return kept, nil
-	}
-	// After the version: what is newer than it is asked for again by the next request.
-	revoked, err := s.store.RevokedIndices(ctx, list, now)
+}
+
+// buildStatus reads a list after its version was read: what is newer than that is
+// asked for again by the next request.
+func (s *Service) buildStatus(ctx context.Context, e *statusEntry, list int, fresh packedStatus, now time.Time) (packedStatus, error) {
+	l := &s.statuses
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if fresh.token != "" {
+			e.packed = fresh
+		}
+		close(e.building)
+		e.building = nil
+	}()
+	revoked, err := s.store.RevokedIndices(ctx, list)
 	if err != nil {
 		return packedStatus{}, fmt.Errorf("read status list: %w", err)
 	}
-	// One signature at a time: of many who ask after a change one makes it.
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if kept, ok := l.byList[list]; ok && kept.version == version && kept.generation == generation {
-		return kept, nil
-	}
-	fresh := packedStatus{version: version, generation: generation}
 	if err := s.signStatus(&fresh, list, revoked, now); err != nil {
 		return packedStatus{}, err
 	}
-	if l.byList == nil {
-		l.byList = map[int]packedStatus{}
-	}
-	l.byList[list] = fresh
 	return fresh, nil
 }
 

@@ -56,13 +56,15 @@ func (l *statusWaiters) awaitChange(r *http.Request, ifNoneMatch []string, curre
 		select {
 		case <-change:
 			if change = l.next(); change == nil {
-				return now, 0, nil // the service stops
+				return now, held, nil // the service stops: elsewhere, or soon again, there is room
 			}
 			if now, err = current(); err != nil || !matches(ifNoneMatch, now.etag) {
 				return now, held, err
 			}
 		case <-over.C:
-			return now, held, nil
+			// What was read at the start, nobody has looked at since if the watcher failed.
+			now, err = current()
+			return now, held, err
 		case <-r.Context().Done():
 			return now, held, nil
 		}

@@ -130,9 +130,10 @@ type SessionStore interface {
 	// StatusVersions is StatusVersion of all lists.
 	StatusVersions(ctx context.Context) (map[int]int64, error)
 	// RevokedIndices returns the indices of one status list whose tokens were
-	// taken back and have not expired, sorted. Read after StatusVersion it is at least
-	// as new as that.
-	RevokedIndices(ctx context.Context, list int, now time.Time) ([]int, error)
+	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
+	// clocks that differ. It changes with StatusVersion alone, and read after it is at
+	// least as new.
+	RevokedIndices(ctx context.Context, list int) ([]int, error)
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.
 	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -38,7 +39,7 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 		}
 		for _, sub := range subs {
 			n, err := s.endHS256(ctx, sub, now)
-			if err != nil {
+			if err != nil && !errors.Is(err, account.ErrUserNotFound) { // deleted meanwhile
 				return total, err
 			}
 			total, after = total+n, sub

@@ -137,9 +137,13 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		// The token before this one counts no more: its bit is set and the new one
 		// has a bit of its own. The list of the earlier one is the older: its row
-		// is locked first.
+		// is locked first, and the session's before both.
+		lock := ""
+		if s.dialect == Postgres {
+			lock = " FOR UPDATE"
+		}
 		var old revocation
-		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?",
+		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?"+lock,
 			n.ID, n.Sub, seconds(n.AuthTime)).Find(&old)
 		if err := expect(was, account.ErrSessionNotFound); err != nil {
 			return err

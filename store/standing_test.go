@@ -104,7 +104,7 @@ func checkTaken(t *testing.T, s *store.Store, h held) {
 	_, err = s.GetRefreshTokenSession(ctx, h.refresh, nil)
 	want(t, err, fosite.ErrInactiveToken)
 	want(t, s.ResetPassword(ctx, h.user.Handle, []byte("reset "+h.user.Handle), "new", noon), account.ErrInvalidResetCode)
-	revoked, err := s.RevokedIndices(ctx, h.session.StatusList, noon)
+	revoked, err := s.RevokedIndices(ctx, h.session.StatusList)
 	must(t, err)
 	if diff := cmp.Diff([]int{h.session.StatusIndex}, revoked); diff != "" {
 		t.Errorf("status list: %s", diff)

@@ -13,6 +13,9 @@ const (
 	// pushedMargin is that of pushed requests, which live a minute and are large:
 	// whoever knows the id of a public client can push as fast as the limit allows.
 	pushedMargin = 5 * time.Minute
+	// indexRest is how long a status list index whose bit was cleared is not given
+	// again: longer than anybody may use a copy of the list.
+	indexRest = 2 * time.Hour
 	// inviteMemory is how long its owner still sees an invite that nobody used.
 	inviteMemory = 30 * 24 * time.Hour
 	// sweepBatch is how many rows one transaction deletes: others wait for it.
@@ -46,7 +49,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	if r.Tokens, err = s.sweepTokens(ctx, dead); err != nil {
 		return r, err
 	}
-	if r.Revocations, err = s.sweepRevocations(ctx, dead); err != nil {
+	if err = s.noteRevocations(ctx, now); err != nil {
+		return r, err
+	}
+	if r.Revocations, err = s.sweepRevocations(ctx, now); err != nil {
 		return r, err
 	}
 	for _, t := range []struct {
@@ -148,22 +154,43 @@ func (s *Store) sweepTokens(ctx context.Context, dead int64) (total int64, err e
 	}
 }
 
-// sweepRevocations tells the lists of it: an index that is given out again must
-// not find its bit set in anybody's copy.
-func (s *Store) sweepRevocations(ctx context.Context, dead int64) (total int64, err error) {
+// sweepRevocations clears the bits of tokens that have expired, and later, when no
+// verifier can have a copy in which they are set, frees their indices.
+func (s *Store) sweepRevocations(ctx context.Context, now time.Time) (total int64, err error) {
 	for {
-		var gone []revocation
-		err := s.write(ctx, "sweep revocations", func(tx *gorm.DB) error {
-			gone = nil
-			err := tx.Raw(`DELETE FROM revocations WHERE (status_list, status_index) IN
-				(SELECT status_list, status_index FROM revocations WHERE expires_at <= ? LIMIT ?) RETURNING status_list, status_index, expires_at`, dead, sweepBatch).Find(&gone).Error
+		var cleared []revocation
+		err := s.write(ctx, "clear revocations", func(tx *gorm.DB) error {
+			cleared = nil
+			err := tx.Raw(`UPDATE revocations SET cleared_at = ? WHERE (status_list, status_index) IN
+				(SELECT status_list, status_index FROM revocations WHERE expires_at <= ? AND cleared_at = 0 LIMIT ?) RETURNING status_list, status_index, expires_at`,
+				seconds(now), seconds(now.Add(-sweepMargin)), sweepBatch).Find(&cleared).Error
 			if err != nil {
 				return err
 			}
-			return changeLists(tx, gone)
+			return changeLists(tx, cleared)
 		})
-		if total += int64(len(gone)); err != nil || len(gone) < sweepBatch {
+		if err != nil {
 			return total, err
 		}
+		if len(cleared) < sweepBatch {
+			break
+		}
 	}
+	return s.sweepTable(ctx, "sweep revocations", `DELETE FROM revocations WHERE (status_list, status_index) IN
+		(SELECT status_list, status_index FROM revocations WHERE cleared_at > 0 AND cleared_at <= ? LIMIT ?) AND cleared_at > 0 AND cleared_at <= ?`,
+		seconds(now.Add(-indexRest)))
+}
+
+// noteRevocations finds ended sessions whose bit nobody has set: an instance of an
+// earlier version may have ended them beside this one.
+func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
+	return s.write(ctx, "note revocations", func(tx *gorm.DB) error {
+		var missing []revocation
+		err := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions s WHERE ended_at > 0 AND expires_at > ?
+			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index) LIMIT ?`, seconds(now), sweepBatch).Find(&missing).Error
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		return revoke(tx, missing)
+	})
 }

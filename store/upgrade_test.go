@@ -77,7 +77,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" {
 			t.Error(diff)
 		}
-		revoked, err := s.RevokedIndices(ctx, 1, noon)
+		revoked, err := s.RevokedIndices(ctx, 1)
 		must(t, err)
 		old, last, err := s.HS256Sessions(ctx, noon)
 		must(t, err)

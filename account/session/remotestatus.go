@@ -26,7 +26,7 @@ type RemoteStatusOptions struct {
 	Wait time.Duration
 
 	// FailOpen accepts sessions while no list can be had that still counts: also those that
-	// were taken back. Otherwise they are refused with ErrStatusUnavailable.
+	// were taken back since the last copy. Otherwise they are refused with ErrStatusUnavailable.
 	FailOpen bool
 
 	MinInterval time.Duration    // least time between the starts of two fetches of one list; default 1 s, while fetches fail up to 10 s
@@ -53,8 +53,8 @@ const (
 // A copy younger than the list's ttl answers at once. One that is about to be older is renewed
 // in the background by whoever asks; who finds it older waits for the new one, because
 // a session is to be refused within ttl. When a fetch fails, the last copy goes on
-// serving until its exp, nobody waits, and one fetch at a time is tried in the background;
-// after exp, FailOpen decides.
+// serving until its exp, nobody waits while the failure is fresh, and one fetch at a time is tried
+// in the background; after exp, FailOpen decides.
 type RemoteStatusList struct {
 	issuer      string
 	rules       *Verifier // secret, keys, leeway and clock
@@ -82,6 +82,7 @@ type remoteList struct {
 	flight    chan struct{} // closed when the fetch in flight ends; nil when there is none
 	holding   bool          // a goroutine waits for changes
 	noHold    time.Time     // until when Cairn is not asked to hold a request: it did not
+	unheld    int           // how often in a row
 }
 
 // NewRemoteStatusList returns the status lists of an issuer. It makes no request before the first
@@ -110,20 +111,25 @@ func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, er
 		return false, invalid("the status list is not one of the issuer's")
 	}
 	list, err := s.list(ctx, number, ref.URI)
-	switch {
-	case err != nil && s.failOpen && errors.Is(err, ErrStatusUnavailable):
+	if list != nil {
+		status, ok := list.at(ref.Index)
+		switch {
+		case ok && status != 0:
+			// Also in a copy that has expired: what was taken back is not given again while
+			// its token counts.
+			return true, nil
+		case !ok && err == nil:
+			return false, invalid("the status list ends before the index")
+		}
+	}
+	if err != nil && s.failOpen && errors.Is(err, ErrStatusUnavailable) {
 		return false, nil
-	case err != nil:
-		return false, err
 	}
-	status, ok := list.at(ref.Index)
-	if !ok {
-		return false, invalid("the status list ends before the index")
-	}
-	return status != 0, nil
+	return false, err
 }
 
-// list returns a copy of a list that may be gone by.
+// list returns a copy of a list that may be gone by; together with ErrStatusUnavailable the
+// last one there was, if any.
 func (s *RemoteStatusList) list(ctx context.Context, number int, uri string) (*statusList, error) {
 	now := s.rules.now()
 	s.mu.Lock()
@@ -132,7 +138,8 @@ func (s *RemoteStatusList) list(ctx context.Context, number int, uri string) (*s
 	wait := false
 	switch {
 	case l.copy == nil, reached(now, l.fetched, l.copy.ttl):
-		wait = l.failure == nil || l.copy == nil || !now.Before(l.copy.expires)
+		// A failure of just now excuses from waiting; one of yesterday does not.
+		wait = l.failure == nil || l.copy == nil || !now.Before(l.copy.expires) || reached(now, l.attempted, max(l.copy.ttl, maxBackoff))
 		flight = s.refresh(l, now)
 	case reached(now, l.fetched, l.copy.ttl*3/4) && !l.holding:
 		s.refresh(l, now)
@@ -144,7 +151,7 @@ func (s *RemoteStatusList) list(ctx context.Context, number int, uri string) (*s
 		case <-flight:
 		case <-ctx.Done():
 			// Not a word about the session: the copy may be too old.
-			return nil, fmt.Errorf("%w: waiting for the list: %w", ErrStatusUnavailable, ctx.Err())
+			return kept, fmt.Errorf("%w: waiting for the list: %w", ErrStatusUnavailable, ctx.Err())
 		}
 		s.mu.Lock()
 		kept, failure = l.copy, l.failure
@@ -157,7 +164,7 @@ func (s *RemoteStatusList) list(ctx context.Context, number int, uri string) (*s
 	if failure == nil {
 		failure = errors.New("the copy has expired")
 	}
-	return nil, fmt.Errorf("%w: %w", ErrStatusUnavailable, failure)
+	return kept, fmt.Errorf("%w: %w", ErrStatusUnavailable, failure)
 }
 
 // entry returns the list of a number, perhaps a new one. The caller holds mu.

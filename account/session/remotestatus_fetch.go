@@ -32,15 +32,17 @@ func (s *RemoteStatusList) fetch(l *remoteList, began time.Time, etag string, fl
 	close(flight)
 }
 
-// learn keeps what a fetch has found. The caller holds mu.
+// learn keeps what a fetch has found, which is how the list was at asOf. The caller holds mu.
 func (s *RemoteStatusList) learn(l *remoteList, answer listAnswer, err error, asOf time.Time) {
-	l.answers++
 	if l.failure = err; err != nil {
 		l.failures++
 		return
 	}
-	l.failures, l.fetched = 0, asOf
-	if answer.list != nil {
+	l.failures = 0
+	if asOf.Before(l.fetched) && !s.rules.now().Before(l.fetched) {
+		return // another one was begun later and has ended sooner
+	}
+	if l.fetched = asOf; answer.list != nil {
 		l.copy, l.etag = answer.list, answer.etag
 	}
 }
@@ -56,7 +58,6 @@ func (s *RemoteStatusList) hold(l *remoteList) {
 	}
 	l.holding = true
 	defer func() { l.holding = false }()
-	unheld := 0 // answers in a row that Cairn gave at once
 	for l.copy != nil && l.failure == nil && !reached(s.rules.now(), l.used, idleAfter) {
 		// It is over before the copy is a ttl old: while it lasts, nobody has to ask.
 		wait := min(s.wait, l.copy.ttl/2).Truncate(time.Second)
@@ -64,27 +65,41 @@ func (s *RemoteStatusList) hold(l *remoteList) {
 			return
 		}
 		l.attempted = s.rules.now()
-		etag, answers, began := l.tag(l.attempted), l.answers, time.Now()
+		asked, etag, began := l.attempted, l.tag(l.attempted), time.Now()
 		s.mu.Unlock()
 		answer, err := s.ask(l.uri, etag, wait)
 		s.mu.Lock()
-		// If somebody has asked meanwhile, because this took too long, theirs may be newer.
-		if l.answers == answers {
-			s.learn(l, answer, err, s.rules.now())
-		}
-		if unheld++; err == nil && answer.held {
-			unheld = 0
-		}
-		// Once may be a list that has changed before it was asked for.
-		if err == nil && unheld > 0 && (answer.list == nil || unheld > 1) {
-			l.noHold = s.rules.now().Add(idleAfter)
+		now := s.rules.now()
+		switch {
+		case err != nil:
+			// Perhaps something in between cuts long requests. It is no failure of the list: who
+			// finds the copy too old asks, and waits for the answer.
+			s.rest(l, now)
 			return
+		case answer.held:
+			l.unheld = 0
+			s.learn(l, answer, nil, now)
+		default:
+			s.learn(l, answer, nil, asked)
+			// Once may be a list that has changed before it was asked for.
+			if answer.list == nil || l.unheld > 0 {
+				s.rest(l, now)
+				return
+			}
+			l.unheld++
 		}
 		// A list that changes all the time is asked for no faster than another one.
 		s.mu.Unlock()
 		time.Sleep(s.minInterval - time.Since(began))
 		s.mu.Lock()
 	}
+}
+
+// rest does without holding for a while, longer each time. The caller holds mu.
+func (s *RemoteStatusList) rest(l *remoteList, now time.Time) {
+	pause := l.copy.ttl << min(l.unheld, 8)
+	l.noHold = now.Add(min(pause, idleAfter))
+	l.unheld++
 }
 
 // ask gets a list (draft-ietf-oauth-status-list section 8.1) and verifies it.

@@ -92,6 +92,7 @@ func TestOutageNeverChangesMoreThanThePolicySays(t *testing.T) {
 		cancel()
 		for range 11 {
 			l.pass(time.Hour)
+			revoked(t, lists, l.ref(5)) // who comes first after a pause asks, and waits for the answer
 			if got, err := lists.Revoked(nobodyWaits, l.ref(5)); got || err != nil {
 				t.Errorf("open %t, with a copy: %t, %v", open, got, err)
 			}
@@ -100,17 +101,19 @@ func TestOutageNeverChangesMoreThanThePolicySays(t *testing.T) {
 			}
 		}
 		l.pass(time.Hour)
-		for _, index := range []int{5, 7} {
-			if got, err := lists.Revoked(t.Context(), l.ref(index)); got || !errors.Is(err, after) || after == nil && err != nil {
-				t.Errorf("open %t, after exp: %t, %v", open, got, err)
-			}
+		if got, err := lists.Revoked(t.Context(), l.ref(5)); got || !errors.Is(err, after) || after == nil && err != nil {
+			t.Errorf("open %t, after exp: %t, %v", open, got, err)
+		}
+		if got, err := lists.Revoked(t.Context(), l.ref(7)); !got || err != nil {
+			t.Errorf("open %t, after exp, known to be over: %t, %v", open, got, err)
 		}
 		l.serve()
 		l.pass(10 * time.Second)
 		until(t, "the list is back, and nobody knows", func() bool {
-			got, err := lists.Revoked(t.Context(), l.ref(7))
+			before := l.fetches.Load()
+			got, err := lists.Revoked(t.Context(), l.ref(5))
 			l.pass(time.Second)
-			return got && err == nil
+			return !got && err == nil && l.fetches.Load() == before && before > 14 // from a copy
 		})
 	}
 }
@@ -175,7 +178,7 @@ func TestHangingEndpointNeverHoldsUpWhoHasACopy(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 {
-		l.pass(time.Minute)
+		l.pass(time.Second)
 		if _, err := lists.Revoked(gone, l.ref(5)); err != nil {
 			t.Fatalf("another one waits: %v", err)
 		}
@@ -267,9 +270,79 @@ func TestServerThatDoesNotHoldIsNeverAskedInALoop(t *testing.T) {
 		l.pass(time.Minute)
 	}
 	revoked(t, lists, l.ref(5))
-	if n := l.fetches.Load(); n < 5 || n > 6 {
+	if n := l.fetches.Load(); n < 5 || n > 9 {
 		t.Errorf("%d fetches in four minutes", n)
 	}
+}
+
+// Something in between cuts requests that take long. A revocation in a quiet time
+// is known to the first who comes, as without Wait.
+func TestCutHoldNeverLetsAnOldCopyServe(t *testing.T) {
+	l := newLister(t)
+	plain := func() http.HandlerFunc { l.serve(); l.mu.Lock(); defer l.mu.Unlock(); return l.handler }()
+	l.answer(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Prefer") != "" {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		plain(w, r)
+	})
+	o := l.options()
+	o.Wait, o.MinInterval = 25*time.Second, time.Millisecond
+	lists := session.NewRemoteStatusList(o)
+	revoked(t, lists, l.ref(5))
+	until(t, "nobody has asked to wait", func() bool { return l.fetches.Load() == 2 })
+	l.revoked = []int{5}
+	l.pass(11 * time.Hour)
+	if !revoked(t, lists, l.ref(5)) {
+		t.Error("the copy of eleven hours ago serves")
+	}
+}
+
+// Nor does a failure of long ago excuse from waiting.
+func TestOldFailureNeverLetsAnOldCopyServe(t *testing.T) {
+	l := newLister(t)
+	lists := l.lists()
+	revoked(t, lists, l.ref(5))
+	l.fail()
+	l.pass(time.Minute)
+	revoked(t, lists, l.ref(5))
+	l.revoked = []int{5}
+	l.serve()
+	l.pass(3 * time.Hour)
+	if !revoked(t, lists, l.ref(5)) {
+		t.Error("the copy of three hours ago serves")
+	}
+}
+
+// Who would have to wait for a fresh list and cannot is told so, not what the
+// old one says.
+func TestImpatientRequestNeverGetsAnOldAnswer(t *testing.T) {
+	l := newLister(t)
+	lists := l.lists()
+	revoked(t, lists, l.ref(5))
+	l.pass(2 * time.Minute)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := lists.Revoked(gone, l.ref(5)); got || !errors.Is(err, session.ErrStatusUnavailable) {
+		t.Errorf("%t, %v", got, err)
+	}
+}
+
+// A restart of Cairn, or no room for one more, ends holding for a ttl, not for good.
+func TestRefusedHoldNeverEndsHoldingForLong(t *testing.T) {
+	l := newLister(t)
+	o := l.options()
+	o.Wait, o.MinInterval = 25*time.Second, time.Millisecond
+	lists := session.NewRemoteStatusList(o)
+	revoked(t, lists, l.ref(5))
+	until(t, "nobody has asked to wait", func() bool { return l.fetches.Load() == 2 })
+	change := make(chan struct{})
+	t.Cleanup(func() { close(change) })
+	l.holding(func() <-chan struct{} { return change })
+	l.pass(61 * time.Second)
+	revoked(t, lists, l.ref(5))
+	until(t, "after a ttl nobody asks to wait", func() bool { return l.asked.Load().Header.Get("Prefer") != "" })
 }
 
 func TestMiddlewareTellsAnEndedSessionFromOneThatNobodyCanJudge(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,21 @@ func TestWrongListIsNeverBelieved(t *testing.T) {
 		if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
 			t.Errorf("%s: revoked %t, %v", name, got, err)
 		}
+	}
+}
+
+// A list that would fill the memory is given up in time.
+func TestBombIsNeverUnpacked(t *testing.T) {
+	l := newLister(t)
+	l.serveText(rsList(l.with("status_list", map[string]any{"bits": 1, "lst": packed(make([]byte, 256<<20))})))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := l.lists().Revoked(t.Context(), l.ref(1)); !errors.Is(err, session.ErrStatusUnavailable) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+		t.Errorf("%d MB were used", used>>20)
 	}
 }
 

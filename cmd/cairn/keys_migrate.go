@@ -32,8 +32,9 @@ func (migrateKeysCommand) Help() string {
 secret (HS256) before stay good for up to 30 days, and whoever holds the secret can make more.
 
 This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
-key. With --until it sets the date from which HS256 cookies are refused: people who still have one sign in again. Then
-take the secret out of every application.`
+key. Restart every instance with the key before. With --until it sets the time from which HS256 cookies are refused,
+a date being its first moment in UTC: people who still have one sign in again. Then take the secret out of every
+application. Sessions from before an upgrade that notes the algorithm count as HS256.`
 }
 
 // hs256State is what the command found, and left.

@@ -28,8 +28,8 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 	public := handlers.CORS(
 		handlers.AllowedOrigins([]string{"*"}),
 		handlers.AllowedMethods([]string{"GET", "HEAD", "POST"}),
-		handlers.AllowedHeaders([]string{"Authorization", "Content-Type", "If-None-Match"}),
-		handlers.ExposedHeaders([]string{"ETag", "Retry-After", "WWW-Authenticate"}),
+		handlers.AllowedHeaders([]string{"Authorization", "Content-Type", "If-None-Match", "Prefer"}),
+		handlers.ExposedHeaders([]string{"ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
 		handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
 	)(next)
 	api := next

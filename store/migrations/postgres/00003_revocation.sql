@@ -11,6 +11,7 @@ CREATE TABLE revocations (
     status_list  BIGINT NOT NULL REFERENCES status_lists (id),
     status_index BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL, -- of the token
+    cleared_at   BIGINT NOT NULL DEFAULT 0, -- when the bit was cleared; the index is not free yet
     PRIMARY KEY (status_list, status_index)
 );
 CREATE INDEX revocations_expires ON revocations (expires_at);

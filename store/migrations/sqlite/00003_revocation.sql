@@ -11,6 +11,7 @@ CREATE TABLE revocations (
     status_list  INTEGER NOT NULL REFERENCES status_lists (id),
     status_index INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL, -- of the token
+    cleared_at   INTEGER NOT NULL DEFAULT 0, -- when the bit was cleared; the index is not free yet
     PRIMARY KEY (status_list, status_index)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX revocations_expires ON revocations (expires_at);
