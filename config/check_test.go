@@ -202,7 +202,7 @@ func TestWhatCannotWorkIsNeverAccepted(t *testing.T) {
 		{origin("http://app.example.org"), []string{orig, "plain http", "write https://app.example.org"}},
 
 		{limit("login"), []string{rate, "no value", "login=10/15m"}},
-		{limit("logins=1/1m"), []string{rate, `"logins" is not a limit`, "the names are all, invite, login, login-account, register, reset, reset-account, token"}},
+		{limit("logins=1/1m"), []string{rate, `"logins" is not a limit`, "the names are activity, all, invite, login, login-account, register, reset, reset-account, token"}},
 		{limit("login=5"), []string{rate, "count/window", "login=off"}},
 		{limit("login=0/1m"), []string{rate, "count", "login=off"}},
 		{limit("login=-1/1m"), []string{rate, "count"}},

@@ -37,7 +37,7 @@ const (
 )
 
 // DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
-// in -account count by account, invite by user, the others by client address; login counts failures only.
+// in -account count by account, invite and activity by user, the others by client address; login counts failures only.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
@@ -46,6 +46,7 @@ func DefaultRateLimits() map[string]Limit {
 		"reset":         {10, 15 * time.Minute},
 		"reset-account": {5, 15 * time.Minute},
 		"invite":        {30, time.Hour},
+		"activity":      {60, time.Minute},
 		"token":         {600, time.Minute},
 		"all":           {1200, time.Minute},
 	}

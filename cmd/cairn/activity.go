@@ -3,59 +3,134 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"runtime"
+	"slices"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
 
 type activityCommand struct {
-	Validate validateCommand `cmd:"" help:"Check documents against the activity schema."`
+	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and whether they make sense and keep privacy."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
 }
 
 type validateCommand struct {
-	Format string   `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
-	Quiet  bool     `short:"q" help:"Say nothing; the exit code tells."`
-	Files  []string `arg:"" name:"file" help:"Index or activity documents; - is standard input."`
+	Format       string   `name:"format" short:"o" enum:"text,json,sarif,junit" default:"text" help:"Form of the report: text, json, sarif or junit."`
+	Quiet        bool     `short:"q" help:"Say nothing; the exit code tells."`
+	NoLint       bool     `name:"no-lint" help:"Ask only the schema: neither privacy nor sense, nor documents against one another."`
+	AllowPrivacy bool     `help:"Take what breaks an activity's privacy as a warning."`
+	Strict       bool     `help:"Take warnings as errors."`
+	Engine       string   `enum:"fast,qri,both" default:"fast" help:"Implementation of the schema: fast, qri, or both held against one another."`
+	MaxProblems  int      `default:"100" placeholder:"N" help:"Problems reported of one document at most, 1 to 1000 (100)."`
+	Jobs         int      `placeholder:"N" help:"Documents checked at once; the processor's cores unless given."`
+	Fix          bool     `help:"Repair what is safe to repair, into the folder of --output."`
+	Output       string   `placeholder:"DIR" help:"Folder for the repaired documents and those that need no repair. Nothing there is overwritten."`
+	Paths        []string `arg:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input."`
 }
 
 // Exit codes of validate.
 const (
 	exitInvalid    = 1
-	exitUnreadable = 2
+	exitUnreadable = 2 // also for a wrong use, and when stopped before the end
 )
 
-type fileResult struct {
-	File     string                   `json:"file"`
-	Valid    bool                     `json:"valid"`
-	Problems []activityschema.Problem `json:"problems"`
+// maxProblems is the greatest value of --max-problems.
+const maxProblems = 1000
+
+// Run checks the documents: 0 all valid, 1 some invalid, 2 some unreadable.
+func (c *validateCommand) Run(p *program) error {
+	v, err := c.validation()
+	if err != nil {
+		return err
+	}
+	o := &outputFolder{name: c.Output}
+	bar := c.progress(p, v)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.run(p.ctx, p, c.Paths)
+		if c.Fix && p.ctx.Err() == nil {
+			v.writeFixed(p.ctx, o)
+		}
+	}()
+	select {
+	case <-done:
+	case <-p.ctx.Done():
+	}
+	bar.stop()
+	o.stop()
+	if p.ctx.Err() != nil {
+		fmt.Fprintln(p.stderr, "cairn: stopped before all documents were checked: run again")
+		return exitError(exitUnreadable)
+	}
+	return c.finish(p, v)
 }
 
-// Run checks each file: 0 all valid, 1 some invalid, 2 some unreadable.
-func (c *validateCommand) Run(p *program) error {
+// validation returns what the flags ask for.
+func (c *validateCommand) validation() (*validation, error) {
+	switch {
+	case c.MaxProblems < 1 || c.MaxProblems > maxProblems:
+		return nil, usageError{fmt.Sprintf("--max-problems is from 1 to %d", maxProblems)}
+	case c.Jobs < 0:
+		return nil, usageError{"--jobs is at least 1"}
+	case c.Fix && c.Output == "":
+		return nil, usageError{"--fix writes into a folder: give it one with --output DIR"}
+	case c.Output != "" && !c.Fix:
+		return nil, usageError{"--output is the folder of --fix; the form of the report is --format (-o)"}
+	case c.Fix && c.NoLint:
+		return nil, usageError{"--fix repairs also what lint finds: leave --no-lint out"}
+	case c.Fix && slices.Contains(c.Paths, "-"):
+		return nil, usageError{"--fix needs files: standard input has no name"}
+	}
+	if i := slices.Index(c.Paths, "-"); i >= 0 && slices.Contains(c.Paths[i+1:], "-") {
+		return nil, usageError{"standard input (-) can be read only once"}
+	}
+	if c.Fix {
+		if err := checkOutput(c.Output, c.folders()); err != nil {
+			return nil, err
+		}
+	}
+	jobs := c.Jobs
+	if jobs == 0 {
+		jobs = runtime.GOMAXPROCS(0)
+	}
+	return &validation{
+		checker: &checker{
+			options: activityschema.Options{Engine: activityschema.Engine(c.Engine), MaxProblems: c.MaxProblems},
+			lint:    !c.NoLint, allowPrivacy: c.AllowPrivacy, strict: c.Strict, large: make(chan struct{}, 1),
+		},
+		fixing: c.Fix, slots: make(chan struct{}, jobs),
+	}, nil
+}
+
+// folders are the paths that are folders.
+func (c *validateCommand) folders() []string {
+	var names []string
+	for _, name := range c.Paths {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// finish prints the report, and the exit code that it comes to.
+func (c *validateCommand) finish(p *program, v *validation) error {
 	code := exitDone
-	results := make([]fileResult, 0, len(c.Files))
-	for _, name := range c.Files {
-		problems, err := c.check(p, name)
-		if p.ctx.Err() != nil {
-			return p.ctx.Err()
-		}
-		if err != nil {
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", name, err)
+	for _, r := range v.results {
+		switch {
+		case r.err != nil:
+			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.source.name), r.err)
 			code = exitUnreadable
-			continue
-		}
-		if len(problems) > 0 && code == exitDone {
+		case !v.passes(r.answer) && code == exitDone:
 			code = exitInvalid
 		}
-		if problems == nil {
-			problems = []activityschema.Problem{}
-		}
-		results = append(results, fileResult{File: name, Valid: len(problems) == 0, Problems: problems})
 	}
-	if err := c.report(p.stdout, results); err != nil {
-		return err
+	if err := c.report(p, v); err != nil {
+		// Not 1, which says that there is a report to read.
+		fmt.Fprintf(p.stderr, "cairn: %s\n", err)
+		return exitError(exitUnreadable)
 	}
 	if code != exitDone {
 		return exitError(code)
@@ -63,46 +138,30 @@ func (c *validateCommand) Run(p *program) error {
 	return nil
 }
 
-func (c *validateCommand) check(p *program, name string) ([]activityschema.Problem, error) {
-	r := p.stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			var pathErr *os.PathError
-			if errors.As(err, &pathErr) {
-				err = pathErr.Err // the name is printed already
-			}
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		r = f
-	}
-	return activityschema.Validate(p.ctx, r)
-}
-
-// report prints one line a problem.
-func (c *validateCommand) report(w io.Writer, results []fileResult) error {
+func (c *validateCommand) report(p *program, v *validation) error {
 	if c.Quiet {
 		return nil
 	}
-	if c.Format == "json" {
-		return writeJSON(w, results)
+	if n := v.passedOver(); n > 0 && c.Format != "text" {
+		fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
 	}
-	for _, r := range results {
-		if r.Valid {
-			fmt.Fprintf(w, "%s: valid\n", r.File)
-		}
-		for _, problem := range r.Problems {
-			fmt.Fprintf(w, "%s: %q: %s (%s)\n", r.File, problem.Pointer, problem.Message, problem.Keyword)
-		}
+	switch c.Format {
+	case "json":
+		return reportJSON(p.stdout, v)
+	case "sarif":
+		return reportSARIF(p.stdout, v)
+	case "junit":
+		return reportJUnit(p.stdout, v)
 	}
-	return nil
+	return reportText(p.stdout, v)
 }
 
 type schemaCommand struct{}
 
 // Run prints the embedded schema.
 func (schemaCommand) Run(p *program) error {
-	_, err := p.stdout.Write(activityschema.Schema())
-	return err
+	if _, err := p.stdout.Write(activityschema.Schema()); err != nil {
+		return errors.New("the schema could not be written")
+	}
+	return nil
 }

@@ -100,6 +100,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 		oidc.Mount(routes)
 		app.background = append(app.background, oidc.SendLogouts)
 	}
+	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, p.Store)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -31,6 +32,9 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 	checked, err := c.Check()
 	if err != nil {
 		return err
+	}
+	if err := activityschema.Ready(); err != nil {
+		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
 	log := newLog(p.stderr, checked)
 	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)

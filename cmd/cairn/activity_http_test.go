@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/config"
+)
+
+const validatePath = "/api/activity/validate"
+
+func TestServiceNeverSaysAnotherThanTheCommand(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	b := s.browser()
+	b.signIn("ada")
+	for _, kind := range []string{"valid", "invalid", "lint"} {
+		_, found := reported(t, corpus(t, kind, 15)...)
+		for _, f := range found {
+			data, err := os.ReadFile(f.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := b.do("POST", validatePath, "application/json", string(data))
+			var said answer
+			d := json.NewDecoder(bytes.NewReader([]byte(got.Text)))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&said); err != nil || got.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %d %.200s %v", f.File, got.StatusCode, got.Text, err)
+			}
+			if diff := cmp.Diff(f.answer, said); diff != "" {
+				t.Errorf("%s (-command +service):\n%s", f.File, diff)
+			}
+		}
+	}
+	if log := s.log.String(); strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "bas_version") || strings.Contains(log, "latlng") {
+		t.Error("the log has errors, or what is in the documents")
+	}
+}
+
+func TestValidatorIsNeverOpenToOthers(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	b := s.browser()
+	if got := b.do("POST", validatePath, "application/json", "{}"); got.StatusCode != http.StatusUnauthorized || got.JSON(t)["code"] != "not_authenticated" {
+		t.Errorf("a stranger: %d %s", got.StatusCode, got.Text)
+	}
+	b.signIn("ada")
+	for name, header := range map[string][]string{"fetch": {"Sec-Fetch-Site", "cross-site"}, "origin": {"Origin", "https://evil.example"}} {
+		if got := b.do("POST", validatePath, "application/json", "{}", header...); got.StatusCode != http.StatusForbidden || got.JSON(t)["code"] != "cross_origin" {
+			t.Errorf("%s: %d %s", name, got.StatusCode, got.Text)
+		}
+	}
+	if got := b.get(validatePath); got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "POST" {
+		t.Errorf("GET: %d %s", got.StatusCode, got.Header.Get("Allow"))
+	}
+}
+
+func TestUploadIsNeverReadBeyondItsLimits(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	b := s.browser()
+	b.signIn("ada")
+	document := recording("a", 10)
+	padded := func(size int) string { return document + strings.Repeat(" ", size-len(document)) }
+	for _, c := range []struct {
+		name, media, body, code string
+		status                  int
+		header                  []string
+	}{
+		{"as large as may be", "application/json", padded(maxUpload), "", 200, nil},
+		{"with a charset", "application/json; charset=UTF-8", document, "", 200, nil},
+		{"no document", "application/json", "", "", 200, nil},
+		{"a byte more", "application/json", padded(maxUpload + 1), "too_large", 413, nil},
+		{"a form", "application/x-www-form-urlencoded", document, "unsupported_media_type", 415, nil},
+		{"text", "text/plain", document, "unsupported_media_type", 415, nil},
+		{"no type", "", document, "unsupported_media_type", 415, nil},
+		{"another charset", "application/json; charset=utf-16", document, "unsupported_media_type", 415, nil},
+		{"packed", "application/gzip", zipped(t, document), "unsupported_media_type", 415, nil},
+		{"packed in transit", "application/json", zipped(t, document), "unsupported_media_type", 415, []string{"Content-Encoding", "gzip"}},
+	} {
+		got := b.do("POST", validatePath, c.media, c.body, c.header...)
+		v := got.JSON(t)
+		if code, _ := v["code"].(string); got.StatusCode != c.status || code != c.code {
+			t.Errorf("%s: %d %.300s", c.name, got.StatusCode, got.Text)
+		}
+		if c.status == 200 && v["valid"] != (c.body != "") {
+			t.Errorf("%s: %.300s", c.name, got.Text)
+		}
+	}
+	// Refused by its length: the body is never sent, and not waited for.
+	c, err := net.Dial("tcp", s.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nCookie: cairn_session=%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+		validatePath, b.cookie("cairn_session"), 1<<40)
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 413 ") {
+		t.Errorf("a terabyte: %q %v", line, err)
+	}
+	// Without a length in advance.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.absolute(validatePath), struct{ *strings.Reader }{strings.NewReader(padded(maxUpload + 1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	got, err := b.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("chunked: %d", got.StatusCode)
+	}
+}
+
+// By user and not by address; the answer says how long to wait.
+func TestValidatorNeverServesWithoutLimit(t *testing.T) {
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = nil }, Limits: true})
+	s.addUser("ada")
+	s.addUser("bob")
+	ada, bob := s.browser(), s.browser()
+	ada.signIn("ada")
+	bob.signIn("bob")
+	limited := 0
+	for range 2 * config.DefaultRateLimits()["activity"].Count {
+		got := ada.do("POST", validatePath, "application/json", "{}")
+		switch {
+		case got.StatusCode == http.StatusTooManyRequests && got.Header.Get("Retry-After") != "" && got.JSON(t)["code"] == "rate_limited":
+			limited++
+		case got.StatusCode != http.StatusOK || limited > 0 && limited < 10:
+			t.Fatalf("%d %s", got.StatusCode, got.Text)
+		}
+	}
+	if limited == 0 {
+		t.Error("never limited")
+	}
+	if got := bob.do("POST", validatePath, "application/json", "{}"); got.StatusCode != http.StatusOK {
+		t.Errorf("the other user: %d", got.StatusCode)
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// peakOf runs do and returns the most memory that the heap took meanwhile, in
+// bytes, as sampled every few milliseconds.
+func peakOf(t testing.TB, do func()) uint64 {
+	t.Helper()
+	debug.FreeOSMemory()
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	used := func() uint64 {
+		metrics.Read(sample)
+		return sample[0].Value.Uint64() + sample[1].Value.Uint64() + sample[2].Value.Uint64()
+	}
+	before, peak := used(), uint64(0)
+	done := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				peak = max(peak, used())
+			case <-done:
+				return
+			}
+		}
+	})
+	do()
+	close(done)
+	watcher.Wait()
+	return max(peak, before) - before
+}
+
+func TestMemoryNeverGrowsWithTheNumberOfDocuments(t *testing.T) {
+	folder, size := publish(t, 150, 10_000)
+	peak := peakOf(t, func() {
+		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
+			t.Errorf("exit code %d, %s %s", code, out, errs)
+		}
+	})
+	t.Logf("%d MB at most for %d MB of documents", peak>>20, size>>20)
+	if most := uint64(runtime.GOMAXPROCS(0)) * (4 * wholeBytes); peak > most {
+		t.Errorf("%d MB of memory, want at most %d", peak>>20, most>>20)
+	}
+}
+
+// BenchmarkValidateFolder checks 1,000 files of 10,000 samples in a process of
+// its own: MB/s of documents, the peak of its memory (resident, with the
+// program itself), and how many cores were busy.
+func BenchmarkValidateFolder(b *testing.B) {
+	folder, size := publish(b, 1000, 10_000)
+	program, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	link := filepath.Join(b.TempDir(), "cairn") // the test binary is the command by that name
+	if err := os.Symlink(program, link); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	var peak, cores float64
+	for b.Loop() {
+		begin := time.Now()
+		cmd := exec.CommandContext(b.Context(), link, "activity", "validate", folder)
+		out, err := cmd.Output()
+		if err != nil || !bytes.HasPrefix(out, []byte("1001 documents, 0 invalid")) {
+			b.Fatalf("%v: %s", err, out)
+		}
+		peak = max(peak, residentMB(cmd.ProcessState))
+		cores = max(cores, (cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()).Seconds()/time.Since(begin).Seconds())
+	}
+	b.ReportMetric(peak, "peak-MB")
+	b.ReportMetric(cores, "cores")
+}
