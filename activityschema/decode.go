@@ -49,6 +49,19 @@ func Decode(ctx context.Context, r io.Reader) (*Document, []Problem, error) {
 	return document, nil, nil
 }
 
+// DecodeForLint decodes data that Validate has found valid, and does not look at
+// that again. Integers beyond 64 bits become the nearer one of 1<<63-1 and
+// -(1<<63-1): Lint says of both that they are not exact, and a document cannot hide
+// a position behind one. Of data that is not valid it returns anything, or an
+// error, but does not panic.
+func DecodeForLint(data []byte) (*Document, error) {
+	document, err := decodeDocument(data, true)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the document: %w", err)
+	}
+	return document, nil
+}
+
 // decodeDocument decodes data, which is valid. Integers beyond 64 bits are a
 // *RangeError, or with saturate the nearer one of 1<<63-1 and -(1<<63-1). Of
 // data that is not valid it returns anything, but does not panic.

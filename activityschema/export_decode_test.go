@@ -1,4 +1,4 @@
 package activityschema
 
-// DecodeDocument is how lint decodes a document that it knows to be valid.
+// DecodeDocument is what decodes after the validation, exactly or saturated.
 var DecodeDocument = decodeDocument

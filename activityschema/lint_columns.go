@@ -44,7 +44,7 @@ func (l *linter) time(t Integers) {
 
 func columnLength[T int64 | float64](l *linter, at string, c Column[T], n int) {
 	if c != nil && len(c) != n {
-		l.add(CodeColumnLength, at, "%d items beside the %d of t", len(c), n)
+		l.add(CodeColumnLength, at, "%d values beside the %d of t", len(c), n)
 	}
 }
 

@@ -40,7 +40,9 @@ func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 				return err
 			}},
 			{"nothing", 0, func(u account.User, n account.Session) error { return s.TouchSession(ctx, n.ID, noon.Add(time.Hour)) }},
-			{"another sign-in", 0, func(u account.User, n account.Session) error { return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash) }},
+			{"another sign-in", 0, func(u account.User, n account.Session) error {
+				return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash)
+			}},
 			{"end", 1, func(u account.User, n account.Session) error { return s.EndSession(ctx, u.Sub, n.ID, noon) }},
 			{"end the others", 1, func(u account.User, n account.Session) error {
 				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
@@ -53,8 +55,12 @@ func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code "+u.Sub), noon.Add(time.Hour), noon, act("user.reset_code")))
 				return s.ResetPassword(ctx, u.Handle, []byte("code "+u.Sub), "new", noon)
 			}},
-			{"suspension", 2, func(u account.User, n account.Session) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) }},
-			{"deletion", 2, func(u account.User, n account.Session) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) }},
+			{"suspension", 2, func(u account.User, n account.Session) error {
+				return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
+			}},
+			{"deletion", 2, func(u account.User, n account.Session) error {
+				return s.DeleteUser(ctx, u.Sub, noon, act("user.delete"))
+			}},
 			{"flag taken away", 0, func(u account.User, n account.Session) error {
 				_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"activity": false}, false, noon, act("user.flags"))
 				return err

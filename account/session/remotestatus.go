@@ -78,7 +78,6 @@ type remoteList struct {
 	attempted time.Time     // when the last fetch began, good or not
 	failures  int           // fetches that failed since the last good one
 	failure   error         // of the last finished fetch; nil if it was good
-	answers   int           // fetches that have finished
 	flight    chan struct{} // closed when the fetch in flight ends; nil when there is none
 	holding   bool          // a goroutine waits for changes
 	noHold    time.Time     // until when Cairn is not asked to hold a request: it did not

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"sync"
 
@@ -42,30 +41,12 @@ type inspected struct {
 
 // inspect validates data, and decodes it if it is valid and to be linted.
 func (c *checker) inspect(ctx context.Context, data []byte) (inspected, error) {
-	// The decoder validates with the engine and the limits of the package, so
-	// that a valid document needs no other pass.
-	if c.lint && c.options.Engine == activityschema.EngineFast {
-		document, err := decodeForLint(data)
-		if err == nil {
-			return inspected{form: formOf(document), document: document}, ctx.Err()
-		}
-		if invalid := (*activityschema.InvalidError)(nil); !errors.As(err, &invalid) {
-			return inspected{}, err
-		}
-	}
 	form, problems, err := c.options.ValidateForm(ctx, bytes.NewReader(data))
 	got := inspected{form: form, problems: problems}
 	if err == nil && len(problems) == 0 && c.lint {
-		got.document, err = decodeForLint(data)
+		got.document, err = activityschema.DecodeForLint(data)
 	}
 	return got, err
-}
-
-func formOf(d *activityschema.Document) activityschema.Form {
-	if d.Index != nil {
-		return activityschema.FormIndex
-	}
-	return activityschema.FormDetail
 }
 
 // findings returns what lint says, with privacy as severe as it is to be taken.
