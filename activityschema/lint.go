@@ -45,8 +45,13 @@ type Finding struct {
 // position, activities indoors, laps that overlap by a second and values
 // rounded by the writer are no findings. It only reads doc and may be called
 // concurrently.
-func Lint(doc *Document) []Finding {
-	l := new(linter)
+func Lint(doc *Document) []Finding { return new(linter).lint(doc) }
+
+// LintAll is Lint without its limits, for programs that repair what it finds: there
+// may be as many findings as the document has members and samples.
+func LintAll(doc *Document) []Finding { return (&linter{all: true}).lint(doc) }
+
+func (l *linter) lint(doc *Document) []Finding {
 	switch {
 	case doc == nil:
 	case doc.Detail != nil:
@@ -78,6 +83,7 @@ func (l *linter) detail(d *Detail) {
 
 // A linter collects the findings about one document.
 type linter struct {
+	all      bool // without limits
 	findings []Finding
 	counts   map[string]int
 }
@@ -103,13 +109,16 @@ func (l *linter) room(code string) bool {
 		l.counts = map[string]int{}
 	}
 	l.counts[code]++
-	return l.counts[code] <= MaxFindingsPerCode
+	return l.all || l.counts[code] <= MaxFindingsPerCode
 }
 
 // result orders and cuts the findings about a document of the type form.
 func (l *linter) result(form reflect.Type) []Finding {
 	shown := map[string]int{}
 	for i := range l.findings {
+		if l.all {
+			break
+		}
 		f := &l.findings[i]
 		shown[f.Code]++
 		if more := l.counts[f.Code] - MaxFindingsPerCode; more > 0 && shown[f.Code] == MaxFindingsPerCode {
@@ -117,7 +126,7 @@ func (l *linter) result(form reflect.Type) []Finding {
 		}
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return comparePlaces(form, a.Pointer, b.Pointer) })
-	for i := len(l.findings) - 1; i >= 0 && len(l.findings) > MaxFindings; i-- {
+	for i := len(l.findings) - 1; i >= 0 && len(l.findings) > MaxFindings && !l.all; i-- {
 		if l.findings[i].Severity == SeverityWarning {
 			l.findings = slices.Delete(l.findings, i, i+1)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ func (l *linter) custom(d *Detail, t *track) {
 	if d.Privacy != PrivacyNoGPS && d.Privacy != PrivacyBlurStart {
 		return
 	}
-	s := &customSearch{l: l, privacy: d.Privacy, track: t, path: []string{"custom"}}
+	s := &customSearch{l: l, privacy: d.Privacy, track: t, path: []string{"custom"}, left: mostCompared}
 	s.object(func(member func(name string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(d.Custom)) {
 			s.dec = json.NewDecoder(bytes.NewReader(d.Custom[name]))
@@ -26,9 +27,10 @@ func (l *linter) custom(d *Detail, t *track) {
 	})
 }
 
-// mostCompared is how many findings there are before positions are no longer
-// compared, each of which costs a look at the whole track, but only counted.
-const mostCompared = 1000
+// mostCompared is how many samples of the track are looked at for positions of
+// custom before those are reported as they are: a small document may hold more
+// positions, and a longer track, than can be compared.
+const mostCompared = 10_000_000
 
 // customSearch walks through JSON and reports positions.
 type customSearch struct {
@@ -38,6 +40,8 @@ type customSearch struct {
 	dec     *json.Decoder
 	path    []string
 	sample  int // of the track, where it shows the last position compared
+	left    int // of mostCompared
+	grid    trackGrid
 }
 
 // contents are the numbers of a value: those of a number, of a text that is a
@@ -51,8 +55,14 @@ type contents struct {
 type axis struct {
 	kind    nameKind
 	beside  string
-	pointer string
+	name    string
 	numbers []coordinate
+}
+
+// half is which of the two a member is, and what it is the half of.
+type half struct {
+	lat    bool
+	beside string
 }
 
 // object looks at the members that each hands to member, by name, while dec
@@ -67,14 +77,24 @@ func (s *customSearch) object(each func(member func(name string) bool)) {
 		found, ok := s.value(kind)
 		switch kind {
 		case nameLat, nameLon, nameLong:
-			axes = append(axes, axis{kind, beside, pointerTo(s.path), found.numbers})
+			axes = append(axes, axis{kind, beside, name, found.numbers})
 		default:
 			s.judge(kind, found)
 		}
 		return ok
 	})
+	if len(axes) == 0 {
+		return
+	}
+	halves := make(map[half]*axis, len(axes))
+	for i := range axes {
+		h := half{axes[i].kind == nameLat, axes[i].beside}
+		if halves[h] == nil {
+			halves[h] = &axes[i]
+		}
+	}
 	for _, a := range axes {
-		s.judgeAxis(a, axes)
+		s.judgeAxis(a, halves[half{a.kind != nameLat, a.beside}])
 	}
 }
 
@@ -142,9 +162,11 @@ func (s *customSearch) array(kind nameKind) (found contents, ok bool) {
 func (s *customSearch) judge(kind nameKind, found contents) {
 	all, n := found.pairs, found.numbers
 	switch {
+	case kind == nameMeasure:
+		return
 	case len(n) == 2 || len(n) == 3:
 		all = append(all, reading{lat: n[0], lon: n[1]})
-	case len(n) == 4 && kind == nameBox, len(n) >= 4 && len(n)%2 == 0 && (kind == namePosition || kind == namePolyline):
+	case len(n) == 4 && kind == nameBox, len(n) >= 4 && len(n)%2 == 0 && (kind == namePosition || kind == namePolyline || kind == namePlace):
 		for i := 0; i < len(n); i += 2 {
 			all = append(all, reading{lat: n[i], lon: n[i+1]})
 		}
@@ -152,25 +174,24 @@ func (s *customSearch) judge(kind nameKind, found contents) {
 	s.positions(likely(kind, all))
 }
 
-// judgeAxis reports latitudes or longitudes. Only with its other half can a
-// latitude be compared with a track.
-func (s *customSearch) judgeAxis(a axis, all []axis) {
-	i := slices.IndexFunc(all, func(b axis) bool { return (a.kind == nameLat) != (b.kind == nameLat) && a.beside == b.beside })
+// judgeAxis reports latitudes or longitudes. Only with its other half, nil if
+// there is none, can a latitude be compared with a track.
+func (s *customSearch) judgeAxis(a axis, other *axis) {
 	set := slices.ContainsFunc(a.numbers, func(n coordinate) bool { return n.value != 0 })
-	if !set || i < 0 && (a.kind == nameLong || s.privacy == PrivacyBlurStart) {
+	if !set || other == nil && (a.kind == nameLong || s.privacy == PrivacyBlurStart) {
 		return
 	}
 	if s.privacy == PrivacyNoGPS {
-		s.report(a.pointer)
+		s.report(a.name)
 		return
 	}
-	lats, lons := a.numbers, all[i].numbers
+	lats, lons := a.numbers, other.numbers
 	if a.kind != nameLat {
 		lats, lons = lons, lats
 	}
 	for k := range min(len(lats), len(lons)) {
 		if s.beyond(reading{lats[k], lons[k], true}) {
-			s.report(a.pointer)
+			s.report(a.name)
 			return
 		}
 	}
@@ -178,39 +199,57 @@ func (s *customSearch) judgeAxis(a axis, all []axis) {
 
 // text reports a string that holds a position.
 func (s *customSearch) text(text string, kind nameKind) {
+	if kind == nameLink && text != "" {
+		s.report()
+	}
 	if !strings.ContainsAny(text, "0123456789") && kind != nameCode && kind != namePolyline {
 		return
 	}
-	lower := strings.ToLower(text)
+	lower := strings.ReplaceAll(strings.ToLower(text), "º", "°")
 	switch {
-	case kind == nameCode && len(text) > 3:
-		s.report(pointerTo(s.path))
-	case kind == namePolyline && len(text) > 3 && !strings.Contains(text, " "):
+	case kind == nameCode && len(text) > 4 && !isWord(lower), plusCode.MatchString(lower):
+		s.report()
+	case kind == namePolyline && len(text) > 3 && !strings.Contains(text, " ") && !isWord(lower):
 		if positions, ok := polyline(text); ok {
 			s.positions(positions)
 		} else {
-			s.report(pointerTo(s.path))
+			s.report()
 		}
 	case unreadPosition(lower):
-		s.report(pointerTo(s.path))
-	default:
+		s.report()
+	case kind != nameMeasure:
 		s.positions(textPositions(lower, kind))
 	}
+}
+
+// plusCode is an Open Location Code of 10 digits or more, in lower case.
+var plusCode = regexp.MustCompile(`\b[2-9cfghjmpqrvwx]{8}\+[2-9cfghjmpqrvwx]{2,3}\b`)
+
+// isWord tells whether text is a short word of letters, such as "none", rather than
+// a code or a track.
+func isWord(text string) bool {
+	return len(text) < 10 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
 // positions reports the value just read, which shows them.
 func (s *customSearch) positions(all []reading) {
 	if len(all) > 0 && s.privacy == PrivacyNoGPS || slices.ContainsFunc(all, s.beyond) {
-		s.report(pointerTo(s.path))
+		s.report()
 	}
 }
 
-func (s *customSearch) report(pointer string) {
-	if s.privacy == PrivacyNoGPS {
-		s.l.add(CodePrivacyCustom, pointer, "seems to hold a position, which a no_gps activity does not show: remove it")
+// report notes a finding at the value just read, or at a member of the object. It
+// makes no pointer for those that are only counted: names may be long, and many.
+func (s *customSearch) report(member ...string) {
+	if !s.l.room(CodePrivacyCustom) {
 		return
 	}
-	s.l.add(CodePrivacyCustom, pointer, "seems to hold a position away from the cut track, which a blur_start activity does not show: remove it")
+	message := "seems to hold a position, which a no_gps activity does not show: remove it"
+	if s.privacy != PrivacyNoGPS {
+		message = "seems to hold a position away from the cut track, which a blur_start activity does not show: remove it"
+	}
+	pointer := pointerTo(slices.Concat(s.path, member))
+	s.l.findings = append(s.l.findings, Finding{pointer, CodePrivacyCustom, severityOf(CodePrivacyCustom), message})
 }
 
 // beyond tells whether r is a position that the cut track does not show,
@@ -220,12 +259,24 @@ func (s *customSearch) beyond(r reading) bool {
 	if s.privacy != PrivacyBlurStart {
 		return false
 	}
-	if s.l.counts[CodePrivacyCustom] > mostCompared {
-		return true
+	if s.grid == nil {
+		s.grid = s.track.grid()
 	}
 	position := false
 	for p, roundedM := range r.meanings {
-		if i := s.track.passes(p, blurM+roundedM, s.sample); i >= 0 {
+		if s.left <= 0 {
+			return true
+		}
+		if s.grid.near(s.track, p, blurM+roundedM, &s.left) {
+			return false
+		}
+		i := s.track.passes(p, blurM+roundedM, s.sample)
+		if i >= s.sample {
+			s.left -= i - s.sample
+		} else {
+			s.left -= s.track.last - s.track.first + 1
+		}
+		if i >= 0 {
 			s.sample = i
 			return false
 		}

@@ -136,3 +136,39 @@ func (t *track) passesBetween(p position, metres float64, from, to int) int {
 	}
 	return -1
 }
+
+// A trackGrid finds the samples near a position: those in its cell of a
+// thousandth of a degree and in the cells around it.
+type trackGrid map[[2]int32][]int32
+
+func cellOf(p position) [2]int32 {
+	return [2]int32{int32(math.Floor(p.lat * 1000)), int32(math.Floor(p.lon * 1000))}
+}
+
+func (t *track) grid() trackGrid {
+	g := trackGrid{}
+	for i := max(t.first, 0); i <= t.last; i++ {
+		if t.has(i) {
+			cell := cellOf(t.at(i))
+			g[cell] = append(g[cell], int32(i))
+		}
+	}
+	return g
+}
+
+// near tells whether a sample in the cells around p is within so many metres. False
+// says nothing: the track may pass between two samples. What it looks at is
+// taken from left.
+func (g trackGrid) near(t *track, p position, metres float64, left *int) bool {
+	c := cellOf(p)
+	for north := int32(-1); north <= 1; north++ {
+		for east := int32(-1); east <= 1; east++ {
+			for _, i := range g[[2]int32{c[0] + north, c[1] + east}] {
+				if *left--; p.within(metres, t.at(int(i))) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -21,6 +21,9 @@ func unreadPosition(text string) bool {
 	}
 	minutes = strings.TrimLeft(minutes, " ")
 	after := strings.TrimLeft(minutes, "0123456789.")
+	if len(after) < len(minutes) && strings.Contains(after, "°") && strings.ContainsAny(text, "ns") && strings.ContainsAny(text, "ew") {
+		return true // n 47° 22.277 e 8° 32.527
+	}
 	return len(after) < len(minutes) && (strings.HasPrefix(after, "'") || strings.HasPrefix(after, "′") || strings.HasPrefix(after, "’"))
 }
 
@@ -54,13 +57,14 @@ func textPositions(text string, kind nameKind) []reading {
 	}
 	var all []reading
 	n := nextNumber(text, 0)
-	for n.end > 0 {
+	alone := fills(text[:n.start]) // of the first number: nothing else comes before a later one
+	for ; n.end > 0; alone = false {
 		next := nextNumber(text, n.end)
 		if next.end == 0 {
 			break
 		}
 		enough, between := least, text[n.end:next.start]
-		if strings.Contains(between, "°") || fills(text[:n.start]) && fills(text[next.end:]) {
+		if strings.Contains(between, "°") || alone && fills(text[next.end:]) {
 			enough = min(least, 2)
 		}
 		r := reading{lat: n.coordinate, lon: next.coordinate}
@@ -130,8 +134,9 @@ func labelledNumber(text string, labels ...string) (coordinate, bool) {
 				after, assigned = strings.CutPrefix(after, ":")
 			}
 			after = strings.TrimLeft(after, `"' `)
+			spaced := text[from:] != "" && text[from] == ' '
 			digits := strings.TrimLeft(after, "+-.0123456789")
-			if n, ok := coordinateOf(after[:len(after)-len(digits)]); ok && assigned {
+			if n, ok := coordinateOf(after[:len(after)-len(digits)]); ok && (assigned || spaced && n.decimals >= 3) {
 				return n, true
 			}
 		}
@@ -187,6 +192,8 @@ func partBefore(s string) bool {
 		return len(s) > 1 && isDigit(s[len(s)-2])
 	case '_', '-':
 		return true
+	case 'n', 's', 'e', 'w': // a hemisphere
+		return len(s) > 1 && (isLetter(s[len(s)-2]) || isDigit(s[len(s)-2]))
 	default:
 		return isLetter(c) || isDigit(c)
 	}

@@ -148,7 +148,7 @@ func (c *checker) repairs(got inspected) []repair {
 		return repairsOfIndex(got.document.Index)
 	case got.document.Detail != nil:
 		var repairs []repair
-		found := activityschema.Lint(got.document)
+		found := activityschema.LintAll(got.document)
 		if !c.allowPrivacy && got.document.Detail.Privacy == activityschema.PrivacyNoGPS {
 			repairs = repairsOfPrivacy(found)
 		}

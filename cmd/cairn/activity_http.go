@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -18,6 +19,7 @@ const maxUpload = 1 << 20
 
 // mountActivity registers the validator for signed-in users.
 func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
 	c := &checker{options: activityschema.Options{Engine: activityschema.EngineFast}, lint: true}
 	a.Handle(m, "/api/activity/validate", account.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
 		wait, err := limits.Take(account.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
@@ -31,6 +33,13 @@ func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 		data, err := readDocument(w, r)
 		if err != nil {
 			a.Fail(w, r, err)
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-r.Context().Done():
+			a.Fail(w, r, r.Context().Err())
 			return
 		}
 		// Whatever the body is, the answer is about it: only a request that

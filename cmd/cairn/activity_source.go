@@ -64,7 +64,7 @@ func (u unzipped) Close() error { return u.f.Close() }
 
 func zipError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("not a complete gzip file: it ends too early")
+		return errors.New("not a complete gzip file, or something follows it")
 	}
 	return fmt.Errorf("not a gzip file, or a damaged one: %w", err)
 }

@@ -1,0 +1,45 @@
+package activityschema_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+func customFindings(t *testing.T, custom string) []activityschema.Finding {
+	t.Helper()
+	text := `{"bas_version":"1.0","id":"a","title":"T","sport":"other","started_at":"2026-05-17T06:30:00Z","privacy":"no_gps","laps":[],"timeseries":{"t":[]},"custom":` + custom + `}`
+	doc, problems, err := activityschema.Decode(t.Context(), strings.NewReader(text))
+	if err != nil || problems != nil {
+		t.Fatalf("%s: %v %v", custom, problems, err)
+	}
+	return activityschema.Lint(doc)
+}
+
+func TestPositionOfANoGPSActivityNeverHidesInCustom(t *testing.T) {
+	for _, custom := range []string{
+		`{"breitengrad":47.37129,"laengengrad":8.54211}`, `{"latitud":47.37129,"longitud":8.54211}`, `{"Koordinaten":[47.37,8.54]}`, `{"coordonnées":"47.37, 8.54"}`,
+		`{"note":"N47.37129 E8.54211"}`, `{"note":"Lat 47.37129 Lon 8.54211"}`, `{"note":"N 47° 22.277 E 8° 32.527"}`, `{"note":"47º22'16.6\"N"}`,
+		`{"note":"meet at 8FVC9GCR+GR"}`, `{"track_url":"https://example.org/a.gpx"}`, `{"home":[47.37129,8.54211,47.37139,8.54221]}`,
+		`{"geohash":"u0qj9"}`, `{"route_polyline":"_p~iF~ps|U_ulLnnqC"}`,
+	} {
+		if got := customFindings(t, custom); len(got) == 0 {
+			t.Errorf("%s: not found", custom)
+		}
+	}
+}
+
+// What people record in pairs, with digits after the point, is no position.
+func TestMeasurementIsNeverTakenForAPosition(t *testing.T) {
+	for _, custom := range []string{
+		`{"left_right_balance":[49.8312,50.1688]}`, `{"weight_kg":[72.1234,71.9876]}`, `{"rmssd_sdnn":[45.1234,52.4321]}`, `{"gyro":[1.2345,-3.4567,0.5678]}`,
+		`{"accel":[[0.1234,9.8123,0.0512],[0.2234,9.7123,0.0612]]}`, `{"end":[10.55,20.33]}`, `{"work":[51.25,60.75]}`, `{"points":[12.25,13.75]}`, `{"track":[1.25,3.75]}`,
+		`{"firmware":"12.3456, 1.2345"}`, `{"temp":"18.1234 / 21.5678"}`, `{"polyline":"removed"}`, `{"geohash":"none"}`, `{"laenge_km":12.5}`, `{"note":"21° and 5 km"}`,
+		`{"note":"Ride 47.5 km, 8.2 avg"}`, `{"track_url":""}`,
+	} {
+		if got := customFindings(t, custom); len(got) > 0 {
+			t.Errorf("%s: %v", custom, got)
+		}
+	}
+}
