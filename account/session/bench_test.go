@@ -54,3 +54,15 @@ func BenchmarkVerifyWarm(b *testing.B) {
 	l.serve()
 	benchmark(b, l.verifier(l.lists()), l.token(5))
 }
+
+// BenchmarkRevokedWarm is what the status list adds to that.
+func BenchmarkRevokedWarm(b *testing.B) {
+	lists := newStatusServer().lists()
+	ref := place(5)
+	b.ReportAllocs()
+	for b.Loop() {
+		if revoked, err := lists.Revoked(b.Context(), ref); revoked || err != nil {
+			b.Fatal(err)
+		}
+	}
+}

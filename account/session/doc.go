@@ -28,7 +28,9 @@
 //		Secret:     []byte(os.Getenv("SERVICE_AUTH_JWT_SECRET")),
 //		CookieName: "__Host-cairn_session",
 //	}
-//	v.Status = session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret})
+//	v.Status = session.NewRemoteStatusList(session.RemoteStatusOptions{
+//		Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret, Wait: 25 * time.Second,
+//	})
 //	if err := v.Check(); err != nil {
 //		log.Fatal(err)
 //	}
@@ -53,34 +55,40 @@
 //
 // # Sessions taken back
 //
-// Its owner signs out or changes the password, ends it from another browser or signs in again in the
-// same one; an administrator suspends or deletes the account: then a session is over while its token
-// has weeks to live. Verifier.Status learns of it from the Token Status List of Cairn
-// (draft-ietf-oauth-status-list), in which each token has one bit. [RemoteStatusList] keeps copies
-// of the lists, fetched apart from the requests:
+// A session can be over while its token has weeks to live: its owner signs out, changes the
+// password, or ends it from another browser; an administrator suspends or deletes the account.
+// Verifier.Status learns of it from the Token Status Lists of Cairn (draft-ietf-oauth-status-list),
+// in which each token has one bit. [RemoteStatusList] keeps copies of them:
 //
-//   - A session that is taken back is refused with [ErrRevoked] once the list's ttl has passed, 60
-//     seconds unless the operator has set another time; with RemoteStatusOptions.Wait Cairn is
-//     asked to hold the request until the list changes, and it is refused within a second.
-//   - While the list is in use, no request waits for it. The first one does, and the first one
-//     after a pause longer than ttl.
-//   - When Cairn does not answer, the last copy serves until its exp, 12 hours after it was signed. Then
-//     nobody can say, and sessions are refused with [ErrStatusUnavailable]; FailOpen accepts them instead,
-//     also those that were taken back. Choose it where being open matters more than
-//     keeping somebody out.
-//   - One request for a list is in flight at most (and one held), and a floor lies between two, however
-//     many sessions and failures there are. Only addresses below the issuer are fetched.
+//   - ttl. A session that was taken back is refused, with [ErrRevoked], when the ttl of the list has passed
+//     at the latest: 60 seconds, unless the operator has set another time. While the list is in use
+//     it is fetched in the background, at three quarters of ttl, and no request waits. The first
+//     one waits, and the first one after a pause longer than ttl.
+//   - Wait. With RemoteStatusOptions.Wait Cairn is asked to hold the request until the list changes
+//     (RFC 7240, wait=25), and the session is refused about a second after it was taken back. This
+//     takes one open connection for a list, and ends five minutes after its last use. A server or a
+//     proxy that does not go along with it is asked as without Wait.
+//   - Outages. When Cairn does not answer, the last copy serves until its exp, 12 hours after it was
+//     signed. Nobody waits meanwhile, and it is tried again after a second at first, at least every ten
+//     seconds later, as long as the list is in use. After exp, or without any copy, sessions are refused
+//     with [ErrStatusUnavailable].
+//   - FailOpen accepts them then, except those that the last copy says are over. Somebody who was put out
+//     during the outage is in, as is everybody whom an application without a copy sees. Choose it where
+//     being open matters more than keeping somebody out.
+//   - Load. One request for a list is out at a time, two begin at least MinInterval apart, and answers
+//     and memory are bounded, however many sessions, lists and failures there are. Only addresses below the
+//     issuer are fetched.
 //
 // A list is believed when it is signed as session tokens are, with the type statuslist+jwt, names
-// its own address, and has not expired. Once Cairn has a private key it signs the lists with it, also
-// for HS256 sessions: give the keys to RemoteStatusList before that change. Of a token without
-// a place in a list nobody could say whether it was taken back: with Status it is refused.
+// its own address as sub, has not expired, and is not older than the copy. Once Cairn has a
+// private key it signs the lists with it, also those of HS256 sessions: give the keys to both,
+// Verifier and RemoteStatusList, before that change. A token without a place in a list is refused.
 //
 // With Status nil nobody asks, and a session that was taken back goes on until it expires. In both cases
 // Claims.Groups are those of the sign-in, unless the operator has a lost flag end sessions
 // (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before a deed that cannot be
 // undone, and prefer RS256, with which a leak at one application does not let anybody make tokens
-// for all of them.
+// for all of them. Verifier.SecretUntil ends the time in which both count.
 //
 // # Cookies
 //
@@ -95,8 +103,8 @@
 // # Errors
 //
 // [ErrNoCookie], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
-// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: nobody can say now; that
-// is a 503, not a 401, so that a pause of Cairn does not sign everybody out. Any
+// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: nobody can say
+// now; that is a 503, not a 401, so that a pause of Cairn does not sign everybody out. Any
 // other error is a wrong setting, as told by Check. No error holds a token, a
 // part of one, or the secret.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -36,20 +35,16 @@ func (v *Verifier) notRevoked(ctx context.Context, c Claims) error {
 	return fmt.Errorf("%w: %w", ErrStatusUnavailable, err)
 }
 
-// statusPath is where Cairn has its lists, below the issuer.
+// statusPath is where Cairn has its lists, below the issuer: a number from 1 follows.
 const statusPath = "/oauth2/status/"
 
-// listNumber returns the number of the list at uri if it is one of this issuer's, in
-// its only spelling. Nothing else is ever fetched: a token must not choose what
-// address is asked.
-func listNumber(issuer, uri string) (int, bool) {
-	digits, ok := strings.CutPrefix(uri, issuer+statusPath)
-	if !ok {
-		return 0, false
+// isListURI tells whether uri is that of a list below prefix, in its only spelling.
+// Nothing else is ever fetched: a token must not choose what address is asked.
+func isListURI(prefix, uri string) bool {
+	number, ok := strings.CutPrefix(uri, prefix)
+	if !ok || number == "" || number[0] < '1' || number[0] > '9' {
+		return false
 	}
-	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || n < 1 || n > math.MaxInt32 || strconv.FormatInt(n, 10) != digits {
-		return 0, false
-	}
-	return int(n), true
+	_, err := strconv.ParseInt(number, 10, 32)
+	return err == nil
 }

@@ -1,12 +1,10 @@
 package session_test
 
 import (
-	"bytes"
-	"crypto/x509"
-	"encoding/pem"
+	"context"
 	"errors"
 	"net/http"
-	"runtime"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -64,140 +62,6 @@ func TestReferenceIntoAnotherListIsNeverFollowed(t *testing.T) {
 	mustRefuse(t, v, reference(-1, l.uri(1)))
 }
 
-// Each of these is taken for no list at all: the sessions are not judged by it.
-func TestWrongListIsNeverBelieved(t *testing.T) {
-	l := newLister(t)
-	bits := make([]byte, listSize/8)
-	list := func(bits any, lst any) map[string]any {
-		return l.with("status_list", map[string]any{"bits": bits, "lst": lst})
-	}
-	stranger := newRSA(2048)
-	der, err := x509.MarshalPKIXPublicKey(&rsaKey().PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	published := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	truncated := packed(bits)
-	header := func(change map[string]any) map[string]any {
-		h := listHeader()
-		for name, value := range change {
-			if h[name] = value; value == nil {
-				delete(h, name)
-			}
-		}
-		return h
-	}
-	for name, token := range map[string]string{
-		"empty": "", "no token": "hello", "unsigned": forge(map[string]any{"alg": "none", "typ": "statuslist+jwt"}, l.payload(), func(string) []byte { return []byte("x") }),
-		"a session token":           l.token(1),
-		"typ JWT":                   forge(header(map[string]any{"typ": "JWT"}), l.payload(), byRSA(rsaKey())),
-		"no typ":                    forge(header(map[string]any{"typ": nil}), l.payload(), byRSA(rsaKey())),
-		"crit":                      forge(header(map[string]any{"crit": []string{"x"}}), l.payload(), byRSA(rsaKey())),
-		"its own key":               forge(header(map[string]any{"jwk": publicJWK(stranger, kid)}), l.payload(), byRSA(stranger)),
-		"key of a stranger":         forge(listHeader(), l.payload(), byRSA(stranger)),
-		"unknown key":               forge(header(map[string]any{"kid": "other"}), l.payload(), byRSA(stranger)),
-		"HS256 with the public key": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, l.payload(), byHMAC(published)),
-		"HS256 with another secret": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, l.payload(), byHMAC([]byte(strings.Repeat("y", 40)))),
-		"of another list":           rsList(l.with("sub", l.uri(2))),
-		"of another issuer":         rsList(l.with("sub", issuer+"/oauth2/status/1")),
-		"no sub":                    rsList(l.with("sub", nil)),
-		"expired":                   rsList(l.with("exp", clock.Add(-time.Minute).Unix())),
-		"exp a string":              rsList(l.with("exp", "tomorrow")),
-		"of the future":             rsList(l.with("iat", clock.Add(time.Minute).Unix())),
-		"no iat":                    rsList(l.with("iat", nil)),
-		"ttl of nothing":            rsList(l.with("ttl", 0)),
-		"ttl below nothing":         rsList(l.with("ttl", -60)),
-		"ttl a fraction":            rsList(l.with("ttl", 0.5)),
-		"no list":                   rsList(l.with("status_list", nil)),
-		"a list of numbers":         rsList(l.with("status_list", []int{1})),
-		"bits 0":                    rsList(list(0, packed(bits))),
-		"bits 3":                    rsList(list(3, packed(bits))),
-		"bits 16":                   rsList(list(16, packed(bits))),
-		"bits a string":             rsList(list("1", packed(bits))),
-		"no bits":                   rsList(list(nil, packed(bits))),
-		"not base64url":             rsList(list(1, "*"+packed(bits))),
-		"padded":                    rsList(list(1, packed(bits)+"=")),
-		"not zlib":                  rsList(list(1, b64("hello, this is not zlib"))),
-		"truncated":                 rsList(list(1, truncated[:len(truncated)-8])),
-		"something behind it":       rsList(list(1, b64(string(zlibOf(bits))+"x"))),
-		"of nothing":                rsList(list(1, packed(nil))),
-		"a bomb":                    rsList(list(1, packed(make([]byte, 64<<20)))),
-		"twice the same member":     rsList(strings.Replace(toJSON(l.payload()), `{`, `{"sub":"x",`, 1)),
-		"too long":                  rsList(l.with("x", strings.Repeat("x", 2<<20))),
-	} {
-		l.serveText(token)
-		if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-			t.Errorf("%s: revoked %t, %v", name, got, err)
-		}
-		_, err := l.verifier(l.lists()).Verify(t.Context(), l.token(1))
-		if !errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid) || len(token) > 100 && strings.Contains(err.Error(), token[len(token)-40:]) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, answer := range map[string]http.HandlerFunc{
-		"304 to who has none": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
-		"404":                 http.NotFound,
-		"a page": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = w.Write([]byte(rsList(l.payload())))
-		},
-		"endless": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/statuslist+jwt")
-			for _, err := w.Write(bytes.Repeat([]byte("a"), 1<<16)); err == nil; _, err = w.Write(bytes.Repeat([]byte("a"), 1<<16)) {
-			}
-		},
-		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://evil.example/", http.StatusFound)
-		},
-	} {
-		l.answer(answer)
-		if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-			t.Errorf("%s: revoked %t, %v", name, got, err)
-		}
-	}
-}
-
-// A list that would fill the memory is given up in time.
-func TestBombIsNeverUnpacked(t *testing.T) {
-	l := newLister(t)
-	l.serveText(rsList(l.with("status_list", map[string]any{"bits": 1, "lst": packed(make([]byte, 256<<20))})))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if _, err := l.lists().Revoked(t.Context(), l.ref(1)); !errors.Is(err, session.ErrStatusUnavailable) {
-		t.Error(err)
-	}
-	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
-		t.Errorf("%d MB were used", used>>20)
-	}
-}
-
-// Lists of other issuers' making count as well: two bits a status, HS256, no exp, no ttl.
-func TestOtherwiseGenuineListIsNeverRefused(t *testing.T) {
-	l := newLister(t)
-	two := l.with("status_list", map[string]any{"bits": 2, "lst": packed([]byte{0b11_00_10_01})})
-	plain := l.with("ttl", nil)
-	delete(plain, "exp")
-	for name, c := range map[string]struct {
-		token string
-		want  []bool
-	}{
-		"two bits": {rsList(two), []bool{true, true, false, true}},
-		"HS256":    {forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, l.payload(), byHMAC(secret)), []bool{false}},
-		"bare":     {rsList(plain), []bool{false}},
-		"ages":     {rsList(l.with("ttl", 1<<36)), []bool{false}},
-		"line end": {rsList(l.payload()) + "\n", []bool{false}},
-	} {
-		l.serveText(c.token)
-		lists := l.lists()
-		for i, want := range c.want {
-			if got, err := lists.Revoked(t.Context(), l.ref(i)); got != want || err != nil {
-				t.Errorf("%s: %d: %t, %v", name, i, got, err)
-			}
-		}
-	}
-}
-
 func TestSecretNeverCountsAfterItsEnd(t *testing.T) {
 	v := verifier()
 	v.SecretUntil = clock.Add(time.Second)
@@ -209,19 +73,139 @@ func TestSecretNeverCountsAfterItsEnd(t *testing.T) {
 	if _, err := v.Verify(t.Context(), rsToken(good())); err != nil {
 		t.Error(err)
 	}
+	v.Keys = nil // then nobody would be signed in after the end
+	if err := v.Check(); err == nil || errors.Is(err, session.ErrInvalid) {
+		t.Errorf("an end of the secret without keys: %v", err)
+	}
+}
+
+func TestClaimsSayWhichAlgorithmWasChecked(t *testing.T) {
+	for want, token := range map[string]string{"HS256": hsToken(good()), "RS256": rsToken(good())} {
+		if c, err := verifier().Verify(t.Context(), token); err != nil || c.Algorithm != want {
+			t.Errorf("%s: %q, %v", want, c.Algorithm, err)
+		}
+	}
+}
+
+// checker is somebody's own StatusChecker.
+type checker func(session.StatusRef) (bool, error)
+
+func (f checker) Revoked(_ context.Context, ref session.StatusRef) (bool, error) { return f(ref) }
+
+// Only of a good token it is asked whether it was taken back: a stranger must not make an
+// application ask.
+func TestStatusOfABadTokenIsNeverAskedFor(t *testing.T) {
+	v := verifier()
+	v.Status = checker(func(session.StatusRef) (bool, error) { t.Error("asked"); return false, nil })
+	genuine, wrong := fuzzSeeds()
+	for _, token := range append(wrong, expiredToken(), genuine[0]+"x", hsToken(with("aud", "client-1")), hsToken(with("iss", issuer+"/")), hsToken(with("nbf", clock.Unix()+60))) {
+		mustRefuse(t, v, token)
+	}
+}
+
+func TestOwnCheckerNeverLetsAFailurePass(t *testing.T) {
+	for name, c := range map[string]struct {
+		revoked bool
+		err     error
+		want    []error
+		not     error
+	}{
+		"revoked":               {true, nil, []error{session.ErrRevoked, session.ErrInvalid}, session.ErrStatusUnavailable},
+		"unavailable":           {false, session.ErrStatusUnavailable, []error{session.ErrStatusUnavailable}, session.ErrInvalid},
+		"some other error":      {false, errors.New("disk on fire"), []error{session.ErrStatusUnavailable}, session.ErrInvalid},
+		"context":               {false, context.Canceled, []error{session.ErrStatusUnavailable, context.Canceled}, session.ErrInvalid},
+		"invalid":               {false, session.ErrInvalid, []error{session.ErrInvalid}, session.ErrRevoked},
+		"revoked with an error": {true, errors.New("disk on fire"), []error{session.ErrStatusUnavailable}, session.ErrInvalid},
+	} {
+		v := verifier()
+		v.Status = checker(func(ref session.StatusRef) (bool, error) {
+			if ref != (session.StatusRef{Index: 7, URI: issuer + "/oauth2/status/1"}) {
+				t.Errorf("asked for %+v", ref)
+			}
+			return c.revoked, c.err
+		})
+		claims, err := v.Verify(t.Context(), rsToken(good()))
+		for _, want := range c.want {
+			if !errors.Is(err, want) || errors.Is(err, c.not) || claims.Subject != "" {
+				t.Errorf("%s: %+v, %v", name, claims, err)
+			}
+		}
+	}
+}
+
+// One cookie that was taken back, or that nobody can judge, does not hide a good one, and says
+// more than a bad one.
+func TestRevokedCookieNeverHidesAnother(t *testing.T) {
+	v := verifier()
+	v.Status = checker(func(ref session.StatusRef) (bool, error) {
+		if ref.Index == 2 {
+			return false, session.ErrStatusUnavailable
+		}
+		return ref.Index == 1, nil
+	})
+	cookie := func(index int) string {
+		return "cairn_session=" + hsToken(with("status", map[string]any{"status_list": map[string]any{"idx": index, "uri": issuer + "/oauth2/status/1"}}))
+	}
+	for header, want := range map[string]error{
+		cookie(1) + "; " + cookie(0):                              nil,
+		cookie(2) + "; " + cookie(1) + "; " + cookie(0):           nil,
+		"cairn_session=x; " + cookie(1) + "; cairn_session=y":     session.ErrRevoked,
+		cookie(1) + "; " + cookie(2) + "; cairn_session=x":        session.ErrStatusUnavailable,
+		"cairn_session=" + expiredToken() + "; cairn_session=abc": session.ErrExpired,
+	} {
+		if _, err := v.VerifyRequest(request(header)); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+}
+
+func TestMiddlewareTellsAnEndedSessionFromOneThatNobodyCanJudge(t *testing.T) {
+	l := newLister(t, 7)
+	v := l.verifier(l.lists())
+	h := session.Middleware(v, nil)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	visit := func(index int) int {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: l.token(index)})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+		return w.Code
+	}
+	if a, b := visit(5), visit(7); a != http.StatusOK || b != http.StatusUnauthorized {
+		t.Errorf("%d and %d", a, b)
+	}
+	l.fail()
+	v.Status = l.lists()
+	if got := visit(5); got != http.StatusServiceUnavailable {
+		t.Errorf("nobody can judge: %d", got)
+	}
 }
 
 func TestListsThatCannotWorkAreNeverTakenForGood(t *testing.T) {
-	v := verifier()
-	for name, o := range map[string]session.RemoteStatusOptions{
-		"no issuer": {Secret: secret}, "nothing to verify with": {Issuer: issuer}, "short secret": {Issuer: issuer, Secret: []byte("short")},
+	list := func(o session.RemoteStatusOptions) session.StatusChecker { return session.NewRemoteStatusList(o) }
+	for name, c := range map[string]struct {
+		status session.StatusChecker
+		says   string
+	}{
+		"no issuer":                {list(session.RemoteStatusOptions{Secret: secret}), "issuer"},
+		"another issuer":           {list(session.RemoteStatusOptions{Issuer: issuer + "/", Secret: secret}), "issuer"},
+		"nothing to verify with":   {list(session.RemoteStatusOptions{Issuer: issuer}), "status list has neither a secret nor keys"},
+		"short secret":             {list(session.RemoteStatusOptions{Issuer: issuer, Secret: []byte("short")}), "5 bytes"},
+		"blank secret":             {list(session.RemoteStatusOptions{Issuer: issuer, Secret: []byte{}, Keys: session.NewStaticKeySet()}), "0 bytes"},
+		"public key":               {list(session.RemoteStatusOptions{Issuer: issuer, Secret: []byte("-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n")}), "PEM"},
+		"nil":                      {(*session.RemoteStatusList)(nil), "NewRemoteStatusList"},
+		"not made by its function": {&session.RemoteStatusList{}, "NewRemoteStatusList"},
 	} {
-		v.Status = session.NewRemoteStatusList(o)
-		if err := v.Check(); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		if _, err := v.Verify(t.Context(), hsToken(good())); err == nil || errors.Is(err, session.ErrInvalid) {
+		v := verifier()
+		v.Status = c.status
+		err := v.Check()
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "short") {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, got := v.Verify(t.Context(), hsToken(good())); err == nil || got == nil || got.Error() != err.Error() || errors.Is(got, session.ErrInvalid) {
+			t.Errorf("%s: Verify says %v, want Check's error", name, got)
 		}
 	}
 }

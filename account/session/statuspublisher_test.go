@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 type lister struct {
 	*publisher
 	revoked []int
-	asked   atomic.Pointer[http.Request] // the last request
 }
 
 const listSize = 1 << 17
@@ -32,7 +30,6 @@ func newLister(t *testing.T, revoked ...int) *lister {
 // serve answers with the list as it is, and with 304 to whoever has it.
 func (l *lister) serve() {
 	l.answer(func(w http.ResponseWriter, r *http.Request) {
-		l.asked.Store(r)
 		etag := fmt.Sprintf(`W/"%v"`, l.revoked)
 		w.Header().Set("ETag", etag)
 		if r.Header.Get("If-None-Match") == etag {
@@ -45,22 +42,26 @@ func (l *lister) serve() {
 }
 
 // serveText answers with a list token of the test's making.
-func (l *lister) serveText(token string) {
-	l.answer(func(w http.ResponseWriter, _ *http.Request) {
+func (l *lister) serveText(token string) { l.answer(l.textHandler(token)) }
+
+func (l *lister) textHandler(token string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/statuslist+jwt")
 		fmt.Fprint(w, token)
-	})
+	}
 }
 
 // payload is a genuine list of the first number.
-func (l *lister) payload() map[string]any {
+func (l *lister) payload() map[string]any { return listPayload(l.uri(1), l.now(), 60, l.revoked...) }
+
+// listPayload is what Cairn signs.
+func listPayload(uri string, now time.Time, ttl int, revoked ...int) map[string]any {
 	bits := make([]byte, listSize/8)
-	for _, i := range l.revoked {
+	for _, i := range revoked {
 		bits[i/8] |= 1 << (i % 8)
 	}
-	now := l.now()
 	return map[string]any{
-		"sub": l.uri(1), "iat": now.Unix(), "exp": now.Add(12 * time.Hour).Unix(), "ttl": 60,
+		"sub": uri, "iat": now.Unix(), "exp": now.Add(12 * time.Hour).Unix(), "ttl": ttl,
 		"status_list": map[string]any{"bits": 1, "lst": packed(bits)},
 	}
 }
@@ -92,6 +93,10 @@ func listHeader() map[string]any {
 }
 
 func rsList(payload any) string { return forge(listHeader(), payload, byRSA(rsaKey())) }
+
+func hsList(payload any) string {
+	return forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, payload, byHMAC(secret))
+}
 
 // options are those of an application that knows the secret and the key.
 func (l *lister) options() session.RemoteStatusOptions {

@@ -57,19 +57,34 @@ type Verifier struct {
 // Check reports a setting with which the verifier would refuse every token, or
 // believe the wrong ones. Call it at start; Verify fails with the same error.
 func (v *Verifier) Check() error {
-	switch {
-	case v.Issuer == "":
-		return errors.New("session: verifier has no issuer: set it to the base URL of Cairn")
-	case v.Secret == nil && v.Keys == nil:
-		return errors.New("session: verifier has neither a secret nor keys: set one of them")
-	case v.Secret != nil && len(v.Secret) < minSecret:
-		return fmt.Errorf("session: the secret of the verifier has %d bytes, at least %d are needed: print it with cairn show-secret", len(v.Secret), minSecret)
-	case bytes.HasPrefix(bytes.TrimSpace(v.Secret), []byte("-----BEGIN ")):
-		// A public key as HMAC secret would let anybody sign.
-		return errors.New("session: the secret of the verifier is a PEM block: a public key belongs into Keys")
+	if err := v.checkTrust("verifier"); err != nil {
+		return err
+	}
+	if v.Keys == nil && !v.SecretUntil.IsZero() {
+		return errors.New("session: the verifier has an end of its secret and no keys: from then on nobody would be signed in")
+	}
+	if list, ok := v.Status.(*RemoteStatusList); ok && list != nil && list.rules != nil && list.rules.Issuer != v.Issuer {
+		return errors.New("session: the verifier and its status list have different issuers: give both the same")
 	}
 	if c, ok := v.Status.(interface{ Check() error }); ok {
 		return c.Check()
+	}
+	return nil
+}
+
+// checkTrust reports what is wrong with that by which signatures are believed. owner is
+// who has it, for the error.
+func (v *Verifier) checkTrust(owner string) error {
+	switch {
+	case v.Issuer == "":
+		return fmt.Errorf("session: the %s has no issuer: set it to the base URL of Cairn", owner)
+	case v.Secret == nil && v.Keys == nil:
+		return fmt.Errorf("session: the %s has neither a secret nor keys: set one of them", owner)
+	case v.Secret != nil && len(v.Secret) < minSecret:
+		return fmt.Errorf("session: the secret of the %s has %d bytes, at least %d are needed: print it with cairn show-secret", owner, len(v.Secret), minSecret)
+	case bytes.HasPrefix(bytes.TrimSpace(v.Secret), []byte("-----BEGIN ")):
+		// A public key as HMAC secret would let anybody sign.
+		return fmt.Errorf("session: the secret of the %s is a PEM block: a public key belongs into Keys", owner)
 	}
 	return nil
 }
@@ -86,9 +101,6 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	payload, alg, err := v.verifySignature(ctx, token, sessionToken)
 	if err != nil {
 		return Claims{}, err
-	}
-	if alg == jose.HS256 && !v.SecretUntil.IsZero() && !v.now().Before(v.SecretUntil) {
-		return Claims{}, invalid("HS256 is no longer in use")
 	}
 	c, err := v.claims(payload)
 	if err != nil {
@@ -130,6 +142,9 @@ func (v *Verifier) key(ctx context.Context, h header) (any, error) {
 	if h.alg == jose.HS256 {
 		if v.Secret == nil {
 			return nil, invalid("HS256 is not in use")
+		}
+		if !v.SecretUntil.IsZero() && !v.now().Before(v.SecretUntil) {
+			return nil, invalid("HS256 is no longer in use")
 		}
 		return v.Secret, nil
 	}
