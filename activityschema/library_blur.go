@@ -16,35 +16,40 @@ const (
 // where the owner lives or works.
 const seenAlike = 2
 
-// endsOf returns where an activity is seen to begin and to end: the ends of its
-// track, or without one start_latlng and end_latlng. An end of a blur_start
-// track is none if the samples tell that it has been cut: it lies well after
-// the start of the activity, or well before its end.
-func endsOf(d *Detail) []position {
+// endsOf returns where an activity shows its begin and its end: own are those that are held
+// against others, the ends of its track and start_latlng and end_latlng; shown are
+// those that others are held against, without an end of a blur_start track of which
+// the samples tell that it has been cut.
+func endsOf(d *Detail) (own, shown []position) {
 	t, s := newTrack(&d.Timeseries), d.Timeseries.T
-	if t.first < 0 || t.last >= len(s) {
-		var ends []position
-		for _, p := range [...]*LatLng{d.StartLatLng, d.EndLatLng} {
-			if p != nil && (position{p[0], p[1]}).onEarth() {
-				ends = append(ends, position{p[0], p[1]})
-			}
+	for _, p := range [...]*LatLng{d.StartLatLng, d.EndLatLng} {
+		if p != nil && (position{p[0], p[1]}).onEarth() {
+			own = append(own, position{p[0], p[1]})
 		}
-		return ends
 	}
-	cutFirst, cutLast := s[t.first] >= cutS, t.afterS >= cutS
-	if d.DurationS != nil {
-		first, last, duration := float64(s[t.first]), float64(s[t.last]), float64(*d.DurationS)
-		cutLast = cutLast || duration-last >= cutS
-		cutFirst = cutFirst || duration-(last-first) >= 2*cutS // t may count from the cut
+	if d.Privacy != PrivacyBlurStart || t.first < 0 {
+		shown = slices.Clone(own)
 	}
-	var ends []position
-	if d.Privacy != PrivacyBlurStart || !cutFirst {
-		ends = append(ends, t.at(t.first))
+	if t.first < 0 {
+		return own, shown
 	}
-	if d.Privacy != PrivacyBlurStart || !cutLast {
-		ends = append(ends, t.at(t.last))
+	own = append(own, t.at(t.first), t.at(t.last))
+	cutFirst, cutLast := false, false
+	if d.Privacy == PrivacyBlurStart && t.last < len(s) {
+		cutFirst, cutLast = s[t.first] >= cutS, t.afterS >= cutS
+		if d.DurationS != nil {
+			first, last, duration := float64(s[t.first]), float64(s[t.last]), float64(*d.DurationS)
+			cutLast = cutLast || duration-last >= cutS
+			cutFirst = cutFirst || duration-(last-first) >= 2*cutS // t may count from the cut
+		}
 	}
-	return ends
+	if !cutFirst {
+		shown = append(shown, t.at(t.first))
+	}
+	if !cutLast {
+		shown = append(shown, t.at(t.last))
+	}
+	return own, shown
 }
 
 // An end is where an activity is seen to begin or to end.
@@ -58,7 +63,7 @@ type end struct {
 func (c *comparison) unblurred() {
 	var ends []end
 	for _, d := range c.details {
-		for _, p := range d.ends {
+		for _, p := range d.shown {
 			ends = append(ends, end{p, d})
 		}
 	}
@@ -68,7 +73,7 @@ func (c *comparison) unblurred() {
 		if d == nil || !d.is(PrivacyBlurStart) {
 			continue
 		}
-		for _, p := range d.ends {
+		for _, p := range d.own {
 			if seenBy(ends, p, d) >= seenAlike {
 				c.in(file).add(CodePrivacyBlurUnproven, "/timeseries/lat", "the track begins or ends within %d m of where other activities do, as if it had not been cut", cutM)
 				break

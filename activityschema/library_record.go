@@ -90,7 +90,7 @@ func recordOfIndex(x *Index) *indexRecord {
 type detailRecord struct {
 	facts
 	duplicateOf string
-	ends        []position // where the activity is seen to begin and to end
+	own, shown  []position // where the activity begins and ends: see endsOf
 }
 
 func recordOfDetail(d *Detail) *detailRecord {
@@ -105,8 +105,8 @@ func recordOfDetail(d *Detail) *detailRecord {
 			startedAt: d.StartedAt.UTC(),
 		},
 		duplicateOf: strings.Clone(orEmpty(d.DuplicateOf)),
-		ends:        endsOf(d),
 	}
+	r.own, r.shown = endsOf(d)
 	r.setNumbers(figuresOf(d))
 	return r
 }

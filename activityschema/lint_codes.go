@@ -56,7 +56,7 @@ const (
 const (
 	CodePrivacyNoGPS            = "privacy-no-gps"            // a no_gps activity with a position or a link to its track
 	CodePrivacyBlurStart        = "privacy-blur-start"        // a blur_start activity that shows more than its cut track
-	CodePrivacyCustom           = "privacy-custom"            // positions hidden in custom
+	CodePrivacyCustom           = "privacy-custom"            // positions hidden in custom or in a text
 	CodePrivacyPrivateLink      = "privacy-private-link"      // an index that links to what is private
 	CodePrivacyMismatch         = "privacy-mismatch"          // another privacy in the index than in the detail; by Library
 	CodePrivacyPrivatePublished = "privacy-private-published" // a private activity in the published folder; by Library
@@ -110,7 +110,7 @@ var codes = []Code{
 	{CodeShardYear, SeverityWarning, "The activities in a shard started in its year."},
 	{CodePrivacyNoGPS, SeverityError, "A no_gps activity shows no position: no lat, lon, bbox, start_latlng, end_latlng, and no link to its track."},
 	{CodePrivacyBlurStart, SeverityError, "A blur_start activity shows nothing beyond its cut track: not where it started or ended, not in bbox either."},
-	{CodePrivacyCustom, SeverityError, "custom holds no position of a no_gps activity, and none beyond the cut track of a blur_start activity."},
+	{CodePrivacyCustom, SeverityError, "custom and the texts hold no position of a no_gps activity, and none beyond the cut track of a blur_start activity."},
 	{CodePrivacyPrivateLink, SeverityError, "An index does not link to the detail or the track of a private activity."},
 	{CodePrivacyMismatch, SeverityError, "An activity has one privacy: if index and detail differ, one of them may show too much."},
 	{CodePrivacyPrivatePublished, SeverityWarning, "A private activity lies in the published folder, where whoever knows its address reads it unless the host forbids."},

@@ -10,14 +10,24 @@ import (
 	"strings"
 )
 
-// custom looks for positions in the free-form member of an activity that must
+// custom looks for positions in the free-form member, and in the texts, of an activity that must
 // not show them: any position if it is no_gps, one away from the cut track if
 // it is blur_start.
 func (l *linter) custom(d *Detail, t *track) {
 	if d.Privacy != PrivacyNoGPS && d.Privacy != PrivacyBlurStart {
 		return
 	}
-	s := &customSearch{l: l, privacy: d.Privacy, track: t, path: []string{"custom"}, left: mostCompared}
+	s := &customSearch{l: l, privacy: d.Privacy, track: t, left: mostCompared}
+	for _, t := range [...]struct {
+		name string
+		text *string
+	}{{"title", &d.Title}, {"description", d.Description}, {"gear", d.Gear}, {"device", d.Device}, {"source_file", d.SourceFile}} {
+		if t.text != nil {
+			s.path = []string{t.name}
+			s.text(*t.text, nameOther)
+		}
+	}
+	s.path = []string{"custom"}
 	s.object(func(member func(name string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(d.Custom)) {
 			s.dec = json.NewDecoder(bytes.NewReader(d.Custom[name]))

@@ -30,6 +30,22 @@ func TestPositionOfANoGPSActivityNeverHidesInCustom(t *testing.T) {
 	}
 }
 
+func TestPositionOfANoGPSActivityNeverHidesInATextNeitherDoesANumberPassForOne(t *testing.T) {
+	for text, found := range map[string]bool{
+		`"description":"home 47.12345,8.54321"`: true, `"gear":"https://maps.example.org/@47.37129,8.54211,15z"`: true, `"source_file":"47.37129_8.54211.gpx"`: false,
+		`"description":"Ride 47.5 km, 8.2 avg"`: false, `"device":"Edge 530, 9.75"`: false, `"description":"10.52, 12.31 and 9.8"`: false,
+	} {
+		document := `{"bas_version":"1.0","id":"a","title":"Sunday 10.5, 12.3","sport":"other","started_at":"2026-05-17T06:30:00Z","privacy":"no_gps","laps":[],"timeseries":{"t":[]},"custom":{},` + text + `}`
+		doc, problems, err := activityschema.Decode(t.Context(), strings.NewReader(document))
+		if err != nil || problems != nil {
+			t.Fatal(problems, err)
+		}
+		if got := activityschema.Lint(doc); (len(got) > 0) != found {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 // What people record in pairs, with digits after the point, is no position.
 func TestMeasurementIsNeverTakenForAPosition(t *testing.T) {
 	for _, custom := range []string{
