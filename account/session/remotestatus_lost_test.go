@@ -187,6 +187,30 @@ func TestLostRequestsNeverMakeARevocationLate(t *testing.T) {
 	}
 }
 
+// One that is lost by chance ends neither the waiting nor the quiet.
+func TestOneLostRequestNeverEndsTheWaiting(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStatusServer()
+		lists := s.waiting()
+		use(t, lists, 10*time.Second)
+		s.fail(func(r *http.Request) (*http.Response, error) {
+			s.fail(nil)
+			return refused(r)
+		})
+		use(t, lists, 25*time.Second) // in which the next one is asked
+		s.log()
+		use(t, lists, time.Minute)
+		if n := len(s.log()); n > 6 {
+			t.Errorf("%d requests in a minute", n)
+		}
+		s.revoke(5)
+		synctest.Wait()
+		if passes(t, lists, 5) {
+			t.Error("not known at once")
+		}
+	})
+}
+
 // An application that was asleep itself (a laptop, a machine that was stopped) has an old copy and a
 // held request that fails when it wakes up: no reason to go by the copy.
 func TestSleepOfTheApplicationNeverLetsAnOldCopyServe(t *testing.T) {
