@@ -78,6 +78,7 @@ func (l *linter) detail(d *Detail) {
 	l.timeseries(&d.Timeseries)
 	l.provenance(d)
 	l.noGPS(d)
+	l.halves(d, t)
 	l.custom(d, t)
 }
 

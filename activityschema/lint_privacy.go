@@ -1,6 +1,9 @@
 package activityschema
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // blurM is how near a position must be to the cut track, in metres, to count
 // as one that the track shows. A cut is of 200 m.
@@ -50,9 +53,7 @@ func (t *track) showsBox(b BBox) bool {
 	if t.first < 0 {
 		return false
 	}
-	const northward = blurM / metresPerDegree
-	widest := max(math.Abs(t.south), math.Abs(t.north))
-	eastward := northward / max(math.Cos(widest*math.Pi/180), 1e-4)
+	northward, eastward := t.blurDegrees()
 	west, east, right := t.west, t.east, b[2]
 	if b[0] > b[2] { // across the antimeridian
 		turns := 360 * math.Round((b[0]-t.unrolledWest)/360)
@@ -62,11 +63,55 @@ func (t *track) showsBox(b BBox) bool {
 		min(b[1], b[3]) >= t.south-northward && max(b[1], b[3]) <= t.north+northward
 }
 
-// links reports a summary that leads to what its privacy says is not shown.
+// blurDegrees returns blurM in degrees of latitude, and of longitude where
+// these are the shortest along the track.
+func (t *track) blurDegrees() (northward, eastward float64) {
+	northward = blurM / metresPerDegree
+	widest := max(math.Abs(t.south), math.Abs(t.north))
+	return northward, northward / max(math.Cos(widest*math.Pi/180), 1e-4)
+}
+
+// showsLat tells whether a latitude reaches no further than the track.
+func (t *track) showsLat(lat float64) bool {
+	northward, _ := t.blurDegrees()
+	return t.first >= 0 && lat >= t.south-northward && lat <= t.north+northward
+}
+
+// showsLon tells whether a longitude reaches no further than the track.
+func (t *track) showsLon(lon float64) bool {
+	_, eastward := t.blurDegrees()
+	west, east := t.unrolledWest-eastward, t.unrolledEast+eastward
+	return t.first >= 0 && lon+360*math.Ceil((west-lon)/360) <= east
+}
+
+// halves reports latitudes and longitudes beyond the cut track that are no part
+// of it because their other half is missing or off the Earth: a cut of one
+// column only leaves the way to the door in the other.
+func (l *linter) halves(d *Detail, t *track) {
+	if d.Privacy != PrivacyBlurStart {
+		return
+	}
+	l.halvesOf("/timeseries/lat", t, d.Timeseries.Lat, 90, t.showsLat)
+	l.halvesOf("/timeseries/lon", t, d.Timeseries.Lon, 180, t.showsLon)
+}
+
+func (l *linter) halvesOf(at string, t *track, c Column[float64], most float64, shows func(degrees float64) bool) {
+	paired := min(len(t.lat), len(t.lon))
+	for i, v := range c {
+		if v.Valid && math.Abs(v.Value) <= most && !(i < paired && t.has(i)) && !shows(v.Value) {
+			l.addItem(CodePrivacyBlurStart, at, i, "half of a position, more than %d m beyond the cut track: null it", blurM)
+		}
+	}
+}
+
+// links reports a summary that leads to, or names, what its privacy says is not
+// shown.
 func (l *linter) links(at spot, s *Summary) {
 	track, detail := s.TrackURL != nil && *s.TrackURL != "", s.DetailURL != nil && *s.DetailURL != ""
 	switch s.Privacy {
 	case PrivacyNoGPS:
+		search := customSearch{l: l, privacy: s.Privacy, path: []string{"activities", strconv.Itoa(at.item), "title"}}
+		search.text(s.Title, nameOther)
 		if track {
 			l.add(CodePrivacyNoGPS, at.member("track_url"), "a link to the track of an activity that is no_gps: null it")
 		}

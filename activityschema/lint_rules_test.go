@@ -97,6 +97,46 @@ func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
 	}
 }
 
+// Of a pair whose other half is null, missing or off the Earth one half still
+// tells where the door is. Sample 0 is the half, the others are the track.
+func TestHalfOfAPositionBeyondTheCutTrackIsNeverShown(t *testing.T) {
+	for _, c := range []struct {
+		lat, lon string
+		want     int
+	}{
+		{`[59.99983, 60, 60.01]`, `[null, 8.1, 8.12]`, 0},
+		{`[59.99981, 60, 60.01]`, `[null, 8.1, 8.12]`, 1},
+		{`[60.01017, 60, 60.01]`, `[null, 8.1, 8.12]`, 0},
+		{`[60.01019, 60, 60.01]`, `[null, 8.1, 8.12]`, 1},
+		{`[null, 60, 60.01]`, `[8.09965, 8.1, 8.12]`, 0},
+		{`[null, 60, 60.01]`, `[8.09963, 8.1, 8.12]`, 1},
+		{`[null, 60, 60.01]`, `[8.12035, 8.1, 8.12]`, 0},
+		{`[null, 60, 60.01]`, `[8.12037, 8.1, 8.12]`, 1},
+		{`[60, 60.01, 60.1]`, `[8.1, 8.12]`, 1},
+		{`[60, 60.01]`, `[8.1, 8.12, 8.2]`, 1},
+		{`[60.1, 60, 60.01]`, `[999, 8.1, 8.12]`, 1},
+		{`[60.1, 60.2, 60.3]`, `null`, 3},
+		{`null`, `[8.1, null, 8.2]`, 2},
+		{`[null, 0, 0]`, `[180, 179.999, -179.999]`, 0},
+		{`[null, 0, 0]`, `[-179.99885, 179.999, -179.999]`, 0},
+		{`[null, 0, 0]`, `[-179.9987, 179.999, -179.999]`, 1},
+		{`[null, 0, 0]`, `[0, 179.999, -179.999]`, 1},
+	} {
+		columns := `"timeseries": {"t": [100, 160, 220], "lat": ` + c.lat + `, "lon": ` + c.lon + `}`
+		for privacy, want := range map[string]int{"blur_start": c.want, "public": 0} {
+			got := 0
+			for _, f := range activityschema.Lint(detailWith(t, columns+`, "privacy": "`+privacy+`"`)) {
+				if f.Code == activityschema.CodePrivacyBlurStart {
+					got++
+				}
+			}
+			if got != want {
+				t.Errorf("%s %s: %d found, want %d", privacy, columns, got, want)
+			}
+		}
+	}
+}
+
 func TestExchangedCoordinatesAreNeverReportedWithoutSayingSo(t *testing.T) {
 	track := `"timeseries": {"t": [0, 60], "lat": [60, 60.01], "lon": [8.1, 8.12]}, `
 	for members, want := range map[string]bool{
