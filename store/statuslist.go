@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -101,10 +102,11 @@ type revocation struct {
 const revocationBatch = 1000
 
 // revoke sets the bits of tokens. It belongs into the transaction that ends
-// their sessions, near its end: see takeIndex.
+// their sessions, near its end: see takeIndex. A bit may be set already: two
+// instances that sweep at once find the same missing ones.
 func revoke(tx *gorm.DB, tokens []revocation) error {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
-		if err := tx.Table("revocations").Create(&batch).Error; err != nil {
+		if err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error; err != nil {
 			return err
 		}
 	}

@@ -130,8 +130,8 @@ func TestEarlierTokenOfASessionIsNeverLeftOutOfTheList(t *testing.T) {
 func TestIndexOfARevokedTokenIsNeverGivenAgainTooEarly(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
-		signIn(t, s, u)
-		// All indices but four are those of revoked tokens.
+		first := signIn(t, s, u)
+		// All indices but four and that of the first are those of revoked tokens.
 		must(t, s.Exec(`INSERT INTO revocations (status_list, status_index, expires_at)
 			WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT 1, i, CAST(? AS BIGINT) FROM n WHERE NOT EXISTS
 			(SELECT 1 FROM sessions WHERE status_index = i)`, account.StatusListSize-1, noon.Add(month).Unix()))
@@ -153,9 +153,10 @@ func TestIndexOfARevokedTokenIsNeverGivenAgainTooEarly(t *testing.T) {
 			t.Errorf("%+v, version %d", swept, version(t, s, 1))
 		}
 		// The bits are cleared; who has a copy from before may still see them set.
+		// The first one's never was, and the session is swept.
 		for range 15 {
 			n := newSession(u.Sub)
-			if err := s.CreateSession(ctx, n, u.PasswordHash); err == nil && n.StatusIndex > 3 {
+			if err := s.CreateSession(ctx, n, u.PasswordHash); err == nil && n.StatusIndex > 3 && n.StatusIndex != first.StatusIndex {
 				t.Errorf("index %d was given again while copies have its bit", n.StatusIndex)
 			}
 		}
@@ -214,8 +215,11 @@ func TestSessionEndedByAnEarlierVersionNeverStaysOutOfTheList(t *testing.T) {
 		signIn(t, s, u)
 		before := version(t, s, 1)
 		must(t, s.Exec("UPDATE sessions SET ended_at = ? WHERE id = ?", noon.Unix(), n.ID))
-		for range 2 {
+		// Several instances sweep at once.
+		for _, err := range race(8, func(int) error {
 			_, err := s.Sweep(ctx, noon.Add(time.Minute))
+			return err
+		}) {
 			must(t, err)
 		}
 		if diff := cmp.Diff([]int{n.StatusIndex}, bits(t, s, 1)); diff != "" || version(t, s, 1) == before {

@@ -14,7 +14,7 @@ CREATE TABLE revocations (
     cleared_at   BIGINT NOT NULL DEFAULT 0, -- when the bit was cleared; the index is not free yet
     PRIMARY KEY (status_list, status_index)
 );
-CREATE INDEX revocations_expires ON revocations (expires_at);
+CREATE INDEX revocations_cleared ON revocations (cleared_at, expires_at);
 INSERT INTO revocations (status_list, status_index, expires_at)
     SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > 0;
 
