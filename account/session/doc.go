@@ -66,7 +66,7 @@
 //     one waits, and the first one after a pause longer than ttl.
 //   - Wait. With RemoteStatusOptions.Wait Cairn is asked to hold the request until the list changes
 //     (RFC 7240, wait=25), and the session is refused about a second after it was taken back. This
-//     takes one open connection for a list, and ends five minutes after its last use. A server or a
+//     takes one open connection for a list, and ends five minutes after its last use, or with Close. A server or a
 //     proxy that does not go along with it is asked as without Wait.
 //   - Outages. When Cairn does not answer, the last copy serves until its exp, 12 hours after it was
 //     signed. Nobody waits meanwhile, and it is tried again after a second at first, at least every ten

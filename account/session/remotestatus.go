@@ -37,7 +37,8 @@ type RemoteStatusOptions struct {
 }
 
 // RemoteStatusList is a StatusChecker that keeps copies of the issuer's status lists. It
-// is made by NewRemoteStatusList, needs no closing and may be used by many goroutines.
+// is made by NewRemoteStatusList and may be used by many goroutines. A program that ends, or
+// whose sessions nobody asks for any more, need not close it.
 //
 // A copy younger than the list's ttl answers at once. From three quarters of ttl on it is renewed
 // in the background by whoever asks; who finds it older waits for the new one, because a session
@@ -61,6 +62,10 @@ type RemoteStatusList struct {
 	mu      sync.RWMutex
 	lists   map[string]*remoteList // by address
 	drained time.Time              // when first fetches are allowed in full number again
+
+	open   context.Context // of every request; done when the lists are closed
+	close  context.CancelFunc
+	asking sync.WaitGroup // goroutines that make requests; none begins after close
 }
 
 // NewRemoteStatusList returns the status lists of an issuer. It makes no request before the first
@@ -76,8 +81,20 @@ func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 		timeout:     orDefault(opts.Timeout, 5*time.Second),
 		lists:       map[string]*remoteList{},
 	}
+	s.open, s.close = context.WithCancel(context.Background())
 	s.client.Timeout = 0 // every request has its own
 	return s
+}
+
+// Close ends the requests that are out and what goes on in the background, and returns
+// when nothing does any more. Copies serve on until their exp, and are not renewed. It
+// always returns nil, and may be called more than once.
+func (s *RemoteStatusList) Close() error {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.asking.Wait()
+	return nil
 }
 
 // Check reports a setting with which every list would be refused. Verifier.Check calls it.
@@ -125,6 +142,8 @@ func (s *RemoteStatusList) reason(l *remoteList) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	switch {
+	case s.open.Err() != nil:
+		return errors.New("the status lists were closed")
 	case l.failure != nil:
 		return l.failure
 	case l.copy.Load() != nil:

@@ -32,7 +32,10 @@ func (s *RemoteStatusList) follow(l *remoteList) {
 		pause, last := s.pause(l), l.attempted
 		rest := pause - min(max(s.rules.now().Sub(last), 0), pause)
 		s.mu.Unlock()
-		time.Sleep(rest)
+		select {
+		case <-time.After(rest):
+		case <-s.open.Done():
+		}
 		s.mu.Lock()
 		if f := l.flight; f != nil {
 			s.mu.Unlock()
@@ -56,7 +59,7 @@ func (s *RemoteStatusList) follow(l *remoteList) {
 // worthFollowing reports whether there is something to ask for. The caller holds mu.
 func (s *RemoteStatusList) worthFollowing(l *remoteList) bool {
 	c := l.copy.Load()
-	if c == nil || s.lists[l.uri] != l { // it had to make room
+	if c == nil || s.open.Err() != nil || s.lists[l.uri] != l { // closed, or it had to make room
 		return false
 	}
 	if reached(s.rules.now(), time.Unix(0, l.used.Load()), idleAfter) {

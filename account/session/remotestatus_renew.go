@@ -48,6 +48,9 @@ func (s *RemoteStatusList) refresh(l *remoteList, now time.Time) *flight {
 	if l.flight != nil {
 		return l.flight
 	}
+	if s.open.Err() != nil {
+		return nil
+	}
 	if !l.attempted.IsZero() && !reached(now, l.attempted, s.pause(l)) {
 		return nil
 	}
@@ -56,10 +59,10 @@ func (s *RemoteStatusList) refresh(l *remoteList, now time.Time) *flight {
 		return nil
 	}
 	f := s.begin(l, now, 0)
-	go func() {
+	s.asking.Go(func() {
 		s.fetch(l, f)
 		s.follow(l)
-	}()
+	})
 	return f
 }
 
@@ -81,7 +84,7 @@ func (s *RemoteStatusList) begin(l *remoteList, now time.Time, wait time.Duratio
 			timeout = min(timeout, c.ttl*7/8-now.Sub(c.asOf))
 		}
 	}
-	f.ctx, f.cancel = context.WithTimeout(context.Background(), timeout)
+	f.ctx, f.cancel = context.WithTimeout(s.open, timeout)
 	l.attempted, l.flight = now, f
 	return f
 }

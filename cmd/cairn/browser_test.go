@@ -69,7 +69,7 @@ func startDemoApp(t *testing.T, s *service) (url string) {
 	}
 	srv := newServer(app.handler(), slog.New(slog.DiscardHandler))
 	go func() { _ = srv.Serve(l) }()
-	t.Cleanup(func() { _ = srv.Close() })
+	t.Cleanup(func() { _, _ = srv.Close(), app.Close() })
 	return url
 }
 

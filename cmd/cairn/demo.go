@@ -202,7 +202,7 @@ func (c *demoCommand) serveBoth(p *program, settings config.Settings, state demo
 	serve := serveCommand{Settings: settings}
 	err = serve.serve(p, func(net.Addr) { c.greet(p, settings.Issuer, app, invite, state) })
 	cancel()
-	return errors.Join(err, <-appDone)
+	return errors.Join(err, <-appDone, demo.Close())
 }
 
 // greet prints where to go next.

@@ -30,6 +30,7 @@ type demoApp struct {
 	config   demoConfig
 	page     *template.Template
 	verifier *session.Verifier
+	status   *session.RemoteStatusList // of verifier
 
 	mu       sync.Mutex
 	provider *oidc.Provider // discovered at the first sign-in
@@ -65,15 +66,16 @@ func newDemoApp(c demoConfig) (*demoApp, error) {
 		return nil, fmt.Errorf("demo page: %w", err)
 	}
 	keys := session.NewRemoteKeySet(c.Issuer+"/.well-known/jwks.json", session.RemoteOptions{})
-	v := &session.Verifier{
-		Issuer: c.Issuer, Keys: keys,
-		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: c.Issuer, Keys: keys}),
-	}
+	status := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: c.Issuer, Keys: keys})
+	v := &session.Verifier{Issuer: c.Issuer, Keys: keys, Status: status}
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
-	return &demoApp{config: c, page: page, verifier: v, pending: map[string]demoLogin{}, sessions: map[string]demoUser{}}, nil
+	return &demoApp{config: c, page: page, verifier: v, status: status, pending: map[string]demoLogin{}, sessions: map[string]demoUser{}}, nil
 }
+
+// Close ends what the application does in the background.
+func (a *demoApp) Close() error { return a.status.Close() }
 
 func (a *demoApp) handler() http.Handler {
 	mux := http.NewServeMux()

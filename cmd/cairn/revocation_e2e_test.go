@@ -44,7 +44,8 @@ func startActivity(t *testing.T, s *service, change func(*session.RemoteStatusOp
 	if change != nil {
 		change(&o)
 	}
-	v.Status = session.NewRemoteStatusList(o)
+	lists := session.NewRemoteStatusList(o)
+	v.Status = lists
 	if err := v.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,10 @@ func startActivity(t *testing.T, s *service, change func(*session.RemoteStatusOp
 		claims, _ := session.FromContext(r.Context())
 		_, _ = w.Write([]byte(claims.Handle))
 	})))
-	t.Cleanup(a.server.Close)
+	t.Cleanup(func() {
+		a.server.Close()
+		_ = lists.Close() // else it would look for the service at an address that others have by then
+	})
 	return a
 }
 
