@@ -9,10 +9,12 @@ import (
 	"reflect"
 )
 
-// A Document is a document of either form: exactly one of its fields is set.
+// A Document is a document of either form: exactly one of Index and Detail is set.
 type Document struct {
 	Index  *Index
 	Detail *Detail
+	// LoneSurrogates is what decoding has changed; Lint tells of it.
+	LoneSurrogates LoneSurrogates
 }
 
 // A RangeError is for a document that is valid and holds an integer beyond the
@@ -32,7 +34,8 @@ func (e *RangeError) Error() string {
 // an optional member decode to the same.
 //
 // Numbers become the nearest double, or the exact integer: 1.0, 1e3 and 10e-1
-// are integers. A string's half of a surrogate pair becomes U+FFFD.
+// are integers. A string's half of a surrogate pair becomes U+FFFD,
+// of which Lint tells.
 //
 // The error is Validate's, or a *RangeError; document and problems are then
 // nil. Decode may be called concurrently.
@@ -83,6 +86,7 @@ func decodeDocument(data []byte, saturate bool) (*Document, error) {
 	if err := r.into(root.Elem()); err != nil {
 		return nil, err
 	}
+	document.LoneSurrogates = r.surrogates
 	return document, nil
 }
 

@@ -48,12 +48,16 @@ type Finding struct {
 func Lint(doc *Document) []Finding { return new(linter).lint(doc) }
 
 // LintAll is Lint without its limits, for programs that repair what it finds: there
-// may be as many findings as the document has members and samples.
+// may be as many findings as the document has members and samples. Of half surrogate
+// pairs, which no program can repair, it tells no more than Lint.
 func LintAll(doc *Document) []Finding { return (&linter{all: true}).lint(doc) }
 
 func (l *linter) lint(doc *Document) []Finding {
+	if doc == nil {
+		return nil
+	}
+	l.loneSurrogates(doc.LoneSurrogates)
 	switch {
-	case doc == nil:
 	case doc.Detail != nil:
 		l.detail(doc.Detail)
 		return l.result(reflect.TypeFor[Detail]())

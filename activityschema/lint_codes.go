@@ -38,6 +38,7 @@ const (
 	CodeGeneratedAt        = "generated-at"         // an index older than an activity in it
 	CodeIDDuplicate        = "id-duplicate"         // one id for two activities
 	CodeDetailURL          = "detail-url"           // detail_url is not the address of activities/{id}.json
+	CodeLoneSurrogate      = "lone-surrogate"       // a text with half a surrogate pair
 )
 
 // Codes of the findings about documents against one another, which only
@@ -102,6 +103,7 @@ var codes = []Code{
 	{CodeGeneratedAt, SeverityWarning, "An index is not older than the newest activity in it."},
 	{CodeIDDuplicate, SeverityWarning, "An id belongs to one activity."},
 	{CodeDetailURL, SeverityWarning, "detail_url is the address of activities/{id}.json, within the published folder if it is relative."},
+	{CodeLoneSurrogate, SeverityWarning, "Half a surrogate pair is no character: readers replace it or refuse the document (RFC 7493, section 2.1)."},
 	{CodeSummaryMismatch, SeverityWarning, "What a summary says is what the detail says."},
 	{CodeDetailMissing, SeverityWarning, "The detail that an index names is in the folder."},
 	{CodeDetailUnlisted, SeverityWarning, "Every detail is listed by an index; nobody finds it otherwise."},

@@ -20,6 +20,9 @@ type reader struct {
 	// saturate puts the nearer end of the range in place of an integer beyond
 	// 64 bits.
 	saturate bool
+	// path is where the reader is, without what lies within custom.
+	path       []pathToken
+	surrogates LoneSurrogates
 }
 
 var errUnexpected = errors.New("not a value that the format has there")
@@ -100,6 +103,9 @@ func (r *reader) into(v reflect.Value) error {
 		err = r.object(func(name []byte) error {
 			value, err := r.skip()
 			(*v)[string(name)] = bytes.Clone(value)
+			if err == nil {
+				r.surrogates.within(value, r.path)
+			}
 			return err
 		})
 	default:
@@ -146,9 +152,11 @@ func (r *reader) object(member func(name []byte) error) error {
 		if !r.take(':') {
 			return errUnexpected
 		}
+		r.path = append(r.path, pathToken{name: name})
 		if err := member(name); err != nil {
 			return under(string(name), err)
 		}
+		r.path = r.path[:len(r.path)-1]
 		if r.take('}') {
 			return nil
 		}
@@ -167,9 +175,11 @@ func (r *reader) array(item func() error) error {
 		return nil
 	}
 	for n := 0; ; n++ {
+		r.path = append(r.path, pathToken{item: n})
 		if err := item(); err != nil {
 			return under(strconv.Itoa(n), err)
 		}
+		r.path = r.path[:len(r.path)-1]
 		if r.take(']') {
 			return nil
 		}
@@ -199,7 +209,12 @@ func (r *reader) literal() ([]byte, error) {
 }
 
 func (r *reader) text() (string, error) {
+	r.peek()
+	first := r.at
 	text, err := r.unquoted()
+	if err == nil {
+		r.surrogates.in(r.data[first:r.at], r.path)
+	}
 	return string(text), err
 }
 
