@@ -28,8 +28,8 @@ func (s Settings) hs256Over(now time.Time) bool {
 	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
 }
 
-// retireInterval is how soon after its end date a session with an HS256 token is in
-// the status list. This service itself refuses it at once.
+// retireInterval is how often the end date is looked at, which the operator may set
+// while the service runs.
 const retireInterval = time.Minute
 
 // RetireHS256 ends the sessions whose tokens have ceased to count, so that other
@@ -38,31 +38,34 @@ func (s *Service) RetireHS256(ctx context.Context) {
 	if s.minter.algorithm != AlgorithmRS256 {
 		return
 	}
-	tick := time.NewTicker(retireInterval)
-	defer tick.Stop()
 	for {
-		if err := s.retireHS256(ctx); err != nil && ctx.Err() == nil {
+		next, err := s.retireHS256(ctx)
+		if err != nil && ctx.Err() == nil {
 			s.log.Warn("sessions with HS256 tokens not ended", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(next):
 		}
 	}
 }
 
-func (s *Service) retireHS256(ctx context.Context) error {
+// retireHS256 returns after how long it is to be called again.
+func (s *Service) retireHS256(ctx context.Context) (next time.Duration, err error) {
 	v, err := s.Settings(ctx)
-	if err != nil || !v.hs256Over(s.now()) {
-		return err
+	if err != nil || v.HS256Until.IsZero() {
+		return retireInterval, err
+	}
+	if left := v.HS256Until.Sub(s.now()); left > 0 {
+		return min(left, retireInterval), nil
 	}
 	n, err := s.store.EndHS256Sessions(ctx, s.now())
 	if err != nil {
-		return fmt.Errorf("end HS256 sessions: %w", err)
+		return retireInterval, fmt.Errorf("end HS256 sessions: %w", err)
 	}
 	if n > 0 {
 		s.log.Info("sessions with HS256 tokens ended", "sessions", n)
 	}
-	return nil
+	return retireInterval, nil
 }

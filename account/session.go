@@ -92,22 +92,27 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 // whatever its state. With a cookie domain only the host-only cookie counts:
 // a sibling host or a holder of the shared secret cannot make one.
 func (s *Service) findSession(r *http.Request) (*Identity, error) {
-	if s.cookies.login != "" {
-		for _, c := range firstCookies(r.CookiesNamed(s.cookies.login), maxLookups) {
-			if len(c.Value) < 40 || len(c.Value) > 64 {
-				continue
-			}
-			row, u, err := s.store.SessionByLoginHash(r.Context(), hashOf(c.Value))
-			if errors.Is(err, ErrSessionNotFound) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("find session: %w", err)
-			}
-			return &Identity{User: u, Session: row}, nil
-		}
-		return nil, ErrNotAuthenticated
+	if s.cookies.login == "" {
+		return s.findByToken(r)
 	}
+	for _, c := range firstCookies(r.CookiesNamed(s.cookies.login), maxLookups) {
+		if len(c.Value) < 40 || len(c.Value) > 64 {
+			continue
+		}
+		row, u, err := s.store.SessionByLoginHash(r.Context(), hashOf(c.Value))
+		if errors.Is(err, ErrSessionNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find session: %w", err)
+		}
+		return &Identity{User: u, Session: row}, nil
+	}
+	return nil, ErrNotAuthenticated
+}
+
+// findByToken is findSession by the session tokens.
+func (s *Service) findByToken(r *http.Request) (*Identity, error) {
 	// Planted cookies of the same name may stand before the genuine one: try each.
 	lookups := 0
 	for _, c := range firstCookies(r.CookiesNamed(s.cookies.session), maxVerified) {
@@ -133,6 +138,29 @@ func (s *Service) findSession(r *http.Request) (*Identity, error) {
 	return nil, ErrNotAuthenticated
 }
 
+// endSession ends the session whose cookies the request has and the browser is
+// about to lose. Other applications may go by a token that this service does not
+// accept any more, or, with a cookie domain, not by itself: whoever has it may end what
+// it stands for. It returns nil where there is none.
+func (s *Service) endSession(r *http.Request) (*Identity, error) {
+	id, err := s.findSession(r)
+	if errors.Is(err, ErrNotAuthenticated) && s.cookies.login != "" {
+		id, err = s.findByToken(r)
+	}
+	now := s.now()
+	switch {
+	case errors.Is(err, ErrNotAuthenticated), err == nil && !id.Session.Live(now):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	err = s.store.EndSession(r.Context(), id.User.Sub, id.Session.ID, now)
+	if err != nil && !errors.Is(err, ErrSessionNotFound) {
+		return nil, fmt.Errorf("end session: %w", err)
+	}
+	return id, nil
+}
+
 // ActiveUser returns the user of a grant. ErrUserNotFound, ErrSuspended.
 func (s *Service) ActiveUser(ctx context.Context, sub string) (User, error) {
 	u, err := s.store.UserBySub(ctx, sub)
@@ -155,19 +183,17 @@ const (
 func firstCookies(c []*http.Cookie, n int) []*http.Cookie { return c[:min(len(c), n)] }
 
 // SignOut ends the session of the request, if any, and clears its cookies.
-func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) (*Identity, error) {
-	id, err := s.Current(r)
-	if err != nil && !errors.Is(err, ErrNotAuthenticated) {
-		return nil, err
+func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.endSession(r)
+	if err != nil {
+		return err
 	}
 	if id != nil {
-		if err := s.store.EndSession(r.Context(), id.User.Sub, id.Session.ID, s.now()); err != nil && !errors.Is(err, ErrSessionNotFound) {
-			return nil, fmt.Errorf("end session: %w", err)
-		}
+		noteUser(r.Context(), id.User.Sub)
 		Note(r.Context(), "logout")
 	}
 	s.clearCookies(w)
-	return id, nil
+	return nil
 }
 
 type identityKey struct{}

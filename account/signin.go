@@ -47,7 +47,8 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	if err := s.store.CreateSession(ctx, row, u.PasswordHash); err != nil {
 		return User{}, goneMeanwhile("create session", err)
 	}
-	if err := s.replaceSession(r, u.Sub, row.ID); err != nil {
+	// The cookie that the browser had before is about to be overwritten.
+	if _, err := s.endSession(r); err != nil {
 		return User{}, err
 	}
 	noteUser(ctx, u.Sub)
@@ -62,22 +63,6 @@ func goneMeanwhile(doing string, err error) error {
 		return ErrInvalidCredentials
 	}
 	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// replaceSession ends the session that the browser had before, when another
-// person signs in: its cookie is about to be overwritten.
-func (s *Service) replaceSession(r *http.Request, sub, sid string) error {
-	old, err := s.Current(r)
-	if errors.Is(err, ErrNotAuthenticated) || (err == nil && old.Session.ID == sid) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.store.EndSession(r.Context(), old.User.Sub, old.Session.ID, s.now()); err != nil && !errors.Is(err, ErrSessionNotFound) {
-		return fmt.Errorf("end earlier session: %w", err)
-	}
-	return nil
 }
 
 // authenticate is the password check with its limits.

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"compress/gzip"
 	"compress/zlib"
 	"context"
 	"crypto/sha256"
@@ -56,6 +57,10 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, ErrStatusListNotFound)
 		return
 	}
+	if err := servesStatus(r); err != nil {
+		s.Fail(w, r, err)
+		return
+	}
 	has := r.Header.Values("If-None-Match")
 	packed, held, err := s.statuses.awaitChange(r, has, func() (packedStatus, error) { return s.packedStatus(r.Context(), list) })
 	if err != nil {
@@ -66,7 +71,7 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 	// A cache in between would serve the list for ttl, and the verifier go on with it for
 	// ttl again: it has to ask each time, which costs next to nothing.
 	h.Set("Cache-Control", "public, no-cache, max-age="+strconv.FormatInt(s.statuses.seconds(), 10))
-	h.Add("Vary", "Prefer")
+	h.Add("Vary", "Prefer, Accept, Accept-Encoding")
 	h.Set("ETag", packed.etag)
 	if held > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
@@ -75,18 +80,36 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Type", "application/statuslist+jwt")
+	h.Set("Content-Type", statusMedia)
+	if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
+		h.Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.zipped)
+		return
+	}
 	_, _ = w.Write([]byte(packed.token))
+}
+
+const statusMedia = "application/statuslist+jwt"
+
+// servesStatus refuses what the draft says must not be answered with the list of now
+// as a JWT: a list of the past (section 8.4), and one that may be a CWT only (section
+// 8.2). Who accepts neither is given the JWT: there is nothing else.
+func servesStatus(r *http.Request) error {
+	if strings.Contains(r.URL.RawQuery, "time=") && r.URL.Query().Has("time") {
+		return NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
+	}
+	accept := r.Header.Values("Accept")
+	if admits(accept, "application/statuslist+cwt") && !admits(accept, statusMedia, "application/*", "*/*") {
+		return NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
+	}
+	return nil
 }
 
 // matches is the weak comparison of If-None-Match (RFC 9110 section 13.1.2).
 func matches(ifNoneMatch []string, etag string) bool {
-	for _, line := range ifNoneMatch {
-		for tag := range strings.SplitSeq(line, ",") {
-			tag = strings.TrimSpace(tag)
-			if tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
-				return true
-			}
+	for tag := range headerMembers(ifNoneMatch) {
+		if tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
+			return true
 		}
 	}
 	return false
@@ -116,6 +139,7 @@ type packedStatus struct {
 	version    int64 // of the store
 	generation int64 // since 1970
 	token      string
+	zipped     []byte // the token in gzip: base64url leaves a quarter of it to gain
 	etag       string
 }
 
@@ -203,6 +227,15 @@ func (s *Service) signStatus(p *packedStatus, list int, revoked []int, now time.
 	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {
 		return fmt.Errorf("sign status list: %w", err)
 	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write([]byte(p.token)); err != nil {
+		return fmt.Errorf("pack status list: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("pack status list: %w", err)
+	}
+	p.zipped = zipped.Bytes()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, s.minter.keyID, c.List.List))
 	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	return nil

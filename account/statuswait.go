@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -163,19 +164,17 @@ func (s *Service) ReleaseStatusWaiters() {
 // preferredWait reads the preference wait=SECONDS; 0 means none. The first one
 // counts (RFC 7240 section 2), and one that is no number of seconds is ignored.
 func preferredWait(prefer []string) time.Duration {
-	for _, line := range prefer {
-		for preference := range strings.SplitSeq(line, ",") {
-			preference, _, _ = strings.Cut(preference, ";") // its parameters
-			name, value, _ := strings.Cut(preference, "=")
-			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
-				continue
-			}
-			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
-			if err != nil {
-				return 0
-			}
-			return min(time.Duration(seconds)*time.Second, maxStatusWait)
+	for preference := range headerMembers(prefer) {
+		preference, _, _ = strings.Cut(preference, ";") // its parameters
+		name, value, _ := strings.Cut(preference, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			continue
 		}
+		seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return 0
+		}
+		return min(time.Duration(seconds)*time.Second, maxStatusWait)
 	}
 	return 0
 }

@@ -144,7 +144,7 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 // finishLogout ends the session and goes to the proven target with state and
 // nothing else, or shows a page.
 func (p *Provider) finishLogout(w http.ResponseWriter, r *http.Request, target string, state []string) {
-	if _, err := p.accounts.SignOut(w, r); err != nil {
+	if err := p.accounts.SignOut(w, r); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}

@@ -33,8 +33,8 @@ secret (HS256) before stay good for up to 30 days, and whoever holds the secret 
 
 This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
 key. Restart every instance with the key before. With --until it sets the time from which HS256 cookies are refused,
-a date being its first moment in UTC: people who still have one sign in again. Then take the secret out of every
-application. Sessions from before an upgrade that notes the algorithm count as HS256.`
+a date being its first moment in UTC: the sessions end then, and people who still have one sign in again. Then take the
+secret out of every application. Sessions from before an upgrade that notes the algorithm count as HS256.`
 }
 
 // hs256State is what the command found, and left.
@@ -42,6 +42,7 @@ type hs256State struct {
 	Kid      string     `json:"kid"`
 	JWKSURI  string     `json:"jwks_uri"` // where the key is published
 	Sessions int        `json:"hs256_sessions"`
+	Ended    int        `json:"ended"`           // by this command
 	Last     *time.Time `json:"last_expires_at"` // of these sessions
 	Until    *time.Time `json:"hs256_until"`     // null: until they expire
 }
@@ -79,6 +80,12 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+orNever(until))); err != nil {
 			return err
 		}
+		// The service would do it too, a minute later.
+		if !until.IsZero() && !until.After(now) {
+			if state.Ended, err = st.EndHS256Sessions(p.ctx, now); err != nil {
+				return err
+			}
+		}
 	}
 	if err := state.read(p.ctx, st, now); err != nil {
 		return err
@@ -108,19 +115,30 @@ func (s *hs256State) read(ctx context.Context, st *store.Store, now time.Time) e
 func (s *hs256State) pairs(now time.Time) [][2]string {
 	sessions, cookies := strconv.Itoa(s.Sessions), "accepted until they expire"
 	next := "take the shared secret out of every application"
+	end := s.Last // of the last cookie that still counts
 	if s.Last != nil {
 		sessions += ", the last until " + s.Last.Format(time.RFC3339)
-		next += " after " + s.Last.Format(time.RFC3339) + ", or set an earlier end with --until"
 	}
 	if s.Until != nil {
 		cookies = "refused from " + s.Until.Format(time.RFC3339)
-		next = "take the shared secret out of every application"
 		if now.Before(*s.Until) {
 			cookies = "accepted until " + s.Until.Format(time.RFC3339)
-			next += " then"
+		}
+		if end != nil && s.Until.Before(*end) {
+			end = s.Until
 		}
 	}
-	return [][2]string{{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies}, {"next", next}}
+	if end != nil && now.Before(*end) {
+		next += " after " + end.Format(time.RFC3339)
+		if end == s.Last {
+			next += ", or set an earlier end with --until"
+		}
+	}
+	pairs := [][2]string{{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies}}
+	if s.Ended > 0 {
+		pairs = append(pairs, [2]string{"sessions ended", strconv.Itoa(s.Ended)})
+	}
+	return append(pairs, [2]string{"next", next})
 }
 
 // checkPublished asks the running service for the key, as an application would.
@@ -130,7 +148,7 @@ func checkPublished(ctx context.Context, uri string, key jose.JSONWebKey) error 
 	case errors.Is(err, session.ErrUnknownKey):
 		return fmt.Errorf("%s does not have the key %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
 	case err != nil:
-		return fmt.Errorf("%s cannot be read, and applications could not either: start serve, or give its --issuer; nothing was changed: %w", uri, err)
+		return fmt.Errorf("%s cannot be read, and applications could not either: start serve with the private key (without one it answers 404), or give its --issuer; nothing was changed: %w", uri, err)
 	}
 	theirs, ok := published.Key.(*rsa.PublicKey)
 	if ours, is := key.Public().Key.(*rsa.PublicKey); !ok || !is || !ours.Equal(theirs) {
@@ -138,6 +156,9 @@ func checkPublished(ctx context.Context, uri string, key jose.JSONWebKey) error 
 	}
 	return nil
 }
+
+// maxUntilDays is far beyond the life of any cookie: what is later is a mistake.
+const maxUntilDays = 3650
 
 // parseUntil reads --until; never and nothing are the zero time.
 func parseUntil(s string, now time.Time) (time.Time, error) {
@@ -151,9 +172,9 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 		return usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 12)
-		if err != nil {
-			return time.Time{}, wrong("is not a number of days")
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil || n > maxUntilDays {
+			return time.Time{}, wrong(fmt.Sprintf("is not a number of days up to %d", maxUntilDays))
 		}
 		return now.AddDate(0, 0, int(n)), nil
 	}
@@ -164,6 +185,9 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 		}
 		if !t.After(now) {
 			return time.Time{}, wrong("is past")
+		}
+		if t.After(now.AddDate(0, 0, maxUntilDays)) {
+			return time.Time{}, wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))
 		}
 		return t.UTC().Truncate(time.Second), nil
 	}

@@ -19,7 +19,6 @@ func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.
 	hs.addUser("ada")
 	old := hs.browser()
 	old.signIn("ada")
-	hs.server.Close()
 	migrate := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs strings.Builder
@@ -29,6 +28,10 @@ func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.
 		}
 		return out.String() + errs.String()
 	}
+	if got := migrate(exitFailed, "--until", "now"); !strings.Contains(got, "without one it answers 404") {
+		t.Errorf("the service has no key: %s", got)
+	}
+	hs.server.Close()
 	if got := migrate(exitFailed, "--until", "now"); !strings.Contains(got, "cannot be read") || !strings.Contains(got, "nothing was changed") {
 		t.Errorf("the service is down: %s", got)
 	}
@@ -44,7 +47,7 @@ func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.
 	if got := migrate(exitFailed, "--until", "now", "--private-key-file", ""); !strings.Contains(got, "cairn keys generate") {
 		t.Errorf("no key: %s", got)
 	}
-	for _, when := range []string{"soon", "2020-01-01", "2020-01-01T00:00:00Z", "-1d", "d", "99999d", "1w"} {
+	for _, when := range []string{"soon", "2020-01-01", "2020-01-01T00:00:00Z", "-1d", "d", "3651d", "99999d", "1w", "2101-01-01", "9999-12-31T23:59:59-14:00"} {
 		if got := migrate(exitUsage, "--until", when); !strings.Contains(got, "--until: ") {
 			t.Errorf("%s: %s", when, got)
 		}
@@ -67,11 +70,22 @@ func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.
 	if got := old.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK {
 		t.Errorf("before the date: %d", got.StatusCode)
 	}
-	if got := state("--until", "never"); got.Until != nil {
+	last := state("--until", "3650d").Last
+	if got := migrate(exitDone); !strings.Contains(got, "application after "+last.Format(time.RFC3339)) {
+		t.Errorf("no cookie lives until then: %s", got)
+	}
+	if got := state("--until", "never"); got.Until != nil || got.Ended != 0 {
 		t.Errorf("never: %+v", got)
 	}
+	uri, etag := listOf(t, fresh)
 	if got := migrate(exitDone, "--until", "now"); !strings.Contains(got, "refused from 2") || !strings.Contains(got, rs.URL+"/.well-known/jwks.json") {
 		t.Errorf("at the end: %s", got)
+	}
+	if got := fresh.get(uri, "If-None-Match", etag); got.StatusCode != http.StatusOK {
+		t.Errorf("other applications do not hear of it: %d", got.StatusCode)
+	}
+	if got := state("--until", "now"); got.Sessions != 0 || got.Ended != 0 {
+		t.Errorf("again: %+v", got)
 	}
 	// The running service reads its settings every other second.
 	for tick := time.NewTicker(100 * time.Millisecond); old.api("GET", "/api/me", nil).StatusCode != http.StatusUnauthorized; <-tick.C {

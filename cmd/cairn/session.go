@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -57,23 +59,39 @@ func (c *endSessionCommand) Run(p *program) error {
 		return usageError{"name the sessions to end, or give --all"}
 	}
 	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
-		ended := len(c.ID)
-		var err error
+		ended, err := 0, error(nil)
 		if c.All {
 			ended, err = office.EndSessions(p.ctx, account.Operator(), u)
-		}
-		for _, id := range c.ID {
-			err = office.EndSession(p.ctx, account.Operator(), u, id)
-			if errors.Is(err, account.ErrSessionNotFound) {
-				return fmt.Errorf("%s has no live session %q: cairn session list %s shows them", u.Handle, id, u.Handle)
-			}
-			if err != nil {
-				return err
-			}
+		} else {
+			ended, err = endSessions(p.ctx, office, u, c.ID)
 		}
 		if err != nil {
 			return err
 		}
 		return c.done(p, u.Sub, map[string]any{"handle": u.Handle, "ended": ended}, [][2]string{{"sessions ended", fmt.Sprint(ended)}})
 	})
+}
+
+// endSessions ends all of the sessions, or none when one of them is not there.
+func endSessions(ctx context.Context, office *account.Administration, u account.User, ids []string) (int, error) {
+	live, _, err := office.Access(ctx, u)
+	if err != nil {
+		return 0, err
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	for _, id := range ids {
+		if !slices.ContainsFunc(live, func(s account.Session) bool { return s.ID == id }) {
+			return 0, fmt.Errorf("%s has no live session %q: nothing was changed; cairn session list %s shows them", u.Handle, id, u.Handle)
+		}
+	}
+	ended := 0
+	for _, id := range ids {
+		switch err := office.EndSession(ctx, account.Operator(), u, id); {
+		case err == nil:
+			ended++
+		case !errors.Is(err, account.ErrSessionNotFound): // else it has ended in this moment
+			return ended, fmt.Errorf("after %d sessions were ended: %w", ended, err)
+		}
+	}
+	return ended, nil
 }

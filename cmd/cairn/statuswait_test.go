@@ -31,15 +31,16 @@ func TestListIsNeverHeldLongerThanAsked(t *testing.T) {
 		status  int
 		applied string
 	}{
-		"wait=1":                            {etag, http.StatusNotModified, "wait=1"},
-		"respond-async, Wait = \"1\"; a=b":  {etag, http.StatusNotModified, "wait=1"},
-		"wait=25":                           {`W/"another"`, http.StatusOK, ""},
-		"wait=24":                           {"", http.StatusOK, ""},
-		"wait=0":                            {etag, http.StatusNotModified, ""},
-		"wait=-1":                           {etag, http.StatusNotModified, ""},
-		"wait=99999999999999999999, wait=9": {etag, http.StatusNotModified, ""},
-		"return=minimal":                    {strings.TrimPrefix(etag, "W/"), http.StatusNotModified, ""},
-		"waiter=9":                          {`"x" , ` + etag, http.StatusNotModified, ""},
+		"wait=1":                           {etag, http.StatusNotModified, "wait=1"},
+		"respond-async, Wait = \"1\"; a=b": {etag, http.StatusNotModified, "wait=1"},
+		"wait=25":                          {`W/"another"`, http.StatusOK, ""},
+		"wait=24":                          {"", http.StatusOK, ""},
+		"wait=0":                           {etag, http.StatusNotModified, ""},
+		"wait=-1":                          {etag, http.StatusNotModified, ""},
+		"wait=soon, wait=9":                {etag, http.StatusNotModified, ""},
+		`a="b, wait=9", wait=1`:            {etag, http.StatusNotModified, "wait=1"},
+		"return=minimal":                   {strings.TrimPrefix(etag, "W/"), http.StatusNotModified, ""},
+		"waiter=9":                         {`"x" , ` + etag, http.StatusNotModified, ""},
 	} {
 		header := []string{"Prefer", prefer}
 		if want.tag != "" {
