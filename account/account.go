@@ -45,20 +45,21 @@ type Options struct {
 // Service applies the rules and serves the account endpoints. It is safe for
 // concurrent use.
 type Service struct {
-	store    Store
-	issuer   string
-	basePath string // path of the issuer, "" or "/id"
-	https    bool
-	minter   *minter
-	verifier *session.Verifier
-	cookies  cookieNames
-	hasher   *Hasher
-	limits   *Limits
-	pages    *templates.Renderer
-	clock    func() time.Time
-	log      *slog.Logger
-	settings settingsCache
-	statuses statusLists
+	store      Store
+	issuer     string
+	basePath   string // path of the issuer, "" or "/id"
+	https      bool
+	minter     *minter
+	verifier   *session.Verifier
+	cookies    cookieNames
+	hasher     *Hasher
+	limits     *Limits
+	pages      *templates.Renderer
+	clock      func() time.Time
+	log        *slog.Logger
+	settings   settingsCache
+	statuses   statusLists
+	shownCodes shownCodes
 }
 
 // New makes a Service; it fails on options that cannot work.

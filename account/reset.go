@@ -3,8 +3,10 @@ package account
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 )
 
@@ -83,7 +85,12 @@ func (s *Service) resetPassword(r *http.Request, in Reset) error {
 	if err != nil {
 		return fmt.Errorf("check reset code: %w", err)
 	}
-	if !valid {
+	switch {
+	case valid:
+		s.shownCodes.add(handle, code, s.now())
+	case s.shownCodes.has(handle, code, s.now()):
+		return ErrInvalidResetCode
+	default:
 		return errUnknownReset
 	}
 	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
@@ -97,4 +104,31 @@ func (s *Service) resetPassword(r *http.Request, in Reset) error {
 		return fmt.Errorf("reset password: %w", err)
 	}
 	return nil
+}
+
+// shownMemory is how long a code is known to have been good.
+const shownMemory = 15 * time.Minute
+
+// shownCodes are the good codes that people have shown here lately. Without them a
+// second click that comes when the first one has spent the code looks like a guess.
+type shownCodes struct {
+	mu sync.Mutex
+	at map[string]time.Time // by the hash of handle and code
+}
+
+func (c *shownCodes) add(handle, code string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.at, func(_ string, at time.Time) bool { return now.Sub(at) > shownMemory })
+	if c.at == nil {
+		c.at = map[string]time.Time{}
+	}
+	c.at[string(hashOf(handle+" "+code))] = now
+}
+
+func (c *shownCodes) has(handle, code string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.at[string(hashOf(handle+" "+code))]
+	return ok && now.Sub(at) <= shownMemory
 }

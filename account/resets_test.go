@@ -110,6 +110,28 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 	})
 }
 
+// Somebody who clicks again has the code, and has not guessed it.
+func TestSecondClickIsNeverTakenForAGuess(t *testing.T) {
+	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitReset: {Count: 2, Window: time.Hour}, account.LimitResetAccount: {Count: 2, Window: time.Hour}}))
+	w.addUser("ada")
+	w.addUser("bob")
+	again := func(handle, code string, want int) {
+		t.Helper()
+		w.browser().call("POST", "/api/auth/reset-password", reset(handle, code, newPassword)).is(want)
+	}
+	first := w.resetCode("ada")
+	again("ada", first, 200)
+	for range 5 {
+		again("ada", first, 400)
+	}
+	second := w.resetCode("ada")
+	again("ada", second, 200)
+	w.clock.Advance(20 * time.Minute)
+	again("bob", second, 400) // no code of his: a guess
+	again("ada", second, 400) // too long ago to be known
+	again("ada", second, 429)
+}
+
 func TestResetPage(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
