@@ -6,10 +6,13 @@ import (
 )
 
 // A blurred track is cut by its first and last 200 m, for which nobody on foot
-// or on a bicycle takes less than 20 seconds.
+// or on a bicycle takes less than 20 seconds. Between the first and last position that
+// it shows it is faster than where it began, but not by so much that less than hiddenM
+// went by unseen.
 const (
-	cutM = 200
-	cutS = 20
+	cutM    = 200
+	cutS    = 20
+	hiddenM = 150
 )
 
 // seenAlike is the number of other activities that make a place look like one
@@ -36,11 +39,16 @@ func endsOf(d *Detail) (own, shown []position) {
 	own = append(own, t.at(t.first), t.at(t.last))
 	cutFirst, cutLast := false, false
 	if d.Privacy == PrivacyBlurStart && t.last < len(s) {
-		cutFirst, cutLast = s[t.first] >= cutS, t.afterS >= cutS
+		first, last, speed := float64(s[t.first]), float64(s[t.last]), t.length()
+		if speed /= last - first; last <= first {
+			speed = 0
+		}
+		hides := func(seconds float64) bool { return seconds >= cutS && seconds*speed >= hiddenM }
+		cutFirst, cutLast = hides(first), hides(t.afterS)
 		if d.DurationS != nil {
-			first, last, duration := float64(s[t.first]), float64(s[t.last]), float64(*d.DurationS)
-			cutLast = cutLast || duration-last >= cutS
-			cutFirst = cutFirst || duration-(last-first) >= 2*cutS // t may count from the cut
+			duration := float64(*d.DurationS)
+			cutLast = cutLast || hides(duration-last)
+			cutFirst = cutFirst || hides((duration-(last-first))/2) // t may count from the cut
 		}
 	}
 	if !cutFirst {

@@ -223,6 +223,47 @@ func TestTrackThatEndsAtAKnownPlaceIsNeverTakenForBlurred(t *testing.T) {
 	}
 }
 
+// Runs from one door, 3 metres a second: whether they were cut is told by how far
+// one runs in the time of which there are no samples.
+func TestTrackThatWasNotCutIsNeverTakenForCut(t *testing.T) {
+	run := func(id string, first, duration int) *activityschema.Document {
+		var ts, lat, lon strings.Builder
+		for s := first; s <= 1000; s += 10 {
+			fmt.Fprintf(&ts, ",%d", s)
+			fmt.Fprintf(&lat, ",%.6f", 47.2+float64(s-first)*3/111195)
+			fmt.Fprintf(&lon, ",%.6f", 8.3+float64(id[0]-'a')*float64(s-first)/1e5)
+		}
+		return detailWith(t, fmt.Sprintf(`"id": %q, "privacy": "blur_start", "duration_s": %d, "timeseries": {"t": [%s], "lat": [%s], "lon": [%s]}`,
+			id, duration, ts.String()[1:], lat.String()[1:], lon.String()[1:]))
+	}
+	for _, c := range []struct {
+		name            string
+		first, duration int
+		want            int // unproven
+	}{
+		{"as recorded", 0, 1000, 4},
+		{"stopped a minute later", 0, 1060, 4},
+		{"no position for 25 seconds", 25, 1000, 4},
+		{"no position for 25 seconds, nor at the end", 25, 1025, 4},
+		{"cut, t counts from the cut", 0, 1140, 0},
+		{"cut", 70, 1070, 0},
+	} {
+		l := activityschema.NewLibrary()
+		for _, id := range []string{"a", "b", "c", "d"} {
+			l.Add("activities/"+id+".json", run(id, c.first, c.duration))
+		}
+		unproven := 0
+		for _, f := range l.Findings() {
+			if f.Code == activityschema.CodePrivacyBlurUnproven {
+				unproven++
+			}
+		}
+		if unproven != c.want {
+			t.Errorf("%s: %d unproven", c.name, unproven)
+		}
+	}
+}
+
 // A loop from a door shows it twice, but is one activity.
 func TestOneOtherActivityIsNeverCountedTwice(t *testing.T) {
 	loop := `"timeseries": {"t": [0, 500, 600], "lat": [47.2, 47.3, 47.2], "lon": [8.3, 8.4, 8.3]}, `

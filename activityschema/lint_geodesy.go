@@ -104,6 +104,19 @@ func (t *track) has(i int) bool {
 	return t.lat[i].Valid && t.lon[i].Valid && t.at(i).onEarth()
 }
 
+// length is how long the track is, in metres, in straight lines from position to
+// position.
+func (t *track) length() float64 {
+	sum, before := 0.0, t.first
+	for i := t.first; i >= 0 && i <= t.last; i++ {
+		if t.has(i) {
+			sum += t.at(before).metresTo(t.at(i))
+			before = i
+		}
+	}
+	return sum
+}
+
 // gapM is the distance between two positions, in metres, from which on nobody
 // knows how the track went between them.
 const gapM = 1000

@@ -8,7 +8,14 @@ func (l *linter) laps(d *Detail) {
 	if duration != nil && *duration < 0 {
 		duration = nil
 	}
-	next, together := int64(0), 0.0
+	end := 0.0 // within the samples, the duration is what is wrong, and is reported
+	if duration != nil {
+		end = float64(*duration)
+	}
+	if len(t) > 0 {
+		end = max(end, float64(t[len(t)-1]))
+	}
+	next, together, before := int64(0), 0.0, l.counts[CodeLapOutside]
 	for i := range d.Laps {
 		lap := &d.Laps[i]
 		at := spot{"/laps", i}
@@ -26,17 +33,17 @@ func (l *linter) laps(d *Detail) {
 		case after < -roundingS:
 			l.add(CodeLapOutside, at.member("started_at"), "starts before the activity")
 		case duration == nil:
-		case after > float64(*duration)+roundingS && (len(t) == 0 || after > float64(t[len(t)-1])+roundingS):
-			// Within the samples, the duration is what is wrong, and is
-			// reported.
+		case after > end+roundingS:
 			l.add(CodeLapOutside, at.member("started_at"), "starts after the end of the activity")
+		case lap.DurationS != nil && after+float64(*lap.DurationS) > end+2*roundingS:
+			l.add(CodeLapOutside, at.member("duration_s"), "ends %.0f seconds after the activity", after+float64(*lap.DurationS)-end)
 		}
 		l.figures(at, figuresOfLap(lap))
 		if lap.DurationS != nil {
 			together += float64(*lap.DurationS)
 		}
 	}
-	if slack := roundingS * float64(len(d.Laps)+1); duration != nil && together > float64(*duration)+slack {
+	if slack := roundingS * float64(len(d.Laps)+1); duration != nil && together > float64(*duration)+slack && l.counts[CodeLapOutside] == before {
 		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %d", together, *duration)
 	}
 }

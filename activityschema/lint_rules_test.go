@@ -41,6 +41,10 @@ func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
 	lap := func(offset string, duration int) string {
 		return fmt.Sprintf(`"duration_s": 60, "laps": [{"index": 0, "started_at": "2026-05-17T%s", "duration_s": %d}]`, offset, duration)
 	}
+	twoLaps := func(second int) string {
+		return fmt.Sprintf(`"duration_s": 60, "laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 40},
+			{"index": 1, "started_at": "2026-05-17T06:30:20Z", "duration_s": %d}]`, second)
+	}
 	blurred := `"privacy": "blur_start", ` + track
 	for _, c := range []struct{ name, let, found, want string }{
 		{"samples beyond the duration", `"duration_s": 100, "timeseries": {"t": [50, 181]}`, `"duration_s": 100, "timeseries": {"t": [50, 182]}`, "/duration_s duration-mismatch"},
@@ -70,7 +74,10 @@ func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
 			`"timeseries": {"t": [5, 65], "lat": [60, null], "lon": [8, null]}, "end_latlng": [59.9790, 8]`, "/end_latlng start-end-mismatch"},
 		{"lap before the start", lap("06:29:59Z", 60), lap("06:29:58.9Z", 60), "/laps/0/started_at lap-outside"},
 		{"lap after the end", lap("06:31:01Z", 0), lap("06:31:01.1Z", 0), "/laps/0/started_at lap-outside"},
-		{"laps together", lap("06:30:00Z", 62), lap("06:30:00Z", 63), "/laps lap-outside"},
+		{"end of a lap", lap("06:30:00Z", 62), lap("06:30:00Z", 63), "/laps/0/duration_s lap-outside"},
+		{"end of a late lap", lap("06:30:50Z", 12), lap("06:30:50Z", 13), "/laps/0/duration_s lap-outside"},
+		{"end of a lap after the samples", `"timeseries": {"t": [0, 70]}, ` + lap("06:30:50Z", 22), `"timeseries": {"t": [0, 70]}, ` + lap("06:30:50Z", 23), "/laps/0/duration_s lap-outside"},
+		{"laps together", twoLaps(23), twoLaps(24), "/laps lap-outside"},
 		{"lap order", `"laps": [{"index": 0, "started_at": "2026-05-17T06:30:02Z", "duration_s": 1}, {"index": 1, "started_at": "2026-05-17T06:30:01Z", "duration_s": 1}]`,
 			`"laps": [{"index": 0, "started_at": "2026-05-17T06:30:02Z", "duration_s": 1}, {"index": 1, "started_at": "2026-05-17T06:30:00.9Z", "duration_s": 1}]`, "/laps/1/started_at lap-order"},
 		{"blurred start", blurred + `"start_latlng": [59.99983, 8.1]`, blurred + `"start_latlng": [59.99981, 8.1]`, "/start_latlng privacy-blur-start"},
