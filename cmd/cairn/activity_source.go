@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -109,8 +111,34 @@ func namedSource(name string, info fs.FileInfo) *source {
 
 // standardInput is the source named -.
 func standardInput(r io.Reader) *source {
-	return &source{name: "-", once: true, raw: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }}
+	return &source{name: "-", once: true, raw: func() (io.ReadCloser, error) { return &sniffed{Reader: r}, nil }}
 }
+
+// sniffed reads what may be packed and has no name that tells: no JSON begins as gzip
+// does (RFC 1952 section 2.3.1). It looks when it is read, for nobody may have typed yet.
+type sniffed struct {
+	io.Reader
+	looked bool
+}
+
+func (s *sniffed) Read(p []byte) (int, error) {
+	if !s.looked {
+		s.looked = true
+		packed := bufio.NewReader(s.Reader)
+		s.Reader = packed
+		begin, _ := packed.Peek(2) // an error comes again
+		if bytes.Equal(begin, []byte{0x1f, 0x8b}) {
+			z, err := gzip.NewReader(packed)
+			if err != nil {
+				return 0, zipError(err)
+			}
+			s.Reader = unzipped{z: z}
+		}
+	}
+	return s.Reader.Read(p)
+}
+
+func (s *sniffed) Close() error { return nil }
 
 // mode returns the permissions of the file, for its copy.
 func (s *source) mode() (fs.FileMode, error) {

@@ -104,10 +104,12 @@ func TestLargeDocumentIsNeverJudgedOtherwise(t *testing.T) {
 				t.Errorf("%v: %q %s", args, got, errs)
 			}
 		}
-		var out, errs bytes.Buffer
-		run(t.Context(), []string{"activity", "validate", "-"}, nil, strings.NewReader(c.content), &out, &errs)
-		if out.String() != "-"+c.want || errs.Len() > 0 {
-			t.Errorf("standard input: %q %s", out.String(), errs.String())
+		for _, typed := range []string{c.content, zipped(t, c.content)} {
+			var out, errs bytes.Buffer
+			run(t.Context(), []string{"activity", "validate", "-"}, nil, strings.NewReader(typed), &out, &errs)
+			if out.String() != "-"+c.want || errs.Len() > 0 {
+				t.Errorf("standard input: %q %s", out.String(), errs.String())
+			}
 		}
 	}
 }
