@@ -61,17 +61,18 @@
 // in which each token has one bit. [RemoteStatusList] keeps copies of them:
 //
 //   - ttl. A session that was taken back is refused, with [ErrRevoked], when the ttl of the list has passed
-//     at the latest: 60 seconds, unless the operator has set another time. While the list is in use
-//     it is fetched in the background, at three quarters of ttl, and no request waits. The first
-//     one waits, and the first one after a pause longer than ttl.
+//     at the latest: 60 seconds, unless the operator has set another time. From three quarters of ttl on the
+//     next use has it fetched in the background. While it is used at least every quarter of ttl (15 seconds) no
+//     request waits; otherwise one waits that finds the copy older than ttl, as the first one of all does.
 //   - Wait. With RemoteStatusOptions.Wait Cairn is asked to hold the request until the list changes
-//     (RFC 7240, wait=25), and the session is refused about a second after it was taken back. This
-//     takes one open connection for a list, and ends five minutes after its last use, or with Close. A server or a
+//     (RFC 7240, wait=25), and the session is refused about a second after it was taken back. No request
+//     waits then but the first one, and the first one after five minutes without any. This takes one open
+//     connection for a list, and ends five minutes after its last use, or with Close. A server or a
 //     proxy that does not go along with it is asked as without Wait.
 //   - Outages. When Cairn does not answer, the last copy serves until its exp, 12 hours after it was
 //     signed. Nobody waits meanwhile, and it is tried again after a second at first, at least every ten
 //     seconds later, as long as the list is in use. After exp, or without any copy, sessions are refused
-//     with [ErrStatusUnavailable].
+//     with [ErrStatusUnavailable]. A machine that was suspended knows by the time of day that its copies are old.
 //   - FailOpen accepts them then, except those that the last copy says are over. Somebody who was put out
 //     during the outage is in, as is everybody whom an application without a copy sees. Choose it where
 //     being open matters more than keeping somebody out.
@@ -88,7 +89,8 @@
 // Claims.Groups are those of the sign-in, unless the operator has a lost flag end sessions
 // (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before a deed that cannot be
 // undone, and prefer RS256, with which a leak at one application does not let anybody make tokens
-// for all of them. Verifier.SecretUntil ends the time in which both count.
+// for all of them. SecretUntil ends the time in which both count: give the same to Verifier and
+// RemoteStatusList.
 //
 // # Cookies
 //
@@ -116,4 +118,12 @@
 // arrive. When Cairn does not answer, the last good copy goes on serving. Use an
 // https address unless it is on loopback: who can change the answer can sign in
 // as anybody.
+//
+// A key that Cairn has left out of its key set, because somebody else may have it, is believed
+// for 10 minutes of steady use (MaxAge), and where it is used now and then for 20 at most: who
+// finds the copy older than that waits for the new one, unless Cairn does not answer.
+//
+// A connection can die without a word, as when a gateway forgets it or Cairn moves to another
+// host. Without RemoteOptions.Client and RemoteStatusOptions.Client it is given up within 8
+// seconds; see there for a client of your own.
 package session

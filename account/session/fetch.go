@@ -11,47 +11,20 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-const (
-	maxKeySetBytes = 256 << 10 // longest answer that is read, after decompression
-	maxRedirects   = 3
-)
-
-// sameHostClient returns a copy of client (nil: a plain one) that does not leave the
-// host and scheme it was sent to: a redirect elsewhere would let somebody
-// else choose the keys, or take the request into a private network.
-func sameHostClient(client *http.Client) *http.Client {
-	out := &http.Client{}
-	if client != nil {
-		*out = *client
-	}
-	theirs := out.CheckRedirect
-	out.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-		first := via[0].URL
-		if r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-			return errors.New("redirect to another host refused")
-		}
-		if len(via) > maxRedirects {
-			return errors.New("too many redirects")
-		}
-		if theirs != nil {
-			return theirs(r, via)
-		}
-		return nil
-	}
-	return out
-}
+// maxKeySetBytes is the longest key set that is read, after decompression.
+const maxKeySetBytes = 256 << 10
 
 // fetchKeys gets a JWK Set (RFC 7517 section 5) and keeps its usable keys. A set
 // without any is an error: it is more likely a mistake than a wish to
 // end every session, and must not replace a good copy.
-func fetchKeys(ctx context.Context, client *http.Client, url string) (keyMap, error) {
+func fetchKeys(ctx context.Context, client *webClient, url string) (keyMap, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		// The cause quotes the address, which may hold a password.
 		return nil, errors.New("fetching the key set: the address is not a URL")
 	}
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	resp, err := client.Do(r)
+	resp, err := client.send(r)
 	if err != nil {
 		return nil, fmt.Errorf("fetching the key set: %w", err)
 	}

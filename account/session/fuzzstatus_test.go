@@ -86,6 +86,7 @@ func answers(t *testing.T, body string, indices ...int) []statusAnswer {
 			return w.Result()
 		})},
 	})
+	defer func() { _ = lists.Close() }()
 	out := make([]statusAnswer, len(indices))
 	for i, index := range indices {
 		revoked, err := lists.Revoked(t.Context(), place(index))

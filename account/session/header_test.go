@@ -186,6 +186,7 @@ func TestTokensOfOtherTypesAreNeverSessions(t *testing.T) {
 
 func TestWeakOrForeignKeysOfTheSetAreRefused(t *testing.T) {
 	weak, strong := newRSA(1024), rsaKey()
+	usable := publicJWK(newRSA(2048), "key-9") // without one Check says so
 	for name, jwk := range map[string]jose.JSONWebKey{
 		"1024 bits":           {Key: &weak.PublicKey, KeyID: kid},
 		"for encryption":      {Key: &strong.PublicKey, KeyID: kid, Use: "enc"},
@@ -202,7 +203,7 @@ func TestWeakOrForeignKeysOfTheSetAreRefused(t *testing.T) {
 			}
 			token := forge(rsHeader(), good(), byRSA(signer))
 			v := verifier()
-			v.Keys = session.NewStaticKeySet(jwk)
+			v.Keys = session.NewStaticKeySet(jwk, usable)
 			mustRefuse(t, v, token)
 			v.Keys = singleKey{jwk}
 			mustRefuse(t, v, token)

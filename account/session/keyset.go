@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/rsa"
 	"encoding/base64"
+	"errors"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -14,7 +15,7 @@ const (
 	maxModulus = 16384 // bits; beyond it, one check costs milliseconds
 )
 
-// KeySet finds the issuer's public keys.
+// KeySet finds the issuer's public keys. Verifier.Check calls its method Check() error, if it has one.
 type KeySet interface {
 	// Key returns the key with this kid, never nil without an error. It returns
 	// ErrUnknownKey if the set is current and has none, and any other error, best
@@ -43,6 +44,16 @@ func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 		}
 	}
 	return m
+}
+
+// Check reports that there is no key that can verify anything. Verifier.Check calls it.
+func (m keyMap) Check() error {
+	for _, k := range m {
+		if _, ok := signingKey(&k); ok {
+			return nil
+		}
+	}
+	return errors.New("session: the key set holds no RSA signing key of 2048 bits or more")
 }
 
 // Key implements KeySet.

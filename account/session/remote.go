@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,12 +14,14 @@ import (
 // RemoteOptions are the settings of a RemoteKeySet. Zero and negative durations
 // mean the default.
 type RemoteOptions struct {
-	// Client makes the requests; nil means a client of its own. Redirects to
-	// another host or scheme are never followed, whatever the client says.
+	// Client makes the requests; nil means a client of its own, which gives up a connection
+	// on which nobody answers within 8 seconds. One of yours gives it up after two fetches
+	// without an answer, or sooner with pings (http.Transport.HTTP2, SendPingTimeout).
+	// Redirects to another host or scheme are never followed, whatever the client says.
 	Client *http.Client
 
 	MinInterval time.Duration    // least time between the starts of two fetches; default 10 s
-	MaxAge      time.Duration    // age at which the copy is fetched anew; default 10 min
+	MaxAge      time.Duration    // age at which the copy is fetched anew, and at twice of which that is waited for; default 10 min
 	Timeout     time.Duration    // longest time a fetch may take; default 5 s
 	Now         func() time.Time // the clock; nil means time.Now
 }
@@ -27,17 +30,18 @@ type RemoteOptions struct {
 // is made by NewRemoteKeySet, needs no closing and may be used by many goroutines.
 type RemoteKeySet struct {
 	url         string
-	client      *http.Client
+	client      *webClient
 	minInterval time.Duration
 	maxAge      time.Duration
 	timeout     time.Duration
-	now         func() time.Time
+	clock       func() time.Time
 
 	mu        sync.Mutex
 	keys      keyMap        // the last good copy; nil before the first
 	fetched   time.Time     // when the fetch of keys began
 	attempted time.Time     // when the last fetch began, good or not
 	failure   error         // of the last finished fetch; nil if it was good
+	failed    time.Time     // when that was
 	flight    chan struct{} // closed when the fetch in flight ends; nil when there is none
 }
 
@@ -47,16 +51,31 @@ type RemoteKeySet struct {
 func NewRemoteKeySet(url string, opts RemoteOptions) *RemoteKeySet {
 	s := &RemoteKeySet{
 		url:         url,
-		client:      sameHostClient(opts.Client),
+		client:      newClient(opts.Client),
 		minInterval: orDefault(opts.MinInterval, 10*time.Second),
 		maxAge:      orDefault(opts.MaxAge, 10*time.Minute),
 		timeout:     orDefault(opts.Timeout, 5*time.Second),
-		now:         opts.Now,
+		clock:       opts.Now,
 	}
-	if s.now == nil {
-		s.now = time.Now
+	if s.clock == nil {
+		s.clock = time.Now
 	}
 	return s
+}
+
+// now is without the monotonic reading, which stands still while the machine is suspended: an
+// old copy would be young after that.
+func (s *RemoteKeySet) now() time.Time { return s.clock().Round(0) }
+
+// Check reports a setting with which no key would ever be found. Verifier.Check calls it.
+func (s *RemoteKeySet) Check() error {
+	if s == nil || s.client == nil {
+		return errors.New("session: the key set is not set up: make it with NewRemoteKeySet")
+	}
+	if !isWebAddress(s.url) { // it may hold a password
+		return errors.New("session: the address of the key set is not one of http or https with a host")
+	}
+	return nil
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {
@@ -67,18 +86,20 @@ func orDefault(d, fallback time.Duration) time.Duration {
 }
 
 // Key implements KeySet. A known key is returned at once, from an old copy too while a
-// fetch in the background renews it. For an unknown kid a fetch is started or joined and
-// waited for, unless the last one began less than MinInterval ago.
+// fetch in the background renews it. For an unknown kid, and from a copy that is older than
+// twice MaxAge, a fetch is started or joined and waited for, unless the last one began less
+// than MinInterval ago. If it fails, or one has failed just now, the old copy counts.
 func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, error) {
 	s.mu.Lock()
 	k, known := s.keys[kid]
 	var flight <-chan struct{}
-	if now := s.now(); !known || reached(now, s.fetched, s.maxAge) {
+	now := s.now()
+	if !known || reached(now, s.fetched, s.maxAge) {
 		flight = s.refresh(now)
 	}
-	failure := s.failure
+	failure, quiet := s.failure, s.quiet(now)
 	s.mu.Unlock()
-	if known {
+	if known && !quiet {
 		return &k, nil
 	}
 	if flight != nil {
@@ -100,6 +121,12 @@ func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, e
 		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, failure)
 	}
 	return nil, ErrUnknownKey
+}
+
+// quiet reports whether nobody has asked for so long that a known key may have been withdrawn long
+// ago, and nothing says that nobody answers. The caller holds mu.
+func (s *RemoteKeySet) quiet(now time.Time) bool {
+	return reached(now, s.fetched, 2*s.maxAge) && (s.failure == nil || reached(now, s.failed, forgetFailure))
 }
 
 // refresh returns the fetch in flight, or begins one, or returns nil if it is too
@@ -127,7 +154,7 @@ func (s *RemoteKeySet) fetch(began time.Time, flight chan struct{}) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failure = err
+	s.failure, s.failed = err, s.now()
 	if err == nil {
 		s.keys, s.fetched = keys, began
 	}

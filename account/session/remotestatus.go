@@ -16,9 +16,14 @@ type RemoteStatusOptions struct {
 	Secret []byte // for lists signed with HS256; nil refuses them
 	Keys   KeySet // for lists signed with RS256; nil refuses them
 
-	// Client makes the requests; nil means a client of its own. Redirects to another host or
-	// scheme are never followed, and Timeout below counts in place of the client's, which would
-	// cut held requests off.
+	// SecretUntil is when lists signed with HS256 cease to count: that of the Verifier.
+	SecretUntil time.Time
+
+	// Client makes the requests; nil means a client of its own, which gives up a connection
+	// on which nobody answers within 8 seconds. One of yours gives it up after two fetches
+	// without an answer, or sooner with pings (http.Transport.HTTP2, SendPingTimeout).
+	// Redirects to another host or scheme are never followed, whatever the client says. Timeout below counts in place of the client's,
+	// which would cut held requests off.
 	Client *http.Client
 
 	// Wait asks Cairn to hold the request until the list changes, up to so long (whole seconds,
@@ -53,7 +58,7 @@ type RemoteStatusOptions struct {
 type RemoteStatusList struct {
 	prefix      string    // of the address of every list
 	rules       *Verifier // issuer, secret, keys, leeway and clock
-	client      *http.Client
+	client      *webClient
 	wait        time.Duration
 	failOpen    bool
 	minInterval time.Duration
@@ -73,8 +78,8 @@ type RemoteStatusList struct {
 func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 	s := &RemoteStatusList{
 		prefix:      opts.Issuer + statusPath,
-		rules:       &Verifier{Issuer: opts.Issuer, Secret: opts.Secret, Keys: opts.Keys, Now: opts.Now, Leeway: opts.Leeway},
-		client:      sameHostClient(opts.Client),
+		rules:       &Verifier{Issuer: opts.Issuer, Secret: opts.Secret, SecretUntil: opts.SecretUntil, Keys: opts.Keys, Now: opts.Now, Leeway: opts.Leeway},
+		client:      newClient(opts.Client),
 		wait:        min(opts.Wait, maxWait),
 		failOpen:    opts.FailOpen,
 		minInterval: orDefault(opts.MinInterval, time.Second),
@@ -94,6 +99,7 @@ func (s *RemoteStatusList) Close() error {
 	s.close()
 	s.mu.Unlock()
 	s.asking.Wait()
+	s.client.close()
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (s *RemoteStatusList) send(f *flight, uri string) (*http.Response, error) {
 			r.Header.Set("Prefer", "wait="+strconv.Itoa(int(f.wait/time.Second))) // RFC 7240 section 4.3
 		}
 	}
-	return s.client.Do(r)
+	return s.client.send(r)
 }
 
 // appliedWait reads Preference-Applied: wait=SECONDS (RFC 7240 section 3); 0 without.

@@ -30,13 +30,7 @@ func (s *RemoteStatusList) follow(l *remoteList) {
 	defer func() { l.followed = false }()
 	for s.worthFollowing(l) {
 		pause, last := s.pause(l), l.attempted
-		rest := pause - min(max(s.rules.now().Sub(last), 0), pause)
-		s.mu.Unlock()
-		select {
-		case <-time.After(rest):
-		case <-s.open.Done():
-		}
-		s.mu.Lock()
+		s.rest(pause - min(max(s.rules.now().Sub(last), 0), pause))
 		if f := l.flight; f != nil {
 			s.mu.Unlock()
 			<-f.ended
@@ -49,6 +43,10 @@ func (s *RemoteStatusList) follow(l *remoteList) {
 			return
 		}
 		now := s.rules.now()
+		if l.copy.Load() == nil && !s.afford(l, now) {
+			s.rest(s.minInterval)
+			continue
+		}
 		f := s.begin(l, now, s.holdFor(l, now))
 		s.mu.Unlock()
 		s.fetch(l, f)
@@ -56,10 +54,23 @@ func (s *RemoteStatusList) follow(l *remoteList) {
 	}
 }
 
+// rest gives mu up for a time, or until the lists are closed.
+func (s *RemoteStatusList) rest(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-time.After(d):
+	case <-s.open.Done():
+	}
+}
+
 // worthFollowing reports whether there is something to ask for. The caller holds mu.
 func (s *RemoteStatusList) worthFollowing(l *remoteList) bool {
 	c := l.copy.Load()
-	if c == nil || s.open.Err() != nil || s.lists[l.uri] != l { // closed, or it had to make room
+	if s.open.Err() != nil || s.lists[l.uri] != l { // closed, or it had to make room
 		return false
 	}
 	if reached(s.rules.now(), time.Unix(0, l.used.Load()), idleAfter) {
@@ -68,7 +79,7 @@ func (s *RemoteStatusList) worthFollowing(l *remoteList) bool {
 	if l.failures > 0 || l.lost {
 		return true
 	}
-	return s.wait >= time.Second && c.etag != "" && l.unheld < maxUnheld &&
+	return c != nil && s.wait >= time.Second && c.etag != "" && l.unheld < maxUnheld &&
 		c.ttl*3/4 >= time.Second+s.minInterval // else there is no time to hold a request
 }
 
@@ -78,6 +89,9 @@ func (s *RemoteStatusList) worthFollowing(l *remoteList) bool {
 // with after one that was lost, or when there is less than a second left. The caller holds mu.
 func (s *RemoteStatusList) holdFor(l *remoteList, now time.Time) time.Duration {
 	c := l.copy.Load()
+	if c == nil {
+		return 0
+	}
 	wait := min(s.wait, c.ttl*3/4-now.Sub(c.asOf), c.left(now))
 	if l.lost || wait < 0 {
 		return 0

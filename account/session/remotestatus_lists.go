@@ -62,8 +62,13 @@ type flight struct {
 	began  time.Time
 	etag   string        // of the copy that is compared with; "" asks for the list itself
 	wait   time.Duration // for which Cairn is asked to hold it
+	due    time.Time     // when it ends at the latest, unless the machine sleeps
 	ended  chan struct{} // closed when what it has found is kept
 }
+
+// overdue reports whether the machine was suspended while the request was out: the clock goes on
+// then, and time limits do not. It is of no use any more, and that it fails says nothing.
+func (f *flight) overdue(now time.Time) bool { return now.After(f.due.Add(time.Second)) }
 
 // list returns the list at an address, perhaps a new one.
 func (s *RemoteStatusList) list(uri string, now time.Time) *remoteList {
@@ -107,15 +112,19 @@ func (l *remoteList) lessWorth(than *remoteList) bool {
 	return l.used.Load() < than.used.Load()
 }
 
-// afford counts a fetch of a list of which there is no copy, and reports whether there
-// may be one more: maxLists at once, then one every minInterval. Lists with a copy have each
-// their own floor. The caller holds mu.
-func (s *RemoteStatusList) afford(now time.Time) bool {
+// afford counts a fetch of a list of which there is no copy, and reports whether there may be one
+// more: maxLists at once, of which those that are tried again leave half to new ones, then one
+// every minInterval. Lists with a copy have each their own floor. The caller holds mu.
+func (s *RemoteStatusList) afford(l *remoteList, now time.Time) bool {
 	const burst = maxLists
+	allowed := time.Duration(burst)
+	if !l.attempted.IsZero() {
+		allowed = burst / 2
+	}
 	if ahead := s.drained.Sub(now); ahead < 0 || ahead > burst*s.minInterval { // the latter when the clock was set back
 		s.drained = now
 	}
-	if s.drained.Sub(now) > (burst-1)*s.minInterval {
+	if s.drained.Sub(now) > (allowed-1)*s.minInterval {
 		return false
 	}
 	s.drained = s.drained.Add(s.minInterval)

@@ -6,12 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/cairn-id/cairn/account/session"
 )
 
 // A server that does not hold requests is asked little more often than without Wait, and
@@ -207,36 +204,6 @@ func TestOneLostRequestNeverEndsTheWaiting(t *testing.T) {
 		synctest.Wait()
 		if passes(t, lists, 5) {
 			t.Error("not known at once")
-		}
-	})
-}
-
-// An application that was asleep itself (a laptop, a machine that was stopped) has an old copy and a
-// held request that fails when it wakes up: no reason to go by the copy.
-func TestSleepOfTheApplicationNeverLetsAnOldCopyServe(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := newStatusServer()
-		s.latency = time.Second
-		wake := make(chan struct{})
-		s.fail(func(r *http.Request) (*http.Response, error) {
-			if r.Header.Get("Prefer") != "" {
-				<-wake
-				return refused(r)
-			}
-			return s.answer(r)
-		})
-		var asleep atomic.Int64
-		o := s.options()
-		o.Wait, o.Now = 25*time.Second, func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }
-		lists := session.NewRemoteStatusList(o)
-		_, _, _ = timed(t.Context(), lists, place(5))
-		use(t, lists, 10*time.Second)
-		s.revoke(5)
-		asleep.Store(int64(time.Hour))
-		close(wake)
-		synctest.Wait()
-		if got, took, err := timed(t.Context(), lists, place(5)); !got || took != time.Second || err != nil {
-			t.Errorf("%t after %v, %v", got, took, err)
 		}
 	})
 }

@@ -19,18 +19,32 @@ const (
 // renew has a list fetched if it is time, and waits for the answer if the copy is too old and
 // the last fetch was a good one. It fails only when ctx ends first.
 func (s *RemoteStatusList) renew(ctx context.Context, l *remoteList, now time.Time) error {
-	s.mu.Lock()
-	c := l.copy.Load()
-	if l.flight == nil && reached(now, l.failed, forgetFailure) {
-		l.failures, l.failure = 0, nil
+	for range 2 {
+		s.mu.Lock()
+		c := l.copy.Load()
+		if l.flight == nil && reached(now, l.failed, forgetFailure) {
+			l.failures, l.failure = 0, nil
+		}
+		wait := l.failures == 0 && (!c.counts(now) || reached(now, c.asOf, c.ttl))
+		f := s.refresh(l, now)
+		overdue := f != nil && f.overdue(now)
+		if overdue {
+			f.cancel()
+		}
+		s.mu.Unlock()
+		if f == nil || !wait {
+			return nil
+		}
+		if err := s.await(ctx, f); err != nil || !overdue {
+			return err
+		}
+		now = s.rules.now() // and again, for a request that was made after the sleep
 	}
-	wait := l.failures == 0 && (!c.counts(now) || reached(now, c.asOf, c.ttl))
-	f := s.refresh(l, now)
-	s.mu.Unlock()
-	if f == nil || !wait {
-		return nil
-	}
-	// A held request can be out as well, which may take longer than a fetch.
+	return nil
+}
+
+// await waits for the end of a request, for as long as a fetch may take: a held one can take longer.
+func (s *RemoteStatusList) await(ctx context.Context, f *flight) error {
 	limit := time.NewTimer(s.timeout)
 	defer limit.Stop()
 	select {
@@ -54,7 +68,7 @@ func (s *RemoteStatusList) refresh(l *remoteList, now time.Time) *flight {
 	if !l.attempted.IsZero() && !reached(now, l.attempted, s.pause(l)) {
 		return nil
 	}
-	if l.copy.Load() == nil && !s.afford(now) {
+	if l.copy.Load() == nil && !s.afford(l, now) {
 		l.failure = errors.New("too many lists are asked for at once")
 		return nil
 	}
@@ -85,6 +99,7 @@ func (s *RemoteStatusList) begin(l *remoteList, now time.Time, wait time.Duratio
 		}
 	}
 	f.ctx, f.cancel = context.WithTimeout(s.open, timeout)
+	f.due = now.Add(timeout)
 	l.attempted, l.flight = now, f
 	return f
 }
@@ -118,9 +133,9 @@ func (s *RemoteStatusList) learn(l *remoteList, f *flight, a listAnswer, err err
 		err = errors.New("the list is older than the copy")
 	}
 	switch {
-	case err != nil && f.wait > 0:
-		// Perhaps something in between ends long requests. That is no failure of the list yet: who
-		// finds the copy too old asks, and waits for the answer.
+	case err != nil && (f.wait > 0 || f.overdue(now)):
+		// Perhaps something in between ends long requests, or the machine slept. That is no failure of
+		// the list yet: who finds the copy too old asks, and waits for the answer.
 		l.lost = true
 		return false
 	case err != nil:

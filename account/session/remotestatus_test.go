@@ -88,6 +88,45 @@ func TestRequestNeverWaitsWhileTheListIsInUse(t *testing.T) {
 	}
 }
 
+// How seldom a list may be used that nobody waits for it: every quarter of ttl, and with Wait
+// every five minutes.
+func TestSparseUseNeverWaitsUnlessItIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		wait, every time.Duration
+		waits       bool
+	}{
+		{0, 15 * time.Second, false},
+		{0, 20 * time.Second, true},
+		{25 * time.Second, 20 * time.Second, false},
+		{25 * time.Second, 5*time.Minute - time.Second, false},
+		{25 * time.Second, 7 * time.Minute, true},
+	} {
+		t.Run(fmt.Sprintf("held %v, used every %v", c.wait, c.every), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStatusServer()
+				s.latency = time.Second
+				o := s.options()
+				o.Wait = c.wait
+				lists := session.NewRemoteStatusList(o)
+				var waited time.Duration
+				for i := range 30 {
+					_, took, err := timed(t.Context(), lists, place(5))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if i > 0 {
+						waited += took
+					}
+					time.Sleep(c.every - took)
+				}
+				if waited > 0 != c.waits {
+					t.Errorf("29 uses waited for %v", waited)
+				}
+			})
+		})
+	}
+}
+
 // While Cairn is away the last good copy serves until its exp, without making anybody wait;
 // then the policy decides, and whom the copy knows to be out stays out.
 func TestOutageNeverChangesMoreThanThePolicySays(t *testing.T) {

@@ -122,7 +122,7 @@ func TestOlderListNeverReplacesANewerOne(t *testing.T) {
 		l.serveText(rsList(l.with("iat", clock.Add(-c.ago).Unix())))
 		fresh := l.lists()
 		revoked(t, fresh, l.ref(7)) // an application without a copy has nothing to compare with
-		old := session.NewRemoteStatusList(l.options())
+		old := l.lists()
 		l.revoked = []int{7}
 		l.serveText(rsList(l.payload()))
 		revoked(t, old, l.ref(7))

@@ -196,7 +196,7 @@ func TestListOfTheOtherAlgorithmIsNeverBelieved(t *testing.T) {
 		l.serveText(c.token)
 		o := l.options()
 		c.change(&o)
-		if got, err := session.NewRemoteStatusList(o).Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
+		if got, err := l.listsOf(o).Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}

@@ -16,13 +16,14 @@ import (
 // lister is an issuer's status list endpoint, whose answer and clock can be changed.
 type lister struct {
 	*publisher
+	tb      testing.TB
 	revoked []int
 }
 
 const listSize = 1 << 17
 
 func newLister(t *testing.T, revoked ...int) *lister {
-	l := &lister{publisher: newPublisher(t), revoked: revoked}
+	l := &lister{publisher: newPublisher(t), tb: t, revoked: revoked}
 	l.serve()
 	return l
 }
@@ -105,7 +106,14 @@ func (l *lister) options() session.RemoteStatusOptions {
 	}
 }
 
-func (l *lister) lists() *session.RemoteStatusList { return session.NewRemoteStatusList(l.options()) }
+func (l *lister) lists() *session.RemoteStatusList { return l.listsOf(l.options()) }
+
+// listsOf are closed when the test ends: without a copy they would go on asking.
+func (l *lister) listsOf(o session.RemoteStatusOptions) *session.RemoteStatusList {
+	lists := session.NewRemoteStatusList(o)
+	l.tb.Cleanup(func() { _ = lists.Close() })
+	return lists
+}
 
 // verifier is that of the application, with its lists.
 func (l *lister) verifier(lists session.StatusChecker) *session.Verifier {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +8,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 )
-
-// minSecret is the least length of an HS256 secret in bytes (RFC 7518 section 3.2).
-const minSecret = 32
 
 // defaultLeeway is how far the clocks of the issuer and the application may differ.
 const defaultLeeway = 30 * time.Second
@@ -52,41 +48,6 @@ type Verifier struct {
 	// CookieName is the full name of the cookie, with its prefix; "" means the
 	// three default names, the best guarded one first.
 	CookieName string
-}
-
-// Check reports a setting with which the verifier would refuse every token, or
-// believe the wrong ones. Call it at start; Verify fails with the same error.
-func (v *Verifier) Check() error {
-	if err := v.checkTrust("verifier"); err != nil {
-		return err
-	}
-	if v.Keys == nil && !v.SecretUntil.IsZero() {
-		return errors.New("session: the verifier has an end of its secret and no keys: from then on nobody would be signed in")
-	}
-	if list, ok := v.Status.(*RemoteStatusList); ok && list != nil && list.rules != nil && list.rules.Issuer != v.Issuer {
-		return errors.New("session: the verifier and its status list have different issuers: give both the same")
-	}
-	if c, ok := v.Status.(interface{ Check() error }); ok {
-		return c.Check()
-	}
-	return nil
-}
-
-// checkTrust reports what is wrong with that by which signatures are believed. owner is
-// who has it, for the error.
-func (v *Verifier) checkTrust(owner string) error {
-	switch {
-	case v.Issuer == "":
-		return fmt.Errorf("session: the %s has no issuer: set it to the base URL of Cairn", owner)
-	case v.Secret == nil && v.Keys == nil:
-		return fmt.Errorf("session: the %s has neither a secret nor keys: set one of them", owner)
-	case v.Secret != nil && len(v.Secret) < minSecret:
-		return fmt.Errorf("session: the secret of the %s has %d bytes, at least %d are needed: print it with cairn show-secret", owner, len(v.Secret), minSecret)
-	case bytes.HasPrefix(bytes.TrimSpace(v.Secret), []byte("-----BEGIN ")):
-		// A public key as HMAC secret would let anybody sign.
-		return fmt.Errorf("session: the secret of the %s is a PEM block: a public key belongs into Keys", owner)
-	}
-	return nil
 }
 
 // Verify returns the claims of a session token. The error is ErrInvalid for a token
@@ -176,11 +137,13 @@ func (v *Verifier) audience() string {
 	return v.Audience
 }
 
+// now is without the monotonic reading, which stands still while the machine is suspended: an old
+// copy of a status list would be young after that.
 func (v *Verifier) now() time.Time {
 	if v.Now == nil {
-		return time.Now()
+		return time.Now().Round(0)
 	}
-	return v.Now()
+	return v.Now().Round(0)
 }
 
 func (v *Verifier) leeway() time.Duration {
