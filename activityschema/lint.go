@@ -49,7 +49,8 @@ func Lint(doc *Document) []Finding { return new(linter).lint(doc) }
 
 // LintAll is Lint without its limits, for programs that repair what it finds: there
 // may be as many findings as the document has members and samples. Of half surrogate
-// pairs, which no program can repair, it tells no more than Lint.
+// pairs, which no program can repair, it tells no more than Lint. In custom it points at the numbers of a
+// position where Lint points at the list that they are in.
 func LintAll(doc *Document) []Finding { return (&linter{all: true}).lint(doc) }
 
 func (l *linter) lint(doc *Document) []Finding {

@@ -112,7 +112,7 @@ var codes = []Code{
 	{CodeShardYear, SeverityWarning, "The activities in a shard started in its year."},
 	{CodePrivacyNoGPS, SeverityError, "A no_gps activity shows no position: no lat, lon, bbox, start_latlng, end_latlng, and no link to its track."},
 	{CodePrivacyBlurStart, SeverityError, "A blur_start activity shows nothing beyond its cut track: not where it started or ended, not in bbox either."},
-	{CodePrivacyCustom, SeverityError, "custom and the texts hold no position of a no_gps activity, and none beyond the cut track of a blur_start activity."},
+	{CodePrivacyCustom, SeverityError, "custom and the texts hold no position of a no_gps activity, and none beyond the cut track of a blur_start activity, nor where it truly began or ended."},
 	{CodePrivacyPrivateLink, SeverityError, "An index does not link to the detail or the track of a private activity."},
 	{CodePrivacyMismatch, SeverityError, "An activity has one privacy: if index and detail differ, one of them may show too much."},
 	{CodePrivacyPrivatePublished, SeverityWarning, "A private activity lies in the published folder, where whoever knows its address reads it unless the host forbids."},

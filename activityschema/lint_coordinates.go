@@ -2,7 +2,6 @@ package activityschema
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -105,41 +104,4 @@ func likely(kind nameKind, all []reading) []reading {
 		return nil
 	}
 	return positions
-}
-
-// polyline reads a polyline in Google's encoding, with five decimals or, if it
-// leaves the Earth then, with six. False means that text is no polyline.
-func polyline(text string) ([]reading, bool) {
-	var points [][2]int64
-	var sums [2]int64
-	for text != "" {
-		for i := range sums {
-			value, shift := int64(0), 0
-			for {
-				if text == "" || text[0] < 63 || text[0] > 126 {
-					return nil, false
-				}
-				chunk := int64(text[0] - 63)
-				text = text[1:]
-				value |= chunk & 0x1f << shift
-				shift += 5
-				if chunk < 0x20 {
-					break
-				}
-			}
-			sums[i] += value>>1 ^ -(value & 1)
-		}
-		points = append(points, sums)
-	}
-	for decimals := 5; decimals <= 6; decimals++ {
-		positions := make([]reading, len(points))
-		unit := math.Pow10(decimals)
-		for i, p := range points {
-			positions[i] = reading{coordinate{float64(p[0]) / unit, decimals}, coordinate{float64(p[1]) / unit, decimals}, true}
-		}
-		if !slices.ContainsFunc(positions, func(r reading) bool { return !r.inDegrees() }) {
-			return positions, len(positions) > 0
-		}
-	}
-	return nil, false
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ func (l *linter) custom(d *Detail, t *track) {
 	if d.Privacy != PrivacyNoGPS && d.Privacy != PrivacyBlurStart {
 		return
 	}
-	s := &customSearch{l: l, privacy: d.Privacy, track: t, left: mostCompared}
+	s := &customSearch{l: l, privacy: d.Privacy, track: t, left: mostCompared, longestM: longestWay(d)}
 	for _, t := range [...]struct {
 		name string
 		text *string
@@ -52,13 +51,9 @@ type customSearch struct {
 	sample  int // of the track, where it shows the last position compared
 	left    int // of mostCompared
 	grid    trackGrid
-}
-
-// contents are the numbers of a value: those of a number, of a text that is a
-// number, or of an array of numbers; and the pairs of an array of pairs.
-type contents struct {
-	numbers []coordinate
-	pairs   []reading
+	around  *endsOfTrack
+	// longestM is how long a way the rows of a list show at most.
+	longestM float64
 }
 
 // An axis is a member that holds latitudes or longitudes.
@@ -79,6 +74,7 @@ type half struct {
 // stands before the value. Latitudes and longitudes are looked at together.
 func (s *customSearch) object(each func(member func(name string) bool)) {
 	var axes []axis
+	var inner []innerAxis
 	each(func(name string) bool {
 		s.path = append(s.path, name)
 		defer func() { s.path = s.path[:len(s.path)-1] }()
@@ -89,10 +85,14 @@ func (s *customSearch) object(each func(member func(name string) bool)) {
 		case nameLat, nameLon, nameLong:
 			axes = append(axes, axis{kind, beside, name, found.numbers})
 		default:
-			s.judge(kind, found)
+			if a, ok := innerAxisOf(name, found.numbers); ok {
+				inner = append(inner, a)
+			}
+			s.judge(kind, &found)
 		}
 		return ok
 	})
+	s.judgeInner(inner)
 	if len(axes) == 0 {
 		return
 	}
@@ -108,27 +108,28 @@ func (s *customSearch) object(each func(member func(name string) bool)) {
 	}
 }
 
-// value reads the next value, which stands under a name of the kind; false
-// means that there is nothing more to read.
-func (s *customSearch) value(kind nameKind) (found contents, ok bool) {
+// value reads the next value, which stands under a name of the kind, and
+// returns what it holds as a list: of one number if it is a number or a text that
+// is one. False means that there is nothing more to read.
+func (s *customSearch) value(kind nameKind) (found list, ok bool) {
 	token, err := s.dec.Token()
 	if err != nil || len(s.path) > MaxDepth {
 		return found, false
 	}
 	switch v := token.(type) {
 	case json.Number:
-		if n, ok := coordinateOf(v.String()); ok {
-			found.numbers = []coordinate{n}
-		}
+		found.number(v.String())
 	case string:
-		if n, ok := coordinateOf(v); ok {
-			found.numbers = []coordinate{n}
-		} else {
+		if !found.number(v) {
+			found.others = true
 			s.text(v, kind)
 		}
+	case bool:
+		found.others = true
 	case json.Delim:
 		ok = true
 		if v == '{' {
+			found.others = true
 			s.object(func(member func(name string) bool) {
 				for ok && s.dec.More() {
 					name, err := s.dec.Token()
@@ -147,9 +148,8 @@ func (s *customSearch) value(kind nameKind) (found contents, ok bool) {
 	return found, true
 }
 
-// array collects the numbers and pairs of an array. An item that is neither
-// spoils neither: [47.1, 8.2, null] still shows a position.
-func (s *customSearch) array(kind nameKind) (found contents, ok bool) {
+// array reads the items of an array.
+func (s *customSearch) array(kind nameKind) (found list, ok bool) {
 	for i := 0; s.dec.More(); i++ {
 		s.path = append(s.path, strconv.Itoa(i))
 		item, ok := s.value(kind)
@@ -157,31 +157,9 @@ func (s *customSearch) array(kind nameKind) (found contents, ok bool) {
 		if !ok {
 			return found, false
 		}
-		switch n := len(item.numbers); {
-		case n == 1 && len(item.pairs) == 0:
-			found.numbers = append(found.numbers, item.numbers[0])
-		case n == 2 || n == 3: // the third is the elevation
-			found.pairs = append(found.pairs, reading{lat: item.numbers[0], lon: item.numbers[1]})
-		}
-		found.pairs = append(found.pairs, item.pairs...)
+		found.add(i, item)
 	}
 	return found, true
-}
-
-// judge reports the value just read if it is a position.
-func (s *customSearch) judge(kind nameKind, found contents) {
-	all, n := found.pairs, found.numbers
-	switch {
-	case kind == nameMeasure:
-		return
-	case len(n) == 2 || len(n) == 3:
-		all = append(all, reading{lat: n[0], lon: n[1]})
-	case len(n) == 4 && kind == nameBox, len(n) >= 4 && len(n)%2 == 0 && (kind == namePosition || kind == namePolyline || kind == namePlace):
-		for i := 0; i < len(n); i += 2 {
-			all = append(all, reading{lat: n[i], lon: n[i+1]})
-		}
-	}
-	s.positions(likely(kind, all))
 }
 
 // judgeAxis reports latitudes or longitudes. Only with its other half, nil if
@@ -191,108 +169,42 @@ func (s *customSearch) judgeAxis(a axis, other *axis) {
 	if !set || other == nil && (a.kind == nameLong || s.privacy == PrivacyBlurStart) {
 		return
 	}
+	s.path = append(s.path, a.name)
+	defer func() { s.path = s.path[:len(s.path)-1] }()
 	if s.privacy == PrivacyNoGPS {
-		s.report(a.name)
+		s.report()
 		return
 	}
 	lats, lons := a.numbers, other.numbers
 	if a.kind != nameLat {
 		lats, lons = lons, lats
 	}
-	for k := range min(len(lats), len(lons)) {
-		if s.beyond(reading{lats[k], lons[k], true}) {
-			s.report(a.name)
-			return
-		}
+	all := make([]reading, min(len(lats), len(lons)))
+	for k := range all {
+		all[k] = reading{lats[k], lons[k], true}
 	}
-}
-
-// text reports a string that holds a position.
-func (s *customSearch) text(text string, kind nameKind) {
-	if kind == nameLink && text != "" {
-		s.report()
-	}
-	if !strings.ContainsAny(text, "0123456789") && kind != nameCode && kind != namePolyline {
-		return
-	}
-	lower := strings.ReplaceAll(strings.ToLower(text), "º", "°")
-	switch {
-	case kind == nameCode && len(text) > 4 && !isWord(lower), plusCode.MatchString(lower):
-		s.report()
-	case kind == namePolyline && len(text) > 3 && !strings.Contains(text, " ") && !isWord(lower):
-		if positions, ok := polyline(text); ok {
-			s.positions(positions)
-		} else {
-			s.report()
-		}
-	case unreadPosition(lower):
-		s.report()
-	case kind != nameMeasure:
-		s.positions(textPositions(lower, kind))
-	}
-}
-
-// plusCode is an Open Location Code of 10 digits or more, in lower case.
-var plusCode = regexp.MustCompile(`\b[2-9cfghjmpqrvwx]{8}\+[2-9cfghjmpqrvwx]{2,3}\b`)
-
-// isWord tells whether text is a short word of letters, such as "none", rather than
-// a code or a track.
-func isWord(text string) bool {
-	return len(text) < 10 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz-") == ""
+	s.positions(all)
 }
 
 // positions reports the value just read, which shows them.
 func (s *customSearch) positions(all []reading) {
-	if len(all) > 0 && s.privacy == PrivacyNoGPS || slices.ContainsFunc(all, s.beyond) {
+	if s.hides(all) {
 		s.report()
 	}
 }
 
-// report notes a finding at the value just read, or at a member of the object. It
+// report notes a finding at the value just read, or at a member or an item of it. It
 // makes no pointer for those that are only counted: names may be long, and many.
-func (s *customSearch) report(member ...string) {
+func (s *customSearch) report(below ...string) {
 	if !s.l.room(CodePrivacyCustom) {
 		return
 	}
 	message := "seems to hold a position, which a no_gps activity does not show: remove it"
 	if s.privacy != PrivacyNoGPS {
-		message = "seems to hold a position away from the cut track, which a blur_start activity does not show: remove it"
+		message = "seems to hold a position away from the cut track, or one where it began or ended uncut, which a blur_start activity does not show: remove it"
 	}
-	pointer := pointerTo(slices.Concat(s.path, member))
+	pointer := pointerTo(slices.Concat(s.path, below))
 	s.l.findings = append(s.l.findings, Finding{pointer, CodePrivacyCustom, severityOf(CodePrivacyCustom), message})
-}
-
-// beyond tells whether r is a position that the cut track does not show,
-// whatever r means. A rounded position may lie beside the track by what the
-// rounding moved it.
-func (s *customSearch) beyond(r reading) bool {
-	if s.privacy != PrivacyBlurStart {
-		return false
-	}
-	if s.grid == nil {
-		s.grid = s.track.grid()
-	}
-	position := false
-	for p, roundedM := range r.meanings {
-		if s.left <= 0 {
-			return true
-		}
-		if s.grid.near(s.track, p, blurM+roundedM, &s.left) {
-			return false
-		}
-		i := s.track.passes(p, blurM+roundedM, s.sample)
-		if i >= s.sample {
-			s.left -= i - s.sample
-		} else {
-			s.left -= s.track.last - s.track.first + 1
-		}
-		if i >= 0 {
-			s.sample = i
-			return false
-		}
-		position = true
-	}
-	return position
 }
 
 // pointerTo writes path as a JSON Pointer (RFC 6901).

@@ -24,7 +24,7 @@ const (
 )
 
 // nameCores are the words that tell a kind, first match first. A name is of
-// the kind if it consists of a core and of nameWords, in any order.
+// the kind if it consists of a core and of nameWords, or measureWords, in any order.
 var nameCores = []struct {
 	kind  nameKind
 	words []string
@@ -38,19 +38,38 @@ var nameCores = []struct {
 	{nameLon, []string{"longitude", "longitud", "longitudine", "laengengrad", "längengrad", "lon", "lng"}},
 	{nameLong, []string{"long", "laenge", "länge"}},
 	{nameBox, []string{"boundingbox", "bbox", "bounds", "extent", "envelope"}},
-	{nameCode, []string{"geohash", "pluscode", "openlocationcode", "what3words", "w3w"}},
+	{nameCode, []string{"geohash", "geohashes", "pluscode", "openlocationcode", "what3words", "w3w"}},
 	{namePlace, []string{
 		"position", "pos", "location", "loc", "gps", "geo", "geometry", "geom", "geopoint", "waypoint", "trackpoint", "route", "linestring", "polygon",
 		"home", "center", "centre", "place", "origin", "destination", "parking", "where", "ubicacion", "ubicación", "standort",
 	}},
 	{nameMeasure, []string{
-		"balance", "weight", "accel", "acceleration", "gyro", "magnetometer", "power", "watts", "speed", "pace", "temp", "temperature", "hrv", "rmssd",
-		"sdnn", "firmware", "version", "cadence", "ratio", "battery", "lactate", "stride",
+		"balance", "weight", "accel", "acceleration", "acceldata", "accelerometer", "imu", "imudata", "imusamples", "gyro", "gyrodata", "gyroscope", "magnetometer", "gravity", "vector", "quaternion",
+		"power", "watts", "speed", "velocity", "pace", "gap", "cadence", "stride", "torque", "smoothness", "stiffness", "oscillation", "gct", "cda", "crr",
+		"temp", "temperature", "core", "humidity", "wind", "pressure", "barometer", "grade", "slope", "heading", "bearing", "azimuth",
+		"hrv", "rmssd", "sdnn", "rr", "hr", "heartrate", "smo2", "thb", "hhb", "o2hb", "spo2", "vo2", "vo2max", "oxygen", "hemoglobin", "haemoglobin",
+		"respiration", "breathing", "glucose", "lactate", "tss", "ctl", "atl", "tsb", "score", "ratio", "percent", "percentage", "pct",
+		"battery", "voltage", "latency", "firmware", "software", "hardware", "version",
 	}},
 }
 
-// measureWords stand beside a nameMeasure: left_right_balance, weight_kg.
-var measureWords = []string{"left", "right", "avg", "average", "mean", "kg", "g", "ms", "w", "kmh", "bpm", "pct", "percent", "rmssd", "sdnn", "c", "torque", "ground", "contact", "time"}
+// measureWords stand beside a nameMeasure: left_right_balance, weight_kg, core_temp. No
+// word of a place does: max_speed_location is where the speed was measured. Nor do
+// samples and data: those of a speed may have their positions with them.
+var measureWords = []string{
+	"left", "right", "avg", "average", "mean", "median", "stddev", "sd", "min", "max", "peak", "first", "last", "total", "enhanced", "absolute", "vertical", "raw",
+	"range", "level", "rate", "conc", "zone", "zones", "phase", "from", "to", "x", "y", "s",
+	"kg", "g", "ms", "w", "kmh", "mph", "bpm", "rpm", "spm", "hz", "mm", "cm", "m", "km", "kpa", "hpa", "psi", "pct", "percent", "deg", "degree", "degrees", "c", "f", "v",
+	"rmssd", "sdnn", "torque", "effectiveness", "pedal", "ground", "contact", "stance", "time", "length", "leg", "spring", "form", "air", "wind", "core", "skin", "body",
+	"muscle", "oxygen", "saturation", "saturated", "app", "device", "sensor", "gps", "lap", "segment", "activity", "session", "record", "my",
+}
+
+// measureUnits end a name that is a measure whatever stands before them, if
+// something separates them from it: drift_pct, leftKg. The unit of a position is
+// degrees. Those of one letter number points as well: point_c.
+var measureUnits = []string{
+	"kg", "ms", "kw", "kmh", "mph", "bpm", "rpm", "spm", "hz", "mm", "cm", "km", "mi", "ft", "kpa", "hpa", "mbar", "psi", "pct", "percent", "kj", "kcal", "nm", "mv", "mmol",
+}
 
 // nameWords stand beside a core without changing what it means.
 var nameWords = []string{
@@ -63,8 +82,8 @@ var nameWords = []string{
 // longestName is the longest that is classified, in bytes. Names of positions are short.
 const longestName = 64
 
-// wordsBy are nameWords by their first byte, as measureWords after them.
-var wordsBy, measuresBy = byFirst(nameWords), byFirst(append(slices.Clone(nameWords), measureWords...))
+// wordsBy are nameWords by their first byte, and measuresBy measureWords.
+var wordsBy, measuresBy = byFirst(nameWords), byFirst(measureWords)
 
 func byFirst(words []string) (by [256][]string) {
 	for _, w := range words {
@@ -77,16 +96,8 @@ func byFirst(words []string) (by [256][]string) {
 // its words: start_lat, startLat, START-LAT. What stands beside the core is
 // returned, too, so that startLat finds startLng.
 func kindOf(name string) (kind nameKind, beside string) {
-	if len(name) > 4*longestName {
-		return nameOther, ""
-	}
-	plain := strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, name)
-	if len(plain) > longestName {
+	plain, ok := plainName(name)
+	if !ok {
 		return nameOther, ""
 	}
 	if strings.Contains(plain, "polyline") {
@@ -99,20 +110,40 @@ func kindOf(name string) (kind nameKind, beside string) {
 			words = &measures
 		}
 		for _, word := range core.words {
-			for from := 0; ; {
-				at := strings.Index(plain[from:], word)
-				if at < 0 {
-					break
-				}
-				at += from
-				if end := at + len(word); words.before[at] && words.after[end] {
-					return core.kind, plain[:at] + " " + plain[end:]
-				}
-				from = at + 1
+			if beside, ok := words.beside(plain, word); ok {
+				return core.kind, beside
 			}
 		}
 	}
+	if slices.Contains(measureUnits, lastWord(name)) {
+		return nameMeasure, ""
+	}
 	return nameOther, ""
+}
+
+// plainName returns the letters and digits of a name in lower case; false means
+// that it is longer than those that are classified.
+func plainName(name string) (string, bool) {
+	if len(name) > 4*longestName {
+		return "", false
+	}
+	plain := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	return plain, len(plain) <= longestName
+}
+
+// lastWord returns the last word of a name, in lower case, if something separates it
+// from another: pct of zones_pct and zonesPct, "" of pct.
+func lastWord(name string) string {
+	at := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLower(r) && !unicode.IsDigit(r) })
+	if at <= 0 {
+		return ""
+	}
+	return strings.ToLower(strings.TrimLeft(name[at:], "_-. "))
 }
 
 // parts tell of each place in a name whether what is before it, and after it, is
@@ -140,4 +171,20 @@ func partsOf(s string, words *[256][]string) (p parts) {
 		}
 	}
 	return p
+}
+
+// beside returns what stands around a core in a name, if the core is there and
+// all else is words: "start " of startlat.
+func (p *parts) beside(plain, core string) (string, bool) {
+	for from := 0; ; {
+		at := strings.Index(plain[from:], core)
+		if at < 0 {
+			return "", false
+		}
+		at += from
+		if end := at + len(core); p.before[at] && p.after[end] {
+			return plain[:at] + " " + plain[end:], true
+		}
+		from = at + 1
+	}
 }

@@ -2,11 +2,11 @@ package activityschema
 
 import "strings"
 
-// The forms of a position in a text that are found but not read: markup of a
-// track (GPX, KML, TCX) and degrees with minutes.
+// Markup of a track (GPX, KML, TCX), which is found but not read.
 var trackMarkup = []string{"<gpx", "<trkpt", "<rtept", "<wpt", "<kml", "<coordinates", "<latitudedegrees"}
 
-// unreadPosition tells whether text, in lower case, has one of these forms.
+// unreadPosition tells whether text, in lower case, holds a position that cannot
+// be read: such markup, or degrees with minutes that are only half a position.
 func unreadPosition(text string) bool {
 	if strings.Contains(text, "<") {
 		for _, mark := range trackMarkup {
@@ -15,16 +15,10 @@ func unreadPosition(text string) bool {
 			}
 		}
 	}
-	degrees, minutes, ok := strings.Cut(text, "°")
-	if !ok || degrees == "" || !isDigit(degrees[len(degrees)-1]) {
+	if !strings.Contains(text, "°") && !strings.Contains(text, "deg") {
 		return false
 	}
-	minutes = strings.TrimLeft(minutes, " ")
-	after := strings.TrimLeft(minutes, "0123456789.")
-	if len(after) < len(minutes) && strings.Contains(after, "°") && strings.ContainsAny(text, "ns") && strings.ContainsAny(text, "ew") {
-		return true // n 47° 22.277 e 8° 32.527
-	}
-	return len(after) < len(minutes) && (strings.HasPrefix(after, "'") || strings.HasPrefix(after, "′") || strings.HasPrefix(after, "’"))
+	return sexagesimalHalf.MatchString(text) && !sexagesimalPair.MatchString(text)
 }
 
 // Marks after which two numbers are a position, and the digits these then need:
@@ -35,12 +29,16 @@ var positionMarks = []struct {
 }{{"geo:", 0}, {"point(", 1}, {"point (", 1}, {"linestring(", 1}, {"linestring (", 1}, {"polygon(", 1}, {"polygon (", 1}}
 
 // textPositions returns the positions in a text, in lower case, that stands
-// under a name of the kind: "47.37, 8.54" if it is the whole text, 47.37129
-// 8.54211 anywhere, lat=47.4&lon=8.5, geo:47.4,8.5 and POINT(8.5 47.4).
+// under a name of the kind: "47.371, 8.542" if it is the whole text, 47.37129
+// 8.54211 anywhere, lat=47.4&lon=8.5, geo:47.4,8.5, POINT(8.5 47.4) and what
+// notations reads.
 func textPositions(text string, kind nameKind) []reading {
 	text = strings.ReplaceAll(text, "%2c", ",")
 	if r, ok := labelled(text); ok {
 		return []reading{r}
+	}
+	if all := notations(text, kind); len(all) > 0 {
+		return all
 	}
 	least := 4
 	switch {
@@ -63,9 +61,12 @@ func textPositions(text string, kind nameKind) []reading {
 		if next.end == 0 {
 			break
 		}
-		enough, between := least, text[n.end:next.start]
-		if strings.Contains(between, "°") || alone && fills(text[next.end:]) {
+		enough, between, after := least, text[n.end:next.start], text[next.end:]
+		switch whole := alone && fills(after); {
+		case strings.Contains(between, "°"), whole && strings.ContainsAny(text[:n.start]+between+after, "nsew"):
 			enough = min(least, 2)
+		case whole: // two decimals are also those of a pressure or a version: 4.25 4.75
+			enough = min(least, 3)
 		}
 		r := reading{lat: n.coordinate, lon: next.coordinate}
 		if !separates(between) || r.decimals() < enough || !r.inDegrees() || r.zero() {
@@ -129,19 +130,31 @@ func labelledNumber(text string, labels ...string) (coordinate, bool) {
 			if before != "" && isLetter(before[len(before)-1]) {
 				continue
 			}
-			after, assigned := strings.CutPrefix(strings.TrimLeft(text[from:], `"' `), "=")
-			if !assigned {
-				after, assigned = strings.CutPrefix(after, ":")
+			after, least := strings.TrimLeft(text[from:], `"' `), 0
+			switch {
+			case strings.HasPrefix(after, "="):
+				after = after[1:]
+			case strings.HasPrefix(after, ":"): // lat: 40 kg is an exercise
+				after, least = after[1:], 1
+			case text[from:] != "" && text[from] == ' ':
+				least = 3
+			default:
+				continue
 			}
 			after = strings.TrimLeft(after, `"' `)
-			spaced := text[from:] != "" && text[from] == ' '
 			digits := strings.TrimLeft(after, "+-.0123456789")
-			if n, ok := coordinateOf(after[:len(after)-len(digits)]); ok && (assigned || spaced && n.decimals >= 3) {
+			n, ok := coordinateOf(after[:len(after)-len(digits)])
+			if ok && n.decimals >= least && (n.decimals >= 3 || !continues(digits)) {
 				return n, true
 			}
 		}
 	}
 	return coordinate{}, false
+}
+
+// continues tells whether s goes on from a number before it: 3x8, 12.5kg.
+func continues(s string) bool {
+	return s != "" && isLetter(s[0]) && strings.IndexByte("nsew", s[0]) < 0
 }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
@@ -202,5 +215,5 @@ func partBefore(s string) bool {
 // partAfter tells whether a number before s goes on in it. A hemisphere may
 // follow without a space.
 func partAfter(s string) bool {
-	return s != "" && (strings.IndexByte("_:-%", s[0]) >= 0 || isLetter(s[0]) && strings.IndexByte("nsew", s[0]) < 0)
+	return s != "" && strings.IndexByte("_:-%", s[0]) >= 0 || continues(s)
 }
