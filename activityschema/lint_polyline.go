@@ -24,9 +24,6 @@ func (t *track) polyline(text string) ([]reading, bool) {
 	return five, true
 }
 
-// polyline reads a polyline of which no track tells how many decimals it has.
-func polyline(text string) ([]reading, bool) { return (*track)(nil).polyline(text) }
-
 // polylinePoints decodes text to latitudes and longitudes as integers.
 func polylinePoints(text string) (points [][2]int64, ok bool) {
 	var sums [2]int64
