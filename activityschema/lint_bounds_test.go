@@ -2,10 +2,13 @@ package activityschema_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -65,6 +68,36 @@ func TestSmallDocumentNeverKeepsLintBusy(t *testing.T) {
 			t.Errorf("%s: %d MB", name, used>>20)
 		}
 	}
+}
+
+// Lint costs up to two hundred times of what it costs to decode a document that is one
+// long text. Work that grows faster than the document has come to many thousands.
+const mostTimesDecoding = 1000
+
+// keepsUp fails if Lint is much slower with doc than encoding/json: at the best of a few
+// tries, for something else may be going on.
+func keepsUp(t *testing.T, name string, doc *activityschema.Document) {
+	t.Helper()
+	data, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := math.Inf(1)
+	for range 5 {
+		begin := time.Now()
+		var tree any
+		if err := json.Unmarshal(data, &tree); err != nil {
+			t.Fatal(err)
+		}
+		decoding := time.Since(begin)
+		begin = time.Now()
+		activityschema.Lint(doc)
+		activityschema.LintAll(doc)
+		if best = min(best, float64(time.Since(begin))/float64(decoding)); best <= mostTimesDecoding {
+			return
+		}
+	}
+	t.Errorf("%s: %d bytes take %.0f times as long as to decode", name, len(data), best)
 }
 
 // BenchmarkLintBombs says what the worst of them costs.

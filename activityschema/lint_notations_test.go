@@ -3,7 +3,6 @@ package activityschema_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -92,18 +91,13 @@ func TestOrdinaryTextIsNeverTakenForANotation(t *testing.T) {
 // A long text of the beginnings of notations is read once, not once for each
 // of them.
 func TestNotationsNeverKeepLintBusy(t *testing.T) {
-	const large = 1 << 17
+	const large = 1 << 15
 	for _, piece := range []string{
 		"1°1'", "1° 1' 1\\\" n ", "n 1° 1 ", "1 deg 1 ", "deg", "1°1' 1°1' ", "n 1° 1.1 e 1° 1.1 ", "+47.1+008.1", "+47.1+008.1+1crs", "+4711.1", "+47.1+008.1/", "1,1 ", "1,1111 1,1111 ", "1,1111;",
 		"1,1111 1,1111 nsew nsew ", "1,", ",", "9yuw56xg ",
 	} {
 		for _, rest := range []string{strings.Repeat(piece, large/len(piece)), piece + strings.Repeat(" ", large) + piece, piece + strings.Repeat("1", large)} {
-			doc := detailWith(t, `"privacy": "no_gps", "custom": {"location": "`+rest+`"}`)
-			begin := time.Now()
-			activityschema.Lint(doc)
-			if took := time.Since(begin); took > 2*time.Second {
-				t.Errorf("%q: %v", piece, took)
-			}
+			keepsUp(t, piece, detailWith(t, `"privacy": "no_gps", "custom": {"location": "`+rest+`"}`))
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestFaultIsNeverOverlookedAndGoodRecordingNeverReported(t *testing.T) {
 // wrong.
 func samplesOf(n int, privacy activityschema.Privacy) *activityschema.Document {
 	duration := int64(n)
-	d := &activityschema.Detail{ID: "a", Privacy: privacy, DurationS: &duration, BBox: &activityschema.BBox{8, 47, 9, 48}}
+	d := &activityschema.Detail{Version: "1.0", ID: "a", Sport: "cycling", Privacy: privacy, DurationS: &duration, BBox: &activityschema.BBox{8, 47, 9, 48}}
 	s := &d.Timeseries
 	for i := range n {
 		s.T = append(s.T, int64(i))
