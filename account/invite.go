@@ -136,7 +136,7 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registrati
 	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.now()); err != nil {
 		return User{}, fmt.Errorf("register: %w", err)
 	}
-	if _, err := s.endSession(r); err != nil {
+	if _, err := s.endSessions(r, ""); err != nil {
 		return User{}, err
 	}
 	return u, s.setCookies(w, u, row, secrets)

@@ -66,7 +66,7 @@ type okAnswer struct {
 }
 
 func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) {
-	if err := s.SignOut(w, r); err != nil {
+	if err := s.SignOut(w, r, ""); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -176,7 +176,7 @@ func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	if err := s.SignOut(w, r); err != nil {
+	if err := s.SignOut(w, r, ""); err != nil {
 		s.Fail(w, r, err)
 		return
 	}

@@ -89,11 +89,33 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 }
 
 // findSession returns the session row that the request's cookies prove,
-// whatever its state. With a cookie domain only the host-only cookie counts:
-// a sibling host or a holder of the shared secret cannot make one.
+// whatever its state, a live one if there are several. With a cookie domain only the
+// host-only cookie counts: a sibling host or a holder of the shared secret cannot make one.
 func (s *Service) findSession(r *http.Request) (*Identity, error) {
+	each := s.eachByToken
+	if s.cookies.login != "" {
+		each = s.eachByLogin
+	}
+	var found *Identity
+	err := each(r, func(id *Identity) bool {
+		if found == nil || id.Session.Live(s.now()) {
+			found = id
+		}
+		return !found.Session.Live(s.now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, ErrNotAuthenticated
+	}
+	return found, nil
+}
+
+// eachByLogin calls yield with the sessions that the host-only cookies prove.
+func (s *Service) eachByLogin(r *http.Request, yield func(*Identity) bool) error {
 	if s.cookies.login == "" {
-		return s.findByToken(r)
+		return nil
 	}
 	for _, c := range firstCookies(r.CookiesNamed(s.cookies.login), maxLookups) {
 		if len(c.Value) < 40 || len(c.Value) > 64 {
@@ -104,16 +126,18 @@ func (s *Service) findSession(r *http.Request) (*Identity, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("find session: %w", err)
+			return fmt.Errorf("find session: %w", err)
 		}
-		return &Identity{User: u, Session: row}, nil
+		if !yield(&Identity{User: u, Session: row}) {
+			return nil
+		}
 	}
-	return nil, ErrNotAuthenticated
+	return nil
 }
 
-// findByToken is findSession by the session tokens.
-func (s *Service) findByToken(r *http.Request) (*Identity, error) {
-	// Planted cookies of the same name may stand before the genuine one: try each.
+// eachByToken calls yield with the sessions that the session tokens prove. Planted
+// cookies of the same name may stand before the genuine one: it tries each.
+func (s *Service) eachByToken(r *http.Request, yield func(*Identity) bool) error {
 	lookups := 0
 	for _, c := range firstCookies(r.CookiesNamed(s.cookies.session), maxVerified) {
 		claims, err := s.verifier.Verify(r.Context(), c.Value)
@@ -128,37 +152,41 @@ func (s *Service) findByToken(r *http.Request) (*Identity, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("find session: %w", err)
+			return fmt.Errorf("find session: %w", err)
 		}
 		if row.Sub != claims.Subject || subtle.ConstantTimeCompare(row.TokenHash, hashOf(claims.ID)) != 1 {
 			continue
 		}
-		return &Identity{User: u, Session: row}, nil
+		if !yield(&Identity{User: u, Session: row}) {
+			return nil
+		}
 	}
-	return nil, ErrNotAuthenticated
+	return nil
 }
 
-// endSession ends the session whose cookies the request has and the browser is
-// about to lose. Other applications may go by a token that this service does not
-// accept any more, or, with a cookie domain, not by itself: whoever has it may end what
-// it stands for. It returns nil where there is none.
-func (s *Service) endSession(r *http.Request) (*Identity, error) {
-	id, err := s.findSession(r)
-	if errors.Is(err, ErrNotAuthenticated) && s.cookies.login != "" {
-		id, err = s.findByToken(r)
+// endSessions ends the sessions whose cookies the request has and the browser is
+// about to lose, or those of one user if sub is not empty, and returns the user of
+// one. Other applications may go by a token that this service does not accept any more, or,
+// with a cookie domain, not by itself: whoever has it may end what it stands for.
+func (s *Service) endSessions(r *http.Request, sub string) (ended string, err error) {
+	now, proven := s.now(), map[string]string{} // user by session
+	note := func(id *Identity) bool {
+		if id.Session.Live(now) && (sub == "" || id.User.Sub == sub) {
+			proven[id.Session.ID] = id.User.Sub
+		}
+		return true
 	}
-	now := s.now()
-	switch {
-	case errors.Is(err, ErrNotAuthenticated), err == nil && !id.Session.Live(now):
-		return nil, nil
-	case err != nil:
-		return nil, err
+	if err := errors.Join(s.eachByLogin(r, note), s.eachByToken(r, note)); err != nil {
+		return "", err
 	}
-	err = s.store.EndSession(r.Context(), id.User.Sub, id.Session.ID, now)
-	if err != nil && !errors.Is(err, ErrSessionNotFound) {
-		return nil, fmt.Errorf("end session: %w", err)
+	for id, user := range proven {
+		err := s.store.EndSession(r.Context(), user, id, now)
+		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return "", fmt.Errorf("end session: %w", err)
+		}
+		ended = user
 	}
-	return id, nil
+	return ended, nil
 }
 
 // ActiveUser returns the user of a grant. ErrUserNotFound, ErrSuspended.
@@ -182,14 +210,15 @@ const (
 
 func firstCookies(c []*http.Cookie, n int) []*http.Cookie { return c[:min(len(c), n)] }
 
-// SignOut ends the session of the request, if any, and clears its cookies.
-func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.endSession(r)
+// SignOut ends the sessions of the request, if any, and clears its cookies. With sub
+// only those of one user are ended: who may sign out one may not sign out others.
+func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, sub string) error {
+	ended, err := s.endSessions(r, sub)
 	if err != nil {
 		return err
 	}
-	if id != nil {
-		noteUser(r.Context(), id.User.Sub)
+	if ended != "" {
+		noteUser(r.Context(), ended)
 		Note(r.Context(), "logout")
 	}
 	s.clearCookies(w)

@@ -48,7 +48,7 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 		return User{}, goneMeanwhile("create session", err)
 	}
 	// The cookie that the browser had before is about to be overwritten.
-	if _, err := s.endSession(r); err != nil {
+	if _, err := s.endSessions(r, ""); err != nil {
 		return User{}, err
 	}
 	noteUser(ctx, u.Sub)

@@ -1,6 +1,8 @@
 package account_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -51,6 +53,45 @@ func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
 			}
 		}
 	})
+	t.Run("several", func(t *testing.T) {
+		w := newWorld(t)
+		w.addUser("ada")
+		w.addUser("eve")
+		const name = "cairn_session"
+		dead, ada, eve := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("eve")
+		tokens := []string{dead.cookies[name], ada.cookies[name], eve.cookies[name]}
+		dead.call("POST", "/api/auth/logout", nil).is(200)
+		header := ""
+		for _, token := range tokens {
+			header += name + "=" + token + "; "
+		}
+		planted := w.browser()
+		if got := planted.send("GET", "/api/me", "", "", "Cookie", header).is(200).json()["handle"]; got != "ada" {
+			t.Errorf("signed in as %v beside a dead cookie", got)
+		}
+		planted.send("POST", "/api/auth/logout", "application/json", "{}", "Cookie", header).is(200)
+		for i, token := range tokens {
+			if statusBit(w, token) != 1 {
+				t.Errorf("token %d is not in the list", i)
+			}
+		}
+	})
+	t.Run("of two hosts' cookies", func(t *testing.T) {
+		w := newWorld(t, withDomain)
+		w.addUser("ada")
+		const login, shared = "__Host-cairn_login", "__Secure-cairn_session"
+		out, other, dead := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("ada")
+		tokens := []string{out.cookies[shared], other.cookies[shared]}
+		dead.call("POST", "/api/auth/logout", nil).is(200)
+		mixed := w.browser()
+		mixed.cookies[login], mixed.cookies[shared] = out.cookies[login], other.cookies[shared]
+		mixed.call("POST", "/api/auth/logout", nil).is(200)
+		for i, token := range tokens {
+			if statusBit(w, token) != 1 {
+				t.Errorf("token %d is not in the list", i)
+			}
+		}
+	})
 	t.Run("forged", func(t *testing.T) {
 		w := newWorld(t, withDomain)
 		w.addUser("ada")
@@ -65,4 +106,27 @@ func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
 			t.Error("a holder of the secret signs others out")
 		}
 	})
+}
+
+// The hint of one user is no reason to end what the browser has of another.
+func TestSignOutOfOneUserNeverEndsTheSessionOfAnother(t *testing.T) {
+	w := newWorld(t, withDomain)
+	w.addUser("ada")
+	w.addUser("eve")
+	const shared = "__Secure-cairn_session"
+	token := w.signedIn("ada").cookies[shared]
+	for _, c := range []struct {
+		handle string
+		bit    int
+	}{{"eve", 0}, {"ada", 1}} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth2/logout", nil)
+		r.AddCookie(&http.Cookie{Name: shared, Value: token})
+		out := httptest.NewRecorder()
+		if err := w.service.SignOut(out, r, w.user(c.handle).Sub); err != nil {
+			t.Fatal(err)
+		}
+		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's
+			t.Errorf("%s: bit %d", c.handle, got)
+		}
+	}
 }

@@ -95,7 +95,7 @@ const statusMedia = "application/statuslist+jwt"
 // as a JWT: a list of the past (section 8.4), and one that may be a CWT only (section
 // 8.2). Who accepts neither is given the JWT: there is nothing else.
 func servesStatus(r *http.Request) error {
-	if strings.Contains(r.URL.RawQuery, "time=") && r.URL.Query().Has("time") {
+	if r.URL.RawQuery != "" && r.URL.Query().Has("time") {
 		return NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
 	}
 	accept := r.Header.Values("Accept")

@@ -15,6 +15,8 @@ func (l *linter) laps(d *Detail) {
 	if len(t) > 0 {
 		end = max(end, float64(t[len(t)-1]))
 	}
+	// Between laps the clock may have stood still, and the duration be that of the clock.
+	lapEnd, pauses := -1.0, 0.0 // lapEnd is that of the lap before, -1 if unknown
 	next, together, before := int64(0), 0.0, l.counts[CodeLapOutside]
 	for i := range d.Laps {
 		lap := &d.Laps[i]
@@ -29,14 +31,21 @@ func (l *linter) laps(d *Detail) {
 			l.add(CodeLapOrder, at.member("started_at"), "starts before the lap before it")
 		}
 		// Sub has a range of 292 years and stays at its end.
-		switch after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds(); {
+		after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds()
+		if lapEnd >= 0 {
+			pauses += max(0, after-lapEnd)
+		}
+		if lapEnd = -1; lap.DurationS != nil {
+			lapEnd = after + float64(*lap.DurationS)
+		}
+		switch {
 		case after < -roundingS:
 			l.add(CodeLapOutside, at.member("started_at"), "starts before the activity")
 		case duration == nil:
 		case after > end+roundingS:
 			l.add(CodeLapOutside, at.member("started_at"), "starts after the end of the activity")
-		case lap.DurationS != nil && after+float64(*lap.DurationS) > end+2*roundingS:
-			l.add(CodeLapOutside, at.member("duration_s"), "ends %.0f seconds after the activity", after+float64(*lap.DurationS)-end)
+		case lapEnd > end+pauses+2*roundingS:
+			l.add(CodeLapOutside, at.member("duration_s"), "ends %.0f seconds after the activity", lapEnd-end)
 		}
 		l.figures(at, figuresOfLap(lap))
 		if lap.DurationS != nil {

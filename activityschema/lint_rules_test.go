@@ -77,6 +77,8 @@ func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
 		{"end of a lap", lap("06:30:00Z", 62), lap("06:30:00Z", 63), "/laps/0/duration_s lap-outside"},
 		{"end of a late lap", lap("06:30:50Z", 12), lap("06:30:50Z", 13), "/laps/0/duration_s lap-outside"},
 		{"end of a lap after the samples", `"timeseries": {"t": [0, 70]}, ` + lap("06:30:50Z", 22), `"timeseries": {"t": [0, 70]}, ` + lap("06:30:50Z", 23), "/laps/0/duration_s lap-outside"},
+		{"end of a lap after a pause", `"duration_s": 60, "laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 20}, {"index": 1, "started_at": "2026-05-17T06:30:50Z", "duration_s": 42}]`,
+			`"duration_s": 60, "laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 20}, {"index": 1, "started_at": "2026-05-17T06:30:50Z", "duration_s": 43}]`, "/laps/1/duration_s lap-outside"},
 		{"laps together", twoLaps(23), twoLaps(24), "/laps lap-outside"},
 		{"lap order", `"laps": [{"index": 0, "started_at": "2026-05-17T06:30:02Z", "duration_s": 1}, {"index": 1, "started_at": "2026-05-17T06:30:01Z", "duration_s": 1}]`,
 			`"laps": [{"index": 0, "started_at": "2026-05-17T06:30:02Z", "duration_s": 1}, {"index": 1, "started_at": "2026-05-17T06:30:00.9Z", "duration_s": 1}]`, "/laps/1/started_at lap-order"},

@@ -44,7 +44,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 		p.confirmLogout(w, r, id)
 		return
 	}
-	p.finishLogout(w, r, target, form["state"])
+	p.finishLogout(w, r, sub, target, form["state"])
 }
 
 // logoutForm reads the parameters. A POST is sent on as a GET of the same
@@ -138,13 +138,13 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}
-	p.finishLogout(w, r, "", nil)
+	p.finishLogout(w, r, "", "", nil)
 }
 
-// finishLogout ends the session and goes to the proven target with state and
-// nothing else, or shows a page.
-func (p *Provider) finishLogout(w http.ResponseWriter, r *http.Request, target string, state []string) {
-	if err := p.accounts.SignOut(w, r); err != nil {
+// finishLogout ends the session, of sub alone if that is not empty, and goes to the
+// proven target with state and nothing else, or shows a page.
+func (p *Provider) finishLogout(w http.ResponseWriter, r *http.Request, sub, target string, state []string) {
+	if err := p.accounts.SignOut(w, r, sub); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}

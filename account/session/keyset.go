@@ -15,7 +15,8 @@ const (
 	maxModulus = 16384 // bits; beyond it, one check costs milliseconds
 )
 
-// KeySet finds the issuer's public keys. Verifier.Check calls its method Check() error, if it has one.
+// KeySet finds the issuer's public keys. Verifier.Check, and with it each Verify,
+// calls its method Check() error, if it has one.
 type KeySet interface {
 	// Key returns the key with this kid, never nil without an error. It returns
 	// ErrUnknownKey if the set is current and has none, and any other error, best

@@ -126,7 +126,7 @@ func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, e
 // quiet reports whether nobody has asked for so long that a known key may have been withdrawn long
 // ago, and nothing says that nobody answers. The caller holds mu.
 func (s *RemoteKeySet) quiet(now time.Time) bool {
-	return reached(now, s.fetched, 2*s.maxAge) && (s.failure == nil || reached(now, s.failed, forgetFailure))
+	return reached(now, s.fetched, 2*s.maxAge) && (s.failure == nil || reached(now, s.failed, s.maxAge))
 }
 
 // refresh returns the fetch in flight, or begins one, or returns nil if it is too

@@ -66,9 +66,12 @@ type flight struct {
 	ended  chan struct{} // closed when what it has found is kept
 }
 
-// overdue reports whether the machine was suspended while the request was out: the clock goes on
-// then, and time limits do not. It is of no use any more, and that it fails says nothing.
-func (f *flight) overdue(now time.Time) bool { return now.After(f.due.Add(time.Second)) }
+// overdue reports whether the clock says that the request should have ended, or has not begun: the
+// machine was suspended while it was out, when the clock goes on and time limits do not, or the
+// clock was set. It is of no use any more, and that it fails says nothing.
+func (f *flight) overdue(now time.Time) bool {
+	return now.After(f.due.Add(time.Second)) || now.Before(f.began.Add(-time.Second))
+}
 
 // list returns the list at an address, perhaps a new one.
 func (s *RemoteStatusList) list(uri string, now time.Time) *remoteList {

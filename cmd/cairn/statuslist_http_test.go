@@ -31,6 +31,7 @@ func TestListIsNeverServedAsSomethingElse(t *testing.T) {
 		{"", "Accept", "application/statuslist+cwt", 406, false},
 		{"", "Accept", "application/statuslist+cwt, application/statuslist+jwt;q=0, */*", 406, false},
 		{"?time=1686925000", "Accept", "*/*", 501, false},
+		{"?tim%65", "Accept", "*/*", 501, false},
 		{"?other=1&atime=2", "Accept", "*/*", 200, false},
 		{"", "Accept-Encoding", "gzip", 200, true},
 		{"", "Accept-Encoding", "br, GZIP;q=0.5", 200, true},
