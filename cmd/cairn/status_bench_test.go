@@ -49,7 +49,7 @@ func manySessionsHandler(b *testing.B) (fresh func() http.Handler) {
 			INSERT INTO sessions (id, sub, created_at, auth_time, last_seen_at, expires_at, ended_at, status_list, status_index)
 			SELECT 's' || i, 'u', ?, ?, ?, ?, abs(random()) % 50 = 0, i / ? + 1, i % ? * 131071 % ? FROM n`,
 			[]any{manySessions, now, now, now, now + 2592000, listCapacity, listCapacity, account.StatusListSize}},
-		{"INSERT INTO revocations SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > 0", nil},
+		{"INSERT INTO revocations (status_list, status_index, expires_at) SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > 0", nil},
 	} {
 		if _, err := db.Exec(q.query, q.args...); err != nil {
 			b.Fatal(err)
