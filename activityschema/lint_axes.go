@@ -2,6 +2,7 @@ package activityschema
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -13,27 +14,31 @@ type innerAxis struct {
 	name   string
 	number coordinate
 	depth  bool // neither of the two but z
+	drawn  bool // x or y, which charts have as well
 }
 
 // innerAxes are the words of such names and what they stand for.
 var innerAxes = []struct {
-	word       string
-	lat, depth bool
+	word              string
+	lat, depth, drawn bool
 }{
-	{"north", true, false},
-	{"south", true, false},
-	{"φ", true, false},
-	{"east", false, false},
-	{"west", false, false},
-	{"λ", false, false},
-	{"y", true, false},
-	{"x", false, false},
-	{"z", false, true},
+	{"north", true, false, false},
+	{"south", true, false, false},
+	{"φ", true, false, false},
+	{"east", false, false, false},
+	{"west", false, false, false},
+	{"λ", false, false, false},
+	{"y", true, false, true},
+	{"x", false, false, true},
+	{"z", false, true, false},
 }
 
 // leastInner are the decimals of such a number. Fewer are those of a drawing, a
-// wind or a sensor.
-const leastInner = 4
+// wind or a sensor. One of x and y has leastDrawn where no name says that it is a place.
+const (
+	leastInner = 4
+	leastDrawn = 5
+)
 
 // innerAxisOf returns the axis that a member is with its only number, if any.
 func innerAxisOf(name string, numbers []coordinate) (innerAxis, bool) {
@@ -50,13 +55,14 @@ func innerAxisOf(name string, numbers []coordinate) (innerAxis, bool) {
 		}
 		words := partsOf(plain, &wordsBy)
 		if beside, ok := words.beside(plain, core.word); ok {
-			return innerAxis{half{core.lat, beside}, name, numbers[0], core.depth}, true
+			return innerAxis{half{core.lat, beside}, name, numbers[0], core.depth, core.drawn}, true
 		}
 	}
 	return innerAxis{}, false
 }
 
-// judgeInner reports the axes of one object that show a position together.
+// judgeInner reports the axes of one object that show a position together. Those of a
+// list are left to it.
 func (s *customSearch) judgeInner(axes []innerAxis) {
 	if len(axes) < 2 {
 		return
@@ -75,7 +81,8 @@ func (s *customSearch) judgeInner(axes []innerAxis) {
 	if s.amongMeasures() {
 		return
 	}
-	box := s.showsBoxOf(axes)
+	box, place := s.showsBoxOf(axes), s.amongPlaces()
+	var path []string // from the list to the object
 	for _, a := range axes {
 		other := halves[half{!a.lat, a.beside}]
 		if other == nil || box {
@@ -90,8 +97,53 @@ func (s *customSearch) judgeInner(axes []innerAxis) {
 			continue
 		}
 		r.ordered = false // some write x for the latitude
-		if s.privacy == PrivacyNoGPS || s.beyond(r) {
+		drawn := a.drawn && other.drawn && !place
+		switch {
+		case drawn && s.drawing != nil:
+			if path == nil {
+				path = slices.Clone(s.path[s.drawing.depth:])
+			}
+			s.drawing.points = append(s.drawing.points, drawnPoint{r, path, a.name})
+		case drawn && !r.finelyDrawn():
+		case s.privacy == PrivacyNoGPS || s.beyond(r):
 			s.report(a.name)
+		}
+	}
+}
+
+// A drawing is the x and y of the objects of a list, which are as likely a chart as a way.
+type drawing struct {
+	depth  int // of the list in the document
+	points []drawnPoint
+}
+
+// A drawnPoint is the position that an axis shows with its other half.
+type drawnPoint struct {
+	reading
+	path []string
+	name string
+}
+
+// finelyDrawn tells whether x or y has the digits of a position.
+func (r reading) finelyDrawn() bool { return max(r.lat.decimals, r.lon.decimals) >= leastDrawn }
+
+// judgeDrawing reports the points of the list just read if they may be somebody's way.
+func (s *customSearch) judgeDrawing(d *drawing) {
+	var way columnPair
+	fine := true
+	for i, p := range d.points {
+		// Each of the two axes has noted the same position.
+		if i == 0 || p.reading != way.last {
+			way.add(p.reading)
+			fine = fine && p.finelyDrawn()
+		}
+	}
+	if way.rows < leastRows && (!fine || way.tooLong(s.longestM)) || way.rows >= leastRows && !way.positions(s.longestM) {
+		return
+	}
+	for _, p := range d.points {
+		if s.privacy == PrivacyNoGPS || s.beyond(p.reading) {
+			s.report(append(slices.Clone(p.path), p.name)...)
 		}
 	}
 }
@@ -120,6 +172,25 @@ func (s *customSearch) showsBoxOf(axes []innerAxis) bool {
 // amongMeasures tells whether what stands around the object is a measure, as are
 // the samples of an accelerometer.
 func (s *customSearch) amongMeasures() bool {
+	return s.among(func(kind nameKind, _ string) bool { return kind == nameMeasure })
+}
+
+// placeWords are words in the names of what is drawn on a map.
+var placeWords = []string{"map", "track", "photo"}
+
+// amongPlaces tells whether what stands around the object is a place.
+func (s *customSearch) amongPlaces() bool {
+	return s.among(func(kind nameKind, name string) bool {
+		if kind == namePosition || kind == namePlace || kind == nameBox || kind == namePolyline {
+			return true
+		}
+		name, _ = plainName(name)
+		return slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
+	})
+}
+
+// among tells whether it is so of one of the names around the object.
+func (s *customSearch) among(is func(kind nameKind, name string) bool) bool {
 	const names = 3
 	looked := 0
 	for i := len(s.path) - 1; i > 0 && looked < names; i-- {
@@ -127,7 +198,7 @@ func (s *customSearch) amongMeasures() bool {
 			continue
 		}
 		looked++
-		if kind, _ := kindOf(s.path[i]); kind == nameMeasure {
+		if kind, _ := kindOf(s.path[i]); is(kind, s.path[i]) {
 			return true
 		}
 	}

@@ -93,3 +93,52 @@ func TestManyAxesNeverKeepLintBusy(t *testing.T) {
 		}
 	}
 }
+
+// A chart has as many points, and its numbers as many digits, as a way. Only what it
+// shows is no way.
+func TestXAndYOfAChartAreNeverAPosition(t *testing.T) {
+	points := func(n, decimals int, point func(i int) (x, y float64)) string {
+		return strings.ReplaceAll(strings.ReplaceAll(samplesText(n, false, func(i int) []string {
+			x, y := point(i)
+			texts := fixed(decimals, x, y)
+			return []string{`"x":` + texts[0], `"y":` + texts[1]}
+		})[1:], "[", "{"), "]", "}")
+	}
+	charts := []string{
+		`"chart": [{"x": 1.12345, "y": 12.12345}, {"x": 2.12345, "y": 13.12345}, {"x": 3.12345, "y": 12.52345}]`, `"chart": [{"x": 1.1234, "y": 12.1234}]`,
+		`"pedal": {"x": 3.1234, "y": 4.1234}`, `"pedals": [{"left": {"x": 3.1234, "y": 4.1234}, "right": {"x": 3.2345, "y": 4.3456}}]`, `"start_x": 3.1234, "start_y": 4.1234`,
+	}
+	for decimals := 4; decimals <= 9; decimals++ {
+		chart := points(100, decimals, func(i int) (x, y float64) { return 1.1 + float64(i)/10, 145.1 + float64(i*7%11) })
+		charts = append(charts, `"chart": [`+strings.TrimSuffix(chart, "}")+"]", `"series": [{"name": "HR", "data": [`+strings.TrimSuffix(chart, "}")+`]}]`)
+	}
+	for _, custom := range charts {
+		for _, members := range []string{`"privacy": "no_gps", "distance_m": 10000, `, `"privacy": "blur_start", "distance_m": 10000, `} {
+			if got := pointersIn(t, members+`"custom": {`+custom+`}`); got != "" {
+				t.Errorf("%s: %.80s: %.80s", members, custom, got)
+			}
+		}
+	}
+	for decimals := 4; decimals <= 9; decimals++ {
+		way := strings.TrimSuffix(points(5, decimals, func(i int) (x, y float64) { return 8.54211 + float64(i)*1e-4, 47.37129 - float64(i)*1e-4 }), "}")
+		for custom, prefix := range map[string]string{`"points": [` + way + `]`: "points/%d/", `"a": {"line": [{"at": [` + way + `]}]}`: "a/line/0/at/%d/"} {
+			var want []string
+			for i := range 5 {
+				want = append(want, fmt.Sprintf(prefix+"x", i), fmt.Sprintf(prefix+"y", i))
+			}
+			for _, members := range []string{`"privacy": "no_gps", "distance_m": 1000, `, `"privacy": "no_gps", `, `"privacy": "blur_start", `} {
+				if diff := cmp.Diff(strings.Join(want, " "), pointersIn(t, members+`"custom": {`+custom+`}`)); diff != "" {
+					t.Errorf("%s: %s: (-expected +found)\n%s", members, custom, diff)
+				}
+			}
+		}
+	}
+	for custom, want := range map[string]string{
+		`"mark": {"x": 8.54211, "y": 47.3713}`: "mark/x mark/y", `"home": {"x": 8.5421, "y": 47.3713}`: "home/x home/y", `"photos": [{"at": {"x": 8.5421, "y": 47.3713}}, {"at": {"x": 8.6421, "y": 47.9713}}]`: "photos/0/at/x photos/0/at/y photos/1/at/x photos/1/at/y",
+		`"a": [{"b": {"y": 47.37129, "x": 8.54211}}, 1, [{"x": 1}]]`: "a/0/b/y a/0/b/x", `"area": {"north": 47.3912, "south": 47.3612, "east": 8.5512, "west": 8.5312}`: "area/north area/south area/east area/west",
+	} {
+		if diff := cmp.Diff(want, pointersIn(t, `"privacy": "no_gps", "custom": {`+custom+`}`)); diff != "" {
+			t.Errorf("%s: (-expected +found)\n%s", custom, diff)
+		}
+	}
+}

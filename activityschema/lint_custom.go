@@ -54,6 +54,8 @@ type customSearch struct {
 	around  *endsOfTrack
 	// longestM is how long a way the rows of a list show at most.
 	longestM float64
+	// drawing is that of the list around the value, if any.
+	drawing *drawing
 }
 
 // An axis is a member that holds latitudes or longitudes.
@@ -150,6 +152,9 @@ func (s *customSearch) value(kind nameKind) (found list, ok bool) {
 
 // array reads the items of an array.
 func (s *customSearch) array(kind nameKind) (found list, ok bool) {
+	around := s.drawing
+	s.drawing = &drawing{depth: len(s.path)}
+	defer func() { s.drawing = around }()
 	for i := 0; s.dec.More(); i++ {
 		s.path = append(s.path, strconv.Itoa(i))
 		item, ok := s.value(kind)
@@ -159,6 +164,7 @@ func (s *customSearch) array(kind nameKind) (found list, ok bool) {
 		}
 		found.add(i, item)
 	}
+	s.judgeDrawing(s.drawing)
 	return found, true
 }
 

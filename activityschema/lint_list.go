@@ -91,6 +91,9 @@ func (s *customSearch) judge(kind nameKind, l *list) {
 		}
 		return
 	}
+	if kind == nameOther && !s.maybeWay(all) {
+		return
+	}
 	all = likely(kind, all)
 	if !s.hides(all) {
 		return

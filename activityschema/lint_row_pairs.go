@@ -90,6 +90,11 @@ func count(n *int, more bool) {
 	}
 }
 
+// tooLong tells whether the way from row to row is longer than so many metres, and noise.
+func (c *columnPair) tooLong(longestM float64) bool {
+	return min(c.pathM[0], c.pathM[1]) > longestM+noiseM*float64(c.rows+50)
+}
+
 // positions tells whether the columns are latitudes and longitudes of a way that is no
 // longer than so many metres.
 func (c *columnPair) positions(longestM float64) bool {
@@ -99,7 +104,7 @@ func (c *columnPair) positions(longestM float64) bool {
 		return c.rows > 3 && 10*rising >= 9*(c.rows-1) && math.Abs(first) < 0.05
 	}
 	switch {
-	case c.rows < 2 || c.off || c.small == c.rows || 8*c.halves > c.rows || min(c.pathM[0], c.pathM[1]) > longestM+noiseM*float64(c.rows+50):
+	case c.rows < 2 || c.off || c.small == c.rows || 8*c.halves > c.rows || c.tooLong(longestM):
 		return false
 	case counts(c.rising[0], c.first.lat.value) || counts(c.rising[1], c.first.lon.value):
 		return false
@@ -108,4 +113,25 @@ func (c *columnPair) positions(longestM float64) bool {
 	default:
 		return 2*c.coarse > c.rows && c.moved > 0 && 4*c.nearest >= 3*c.moved
 	}
+}
+
+// leastRows are the rows of a list under a name that says nothing from which on it must
+// show somebody's way. Fewer may be places.
+const leastRows = 4
+
+// maybeWay tells whether all, the pairs of a value whose name says nothing, may be
+// positions as far as they follow one another: pairs of a heart rate and a speed have the
+// digits of a position, but go round the Earth in a minute.
+func (s *customSearch) maybeWay(all []reading) bool {
+	if len(all) < 2 {
+		return true
+	}
+	var c columnPair
+	for _, r := range all {
+		c.add(r)
+	}
+	if len(all) >= leastRows {
+		return c.positions(s.longestM)
+	}
+	return c.coarse > 0 || !c.tooLong(s.longestM)
 }
