@@ -111,10 +111,13 @@ func (s *customSearch) judgeInner(axes []innerAxis) {
 	}
 }
 
-// A drawing is the x and y of the objects of a list, which are as likely a chart as a way.
+// A drawing is what the objects of a list have in common: x and y, which are as likely a
+// chart as a way, and rows.
 type drawing struct {
 	depth  int // of the list in the document
+	item   int // of the list, that is being read
 	points []drawnPoint
+	rows   []memberRow
 }
 
 // A drawnPoint is the position that an axis shows with its other half.

@@ -39,6 +39,9 @@ type reading struct {
 // decimals are those that both numbers have.
 func (r reading) decimals() int { return min(r.lat.decimals, r.lon.decimals) }
 
+// finest are the decimals of the number that has more of them.
+func (r reading) finest() int { return max(r.lat.decimals, r.lon.decimals) }
+
 // zero is the position of devices that have none.
 func (r reading) zero() bool { return r.lat.value == 0 && r.lon.value == 0 }
 
@@ -69,39 +72,17 @@ func (r reading) inDegrees() bool {
 	return p.onEarth() || !r.ordered && position{p.lon, p.lat}.onEarth()
 }
 
-// likely returns the readings of a value that stands under a name of the kind,
-// if they are positions rather than anything else: the less the name says, the
-// more digits they need. Two numbers of four decimals are taken for a position
-// under any name, a list of them from three decimals on. Fractions of one, such
-// as [0.5512, 0.6623], are shares more often than places in the Gulf of Guinea.
-func likely(kind nameKind, all []reading) []reading {
-	least := 4
-	switch {
-	case kind == namePosition:
-		least = 0
-	case kind != nameOther && len(all) == 1:
-		least = 2
-	case kind != nameOther:
-		least = 1
-	case len(all) > 1:
-		least = 3
+// inIntegers tells whether r means a position in integers of at least so much.
+func (r reading) inIntegers(least float64) bool {
+	if r.inDegrees() || r.finest() > 0 || min(math.Abs(r.lat.value), math.Abs(r.lon.value)) < leastInteger || max(math.Abs(r.lat.value), math.Abs(r.lon.value)) < least {
+		return false
 	}
-	var positions []reading
-	for _, r := range all {
-		switch {
-		case !r.inDegrees():
-			if kind == nameOther {
-				return nil
-			}
-		case r.zero(), r.decimals() < least:
-		case kind == nameOther && math.Abs(r.lat.value) < 1 && math.Abs(r.lon.value) < 1:
-		default:
-			positions = append(positions, r)
-		}
+	for range r.meanings {
+		return true
 	}
-	// Now and then a coordinate ends in zeros, which are not written.
-	if kind == nameOther && 2*len(positions) < len(all) {
-		return nil
-	}
-	return positions
+	return false
 }
+
+// alike tells whether the two are less than one apart: what is measured on both sides
+// or twice more often than a place.
+func (r reading) alike() bool { return math.Abs(r.lat.value-r.lon.value) < 1 }

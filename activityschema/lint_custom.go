@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,16 +55,29 @@ type customSearch struct {
 	around  *endsOfTrack
 	// longestM is how long a way the rows of a list show at most.
 	longestM float64
+	// inText is set in the JSON that a text of the JSON is.
+	inText bool
 	// drawing is that of the list around the value, if any.
 	drawing *drawing
 }
 
 // An axis is a member that holds latitudes or longitudes.
 type axis struct {
-	kind    nameKind
-	beside  string
-	name    string
-	numbers []coordinate
+	kind   nameKind
+	beside string
+	name   string
+	list
+}
+
+// What the numbers of an axis have whose name is vague: so many decimals, or the size of
+// those in millionths of degrees.
+const (
+	leastVague   = 3
+	leastInteger = 1_000_000
+)
+
+func (n coordinate) fine() bool {
+	return n.decimals >= leastVague || math.Abs(n.value) >= leastInteger
 }
 
 // half is which of the two a member is, and what it is the half of.
@@ -76,6 +90,7 @@ type half struct {
 // stands before the value. Latitudes and longitudes are looked at together.
 func (s *customSearch) object(each func(member func(name string) bool)) {
 	var axes []axis
+	var words []wordAxis
 	var inner []innerAxis
 	each(func(name string) bool {
 		s.path = append(s.path, name)
@@ -85,16 +100,29 @@ func (s *customSearch) object(each func(member func(name string) bool)) {
 		found, ok := s.value(kind)
 		switch kind {
 		case nameLat, nameLon, nameLong:
-			axes = append(axes, axis{kind, beside, name, found.numbers})
+			axes = append(axes, axis{kind, beside, name, found})
 		default:
 			if a, ok := innerAxisOf(name, found.numbers); ok {
 				inner = append(inner, a)
 			}
-			s.judge(kind, &found)
+			if a, isWord := wordAxisOf(name, found); isWord && kind == nameOther {
+				a.name, a.list = name, found
+				words = append(words, a)
+				break
+			}
+			before := s.l.counts[CodePrivacyCustom]
+			if s.judge(kind, &found); kind == nameOther && s.l.counts[CodePrivacyCustom] == before {
+				s.memberRow(name, &found)
+			}
 		}
 		return ok
 	})
 	s.judgeInner(inner)
+	axes = append(axes, pairWordAxes(words, func(a *axis) {
+		s.path = append(s.path, a.name)
+		s.judge(nameOther, &a.list)
+		s.path = s.path[:len(s.path)-1]
+	})...)
 	if len(axes) == 0 {
 		return
 	}
@@ -122,7 +150,7 @@ func (s *customSearch) value(kind nameKind) (found list, ok bool) {
 	case json.Number:
 		found.number(v.String())
 	case string:
-		if !found.number(v) {
+		if !found.number(halfNumber(v, kind)) {
 			found.others = true
 			s.text(v, kind)
 		}
@@ -157,6 +185,7 @@ func (s *customSearch) array(kind nameKind) (found list, ok bool) {
 	defer func() { s.drawing = around }()
 	for i := 0; s.dec.More(); i++ {
 		s.path = append(s.path, strconv.Itoa(i))
+		s.drawing.item = i
 		item, ok := s.value(kind)
 		s.path = s.path[:len(s.path)-1]
 		if !ok {
@@ -165,6 +194,7 @@ func (s *customSearch) array(kind nameKind) (found list, ok bool) {
 		found.add(i, item)
 	}
 	s.judgeDrawing(s.drawing)
+	s.judgeMemberRows(s.drawing)
 	return found, true
 }
 
@@ -172,13 +202,13 @@ func (s *customSearch) array(kind nameKind) (found list, ok bool) {
 // there is none, can a latitude be compared with a track.
 func (s *customSearch) judgeAxis(a axis, other *axis) {
 	set := slices.ContainsFunc(a.numbers, func(n coordinate) bool { return n.value != 0 })
-	if !set || other == nil && (a.kind == nameLong || s.privacy == PrivacyBlurStart) {
+	if !set || other == nil && (a.kind == nameLong || s.privacy == PrivacyBlurStart) || a.measures(other) {
 		return
 	}
 	s.path = append(s.path, a.name)
 	defer func() { s.path = s.path[:len(s.path)-1] }()
 	if s.privacy == PrivacyNoGPS {
-		s.report()
+		s.reportNumbers(&a.list)
 		return
 	}
 	lats, lons := a.numbers, other.numbers
@@ -189,7 +219,26 @@ func (s *customSearch) judgeAxis(a axis, other *axis) {
 	for k := range all {
 		all[k] = reading{lats[k], lons[k], true}
 	}
-	s.positions(all)
+	if s.hides(all) {
+		s.reportNumbers(&a.list)
+	}
+}
+
+// measures tells whether a has a name that is as often that of something else, with other
+// being its other half or nil, and none of its numbers is as fine as a position:
+// lat alone may be a latency, breite and länge a width and a length.
+func (a *axis) measures(other *axis) bool {
+	name, _ := plainName(a.name)
+	switch name = strings.TrimRight(name, "s0123456789"); name {
+	case "breite", "länge", "laenge":
+	case "lat":
+		if other != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	return !a.fine() && (other == nil || !other.fine())
 }
 
 // positions reports the value just read, which shows them.

@@ -32,7 +32,7 @@ func TestPositionOfANoGPSActivityNeverHidesInCustom(t *testing.T) {
 
 func TestPositionOfANoGPSActivityNeverHidesInATextNeitherDoesANumberPassForOne(t *testing.T) {
 	for text, found := range map[string]bool{
-		`"description":"home 47.12345,8.54321"`: true, `"gear":"https://maps.example.org/@47.37129,8.54211,15z"`: true, `"source_file":"47.37129_8.54211.gpx"`: false,
+		`"description":"home 47.12345,8.54321"`: true, `"gear":"https://maps.example.org/@47.37129,8.54211,15z"`: true, `"source_file":"47.37129_8.54211.gpx"`: true,
 		`"description":"Ride 47.5 km, 8.2 avg"`: false, `"device":"Edge 530, 9.75"`: false, `"description":"10.52, 12.31 and 9.8"`: false,
 	} {
 		document := `{"bas_version":"1.0","id":"a","title":"Sunday 10.5, 12.3","sport":"other","started_at":"2026-05-17T06:30:00Z","privacy":"no_gps","laps":[],"timeseries":{"t":[]},"custom":{},` + text + `}`
@@ -56,6 +56,33 @@ func TestMeasurementIsNeverTakenForAPosition(t *testing.T) {
 	} {
 		if got := customFindings(t, custom); len(got) > 0 {
 			t.Errorf("%s: %v", custom, got)
+		}
+	}
+}
+
+// Who removes what LintAll points at removes no more than the numbers.
+func TestWhatStandsBesideTheNumbersOfAnAxisIsNeverPointedAt(t *testing.T) {
+	const track = `"privacy": "blur_start", "timeseries": {"t": [60, 62], "lat": [47.01, 47.0101], "lon": [8, 8]}, `
+	for custom, want := range map[string]string{
+		`"lat": [47.37129, {"keep": 1}], "lon": [8.54211, "keep"]`:                 "/custom/lat/0 /custom/lon/0",
+		`"lat": ["keep", 47.37129, null, 47.37139], "lon": [8.54211, 8.54221]`:     "/custom/lat/1 /custom/lat/3 /custom/lon",
+		`"lat": [47.37129, true], "lon": 8.54211`:                                  "/custom/lat/0 /custom/lon",
+		`"lat": [47.37129, [1, 2]], "lon": [[{"keep": 1}], 8.54211]`:               "/custom/lat/0 /custom/lon/1",
+		`"lat": {"keep": 1}, "lon": "keep", "start_lat": 47.37129, "start_lng": 8`: "/custom/start_lat /custom/start_lng",
+	} {
+		for _, members := range []string{`"privacy": "no_gps", `, track} {
+			var pointers []string
+			for _, f := range activityschema.LintAll(detailWith(t, members+`"custom": {`+custom+`}`)) {
+				pointers = append(pointers, f.Pointer)
+			}
+			if got := strings.Join(pointers, " "); got != want {
+				t.Errorf("%s%s: %s", members, custom, got)
+			}
+			for _, f := range activityschema.Lint(detailWith(t, members+`"custom": {`+custom+`}`)) {
+				if strings.Count(f.Pointer, "/") != 2 {
+					t.Errorf("%s%s: %s", members, custom, f.Pointer)
+				}
+			}
 		}
 	}
 }

@@ -9,6 +9,13 @@ import (
 
 // text reports a string that holds a position.
 func (s *customSearch) text(text string, kind nameKind) {
+	if kind == nameEnd { // a text is a time or a reason as well
+		kind = nameOther
+	}
+	text = asciiText(text)
+	if kind != nameMeasure && s.embedded(text, kind) {
+		return
+	}
 	if kind == nameLink && text != "" {
 		s.report()
 	}
@@ -20,7 +27,7 @@ func (s *customSearch) text(text string, kind nameKind) {
 	}
 	lower := strings.ReplaceAll(strings.ToLower(text), "º", "°")
 	switch {
-	case kind == nameCode && len(text) > 4 && !isWord(lower), plusCode.MatchString(lower):
+	case kind == nameCode && len(text) > 4 && !isWord(lower), holdsPlusCode(lower):
 		s.report()
 	case kind == namePolyline && len(text) > 3 && !strings.Contains(text, " ") && !isWord(lower):
 		if positions, ok := s.track.polyline(text); ok {
@@ -37,6 +44,11 @@ func (s *customSearch) text(text string, kind nameKind) {
 
 // plusCode is an Open Location Code of 10 digits or more, in lower case.
 var plusCode = regexp.MustCompile(`\b[2-9cfghjmpqrvwx]{8}\+[2-9cfghjmpqrvwx]{2,3}\b`)
+
+// holdsPlusCode asks for a letter: a sum of numbers has none.
+func holdsPlusCode(lower string) bool {
+	return slices.ContainsFunc(plusCode.FindAllString(lower, -1), func(code string) bool { return strings.ContainsAny(code, "cfghjmpqrvwx") })
+}
 
 // isWord tells whether text is a short word of letters, such as "none", rather than
 // a code or a track.

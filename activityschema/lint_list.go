@@ -91,7 +91,7 @@ func (s *customSearch) judge(kind nameKind, l *list) {
 		}
 		return
 	}
-	if kind == nameOther && !s.maybeWay(all) {
+	if kind == nameOther && (len(all) < leastRows && l.onlyVectors() || !s.maybeWay(all)) {
 		return
 	}
 	all = likely(kind, all)

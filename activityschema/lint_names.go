@@ -20,6 +20,7 @@ const (
 	namePolyline          // an encoded polyline
 	nameCode              // a code for a position: geohash
 	nameLink              // where the track is: track_url
+	nameEnd               // where something begins or ends, or when, or at what: start, from
 	nameMeasure           // something else that is measured in pairs and has fractions
 )
 
@@ -42,6 +43,7 @@ var nameCores = []struct {
 	{namePlace, []string{
 		"position", "pos", "location", "loc", "gps", "geo", "geometry", "geom", "geopoint", "waypoint", "trackpoint", "route", "linestring", "polygon",
 		"home", "center", "centre", "place", "origin", "destination", "parking", "where", "ubicacion", "ubicación", "standort",
+		"maison", "casa", "zuhause", "wohnung", "garage",
 	}},
 	{nameMeasure, []string{
 		"balance", "weight", "accel", "acceleration", "acceldata", "accelerometer", "imu", "imudata", "imusamples", "gyro", "gyrodata", "gyroscope", "magnetometer", "gravity", "vector", "quaternion",
@@ -50,17 +52,28 @@ var nameCores = []struct {
 		"hrv", "rmssd", "sdnn", "rr", "hr", "heartrate", "smo2", "thb", "hhb", "o2hb", "spo2", "vo2", "vo2max", "oxygen", "hemoglobin", "haemoglobin",
 		"respiration", "breathing", "glucose", "lactate", "tss", "ctl", "atl", "tsb", "score", "ratio", "percent", "percentage", "pct",
 		"battery", "voltage", "latency", "firmware", "software", "hardware", "version",
+		"lr", "leftright", "flexion", "extension", "knee", "hip", "ankle", "angle", "lean", "dfa", "drift", "decoupling", "efficiency", "load", "steplength", "wkg",
+		"dewpoint", "gust", "elevationgain", "elevationloss", "elevationrange", "ascent", "descent", "rate", "ci", "coefficient", "coefficients", "coeffs", "coef", "tyre", "tire",
+		"kmh", "kph", "mph", "rpm", "bpm", "soc", "depth", "carbs", "hours", "threshold", "quartiles", "percentiles", "confidenceinterval", "minmax", "meansd",
 	}},
 }
 
-// measureWords stand beside a nameMeasure: left_right_balance, weight_kg, core_temp. No
-// word of a place does: max_speed_location is where the speed was measured. Nor do
-// samples and data: those of a speed may have their positions with them.
+// endNames are those of a nameEnd. A word beside them makes something else of them:
+// start_time, end_reason.
+var endNames = []string{
+	"start", "end", "begin", "finish", "from", "to", "startpoint", "endpoint", "startpunkt", "zielpunkt", "depart", "départ", "arrivee", "arrivée",
+}
+
+// measureWords stand beside a nameMeasure: left_right_balance, weight_kg, core_temp, as
+// do other measures: gct_balance. No word of a place does: max_speed_location is where
+// the speed was measured. Nor do samples and data: those of a speed may have their
+// positions with them.
 var measureWords = []string{
 	"left", "right", "avg", "average", "mean", "median", "stddev", "sd", "min", "max", "peak", "first", "last", "total", "enhanced", "absolute", "vertical", "raw",
 	"range", "level", "rate", "conc", "zone", "zones", "phase", "from", "to", "x", "y", "s",
 	"kg", "g", "ms", "w", "kmh", "mph", "bpm", "rpm", "spm", "hz", "mm", "cm", "m", "km", "kpa", "hpa", "psi", "pct", "percent", "deg", "degree", "degrees", "c", "f", "v",
 	"rmssd", "sdnn", "torque", "effectiveness", "pedal", "ground", "contact", "stance", "time", "length", "leg", "spring", "form", "air", "wind", "core", "skin", "body",
+	"bar", "kph", "wkg", "per", "normalized", "normalised", "running", "curve", "baseline", "normal", "respiratory", "training", "factor", "index", "gear", "a", "front", "rear",
 	"muscle", "oxygen", "saturation", "saturated", "app", "device", "sensor", "gps", "lap", "segment", "activity", "session", "record", "my",
 }
 
@@ -68,7 +81,7 @@ var measureWords = []string{
 // something separates them from it: drift_pct, leftKg. The unit of a position is
 // degrees. Those of one letter number points as well: point_c.
 var measureUnits = []string{
-	"kg", "ms", "kw", "kmh", "mph", "bpm", "rpm", "spm", "hz", "mm", "cm", "km", "mi", "ft", "kpa", "hpa", "mbar", "psi", "pct", "percent", "kj", "kcal", "nm", "mv", "mmol",
+	"kg", "wkg", "ms", "kw", "kmh", "kph", "mph", "bpm", "rpm", "spm", "hz", "mm", "cm", "km", "mi", "ft", "kpa", "hpa", "mbar", "psi", "pct", "percent", "kj", "kcal", "nm", "mv", "mmol",
 }
 
 // nameWords stand beside a core without changing what it means.
@@ -82,8 +95,17 @@ var nameWords = []string{
 // longestName is the longest that is classified, in bytes. Names of positions are short.
 const longestName = 64
 
-// wordsBy are nameWords by their first byte, and measuresBy measureWords.
-var wordsBy, measuresBy = byFirst(nameWords), byFirst(measureWords)
+// wordsBy are nameWords by their first byte, and measuresBy what stands beside a nameMeasure.
+var wordsBy, measuresBy = byFirst(nameWords), byFirst(slices.Concat(measureWords, coresOf(nameMeasure)))
+
+func coresOf(kind nameKind) (words []string) {
+	for _, core := range nameCores {
+		if core.kind == kind {
+			words = append(words, core.words...)
+		}
+	}
+	return words
+}
 
 func byFirst(words []string) (by [256][]string) {
 	for _, w := range words {
@@ -115,7 +137,10 @@ func kindOf(name string) (kind nameKind, beside string) {
 			}
 		}
 	}
-	if slices.Contains(measureUnits, lastWord(name)) {
+	switch {
+	case slices.Contains(endNames, plain):
+		return nameEnd, ""
+	case slices.Contains(measureUnits, lastWord(name)):
 		return nameMeasure, ""
 	}
 	return nameOther, ""

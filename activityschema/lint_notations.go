@@ -163,13 +163,14 @@ const geohashDigits = "0123456789bcdefghjkmnpqrstuvwxyz"
 
 // geohash reads a text that is a geohash of 8 to 12 digits and nothing else. One
 // whose letters and figures do not mix is no geohash but a word with a number:
-// sector12, 2ndstreet.
+// sector12, 2ndstreet. Nor is one that is a hexadecimal number, as are the names of
+// most things in databases; of the geohashes, one in four hundred and less is.
 func geohash(text string) (reading, bool) {
 	if len(text) < 8 || len(text) > 12 {
 		return reading{}, false
 	}
 	south, north, west, east := -90.0, 90.0, -180.0, 180.0
-	lon, changes := true, 0
+	lon, changes, hexadecimal := true, 0, true
 	for i := range len(text) {
 		digit := strings.IndexByte(geohashDigits, text[i])
 		if digit < 0 {
@@ -178,6 +179,7 @@ func geohash(text string) (reading, bool) {
 		if i > 0 && isDigit(text[i]) != isDigit(text[i-1]) {
 			changes++
 		}
+		hexadecimal = hexadecimal && (isDigit(text[i]) || text[i] <= 'f')
 		for bit := 16; bit > 0; bit >>= 1 {
 			low, high := &south, &north
 			if lon {
@@ -194,5 +196,5 @@ func geohash(text string) (reading, bool) {
 	// As many digits as the cell is wide, that of the longitude being the wider.
 	decimals := int(math.Floor(-math.Log10(east - west)))
 	r := reading{coordinate{(south + north) / 2, decimals}, coordinate{(west + east) / 2, decimals}, true}
-	return r, changes >= 2
+	return r, changes >= 2 && !hexadecimal
 }

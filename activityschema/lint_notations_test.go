@@ -77,7 +77,7 @@ func TestOrdinaryTextIsNeverTakenForANotation(t *testing.T) {
 		`"x": "12,5 km, 25,3 km/h"`, `"x": "1,299.00 EUR"`, `"x": "12,345 / 45,678"`, `"x": "1,30150; 2,29925; 3,31200"`, `"x": "1,30150 2,29925 3,31200"`, `"x": "10,2345%; 12,3456%"`,
 		`"x": "4,8 / 5,0 bar"`, `"x": "1,2345 kg; 3,4567 kg"`, `"x": "0,0000; 0,0000"`, `"x": "1,234,567 8,910,111"`, `"x": "12,5 25,3"`, `"x": "147,37129; 108,54211"`,
 		// Words and numbers that are no geohash.
-		`"location": "sector12"`, `"location": "street42"`, `"route": "segment123"`, `"place": "2ndstreet"`, `"gps": "12345678"`, `"location": "downtown"`, `"location": "Basement 1"`,
+		`"location": "sector12"`, `"note": "23456789+23"`, `"location": "street42"`, `"route": "segment123"`, `"place": "2ndstreet"`, `"gps": "12345678"`, `"route": "4f8d2b9c"`, `"location": "b7e52f0c41"`, `"origin": "9d0e4f2b6c81"`, `"place": "4F8D2B9C"`, `"location": "downtown"`, `"location": "Basement 1"`,
 		`"route": "a1b2c3d4e5"`, `"x": "9yuw56xg"`, `"route": "9yuw56x"`, `"route": "9yuw56xg9yuw5"`, `"location": "gym"`, `"geohashes": []`, `"geohashes": ["none"]`,
 	} {
 		for _, privacy := range []string{"no_gps", "blur_start"} {

@@ -58,6 +58,22 @@ func (r *row) at(column int) (j int, ok bool) {
 	return j, found && j+1 < r.to && r.items[j+1] == r.items[j]+1
 }
 
+// pairs returns the items of r that are the two of a position in one of the columns,
+// each once: of two that overlap, the first one is the position.
+func (r *row) pairs(columns []int) (items []int) {
+	next := 0
+	for _, column := range columns {
+		if column < next {
+			continue
+		}
+		next = column + 2
+		if j, ok := r.at(column); ok {
+			items = append(items, r.items[j:j+2]...)
+		}
+	}
+	return items
+}
+
 func readingsOf(rows []row, column int) (all []reading) {
 	for _, r := range rows {
 		if j, ok := r.at(column); ok {
@@ -141,9 +157,9 @@ func (s *customSearch) tables(l *list) {
 	case s.l.all:
 		// The rest of a row, such as a heart rate, is not for those to remove
 		// who remove the position.
-		for i, r := range rows {
-			if j, ok := r.at(columns[0]); ok {
-				s.within(l.lists[i].item, func() { s.reportNumbers(&list{items: r.items[j : j+2], others: true}) })
+		for i := range rows {
+			if items := rows[i].pairs(columns); len(items) > 0 {
+				s.within(l.lists[i].item, func() { s.reportNumbers(&list{items: items, others: true}) })
 			}
 		}
 	default:

@@ -172,3 +172,22 @@ func TestRowsNeverKeepLintBusy(t *testing.T) {
 		}
 	}
 }
+
+// Who repairs a recording must not have to look at it again for each of its positions.
+func TestSecondPositionOfARowIsNeverLeftForAnotherLook(t *testing.T) {
+	for row, want := range map[string]string{
+		`"a", 47.37129, 8.54211, 140, 47.37229, 8.54311`: "1 2 4 5",
+		`"a", 47.37129, 8.54211, 47.37229, 8.54311, 140`: "1 2 3 4",
+		`47.37129, 8.54211, 47.37229`:                    "0 1",
+	} {
+		var got []string
+		for _, f := range activityschema.LintAll(detailWith(t, `"privacy": "no_gps", "custom": {"rows": [[`+row+`, "keep"], ["head"], [`+row+`]]}`)) {
+			if item, ok := strings.CutPrefix(f.Pointer, "/custom/rows/0/"); ok {
+				got = append(got, item)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", row, got)
+		}
+	}
+}

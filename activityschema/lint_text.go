@@ -31,15 +31,27 @@ var positionMarks = []struct {
 // textPositions returns the positions in a text, in lower case, that stands
 // under a name of the kind: "47.371, 8.542" if it is the whole text, 47.37129
 // 8.54211 anywhere, lat=47.4&lon=8.5, geo:47.4,8.5, POINT(8.5 47.4) and what
-// notations reads.
+// notations, linked and finePositions read.
 func textPositions(text string, kind nameKind) []reading {
-	text = strings.ReplaceAll(text, "%2c", ",")
+	text = addressSigns.Replace(text)
 	if r, ok := labelled(text); ok {
 		return []reading{r}
 	}
 	if all := notations(text, kind); len(all) > 0 {
 		return all
 	}
+	if all := append(linked(text), pairedNumbers(text, kind)...); len(all) > 0 {
+		return all
+	}
+	return finePositions(text)
+}
+
+// addressSigns are those that stand between numbers in an address, and how it writes them.
+var addressSigns = strings.NewReplacer("%2c", ",", "%20", " ")
+
+// pairedNumbers returns the positions that numbers of a text are of which only spaces, a
+// comma or the like keep the two apart.
+func pairedNumbers(text string, kind nameKind) []reading {
 	least := 4
 	switch {
 	case kind == namePosition:
@@ -54,6 +66,7 @@ func textPositions(text string, kind nameKind) []reading {
 		}
 	}
 	var all []reading
+	marked := least < 4 // what tells a position besides its digits
 	n := nextNumber(text, 0)
 	alone := fills(text[:n.start]) // of the first number: nothing else comes before a later one
 	for ; n.end > 0; alone = false {
@@ -61,15 +74,16 @@ func textPositions(text string, kind nameKind) []reading {
 		if next.end == 0 {
 			break
 		}
+		r := reading{lat: n.coordinate, lon: next.coordinate}
 		enough, between, after := least, text[n.end:next.start], text[next.end:]
+		both := !marked && r.alike() && r.decimals() < 5 // weights: 72.3512 / 71.8512
 		switch whole := alone && fills(after); {
 		case strings.Contains(between, "°"), whole && strings.ContainsAny(text[:n.start]+between+after, "nsew"):
-			enough = min(least, 2)
+			enough, both = min(least, 2), false
 		case whole: // two decimals are also those of a pressure or a version: 4.25 4.75
 			enough = min(least, 3)
 		}
-		r := reading{lat: n.coordinate, lon: next.coordinate}
-		if !separates(between) || r.decimals() < enough || !r.inDegrees() || r.zero() {
+		if both || !separates(between) || r.decimals() < enough || !r.inDegrees() || r.zero() {
 			n = next
 			continue
 		}
@@ -131,6 +145,9 @@ func labelledNumber(text string, labels ...string) (coordinate, bool) {
 				continue
 			}
 			after, least := strings.TrimLeft(text[from:], `"' `), 0
+			for _, is := range [...]string{"is ", "ist ", "est "} {
+				after = strings.TrimPrefix(after, is)
+			}
 			switch {
 			case strings.HasPrefix(after, "="):
 				after = after[1:]
@@ -143,13 +160,30 @@ func labelledNumber(text string, labels ...string) (coordinate, bool) {
 			}
 			after = strings.TrimLeft(after, `"' `)
 			digits := strings.TrimLeft(after, "+-.0123456789")
-			n, ok := coordinateOf(after[:len(after)-len(digits)])
+			number := after[:len(after)-len(digits)]
+			if decimals := fineDecimals(digits); decimals != "" && !strings.Contains(number, ".") {
+				number, digits = number+"."+decimals, digits[1+len(decimals):]
+			}
+			n, ok := coordinateOf(number)
 			if ok && n.decimals >= least && (n.decimals >= 3 || !continues(digits)) {
 				return n, true
 			}
 		}
 	}
 	return coordinate{}, false
+}
+
+// fineDecimals returns the digits after a decimal comma that s begins with, if they are
+// too many for thousands.
+func fineDecimals(s string) string {
+	if !strings.HasPrefix(s, ",") {
+		return ""
+	}
+	s = s[1:]
+	if s = s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]; len(s) < 4 {
+		return ""
+	}
+	return s
 }
 
 // continues tells whether s goes on from a number before it: 3x8, 12.5kg.
