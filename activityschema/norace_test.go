@@ -1,0 +1,5 @@
+//go:build !race
+
+package activityschema_test
+
+const underRace = false
