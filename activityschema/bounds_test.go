@@ -78,10 +78,7 @@ func longTexts(times int) map[string]*repeated {
 }
 
 func TestMemoryNeverGrowsWithTheDocument(t *testing.T) {
-	megabytes := 200
-	if underRace {
-		megabytes = 20
-	}
+	const megabytes = 200
 	check := func(name string, r *repeated, most uint64) {
 		t.Helper()
 		var before, after runtime.MemStats

@@ -1,5 +1,0 @@
-//go:build !race
-
-package activityschema_test
-
-const underRace = false
