@@ -43,12 +43,8 @@ func (s *customSearch) judgeMemberRows(d *drawing) {
 		if len(columns) == 0 || s.amongMeasures() {
 			continue
 		}
-		var ways [][]reading
-		for _, column := range columns {
-			ways = append(ways, readingsOf(rows, column))
-		}
 		switch {
-		case s.shown(ways):
+		case s.shown(waysOf(rows, columns)):
 		case s.l.all:
 			for k, i := range byName[name] {
 				items := rows[k].pairs(columns)

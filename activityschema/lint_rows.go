@@ -83,6 +83,14 @@ func readingsOf(rows []row, column int) (all []reading) {
 	return all
 }
 
+// waysOf returns what rows show if positions begin in one of the columns, for each.
+func waysOf(rows []row, columns []int) (ways [][]reading) {
+	for _, column := range columns {
+		ways = append(ways, readingsOf(rows, column))
+	}
+	return ways
+}
+
 // flat returns the ways to read numbers that follow one another as positions:
 // latitude and longitude alone, with an elevation, or with a time, too.
 func (l *list) flat(longestM float64) (ways [][]reading) {
@@ -101,9 +109,7 @@ func (l *list) flat(longestM float64) (ways [][]reading) {
 			}
 			rows = append(rows, row{l, from, to, first})
 		}
-		for _, column := range columnsOf(rows, true, longestM) {
-			ways = append(ways, readingsOf(rows, column))
-		}
+		ways = append(ways, waysOf(rows, columnsOf(rows, true, longestM))...)
 	}
 	return ways
 }
@@ -148,12 +154,8 @@ func (s *customSearch) tables(l *list) {
 		}
 		return
 	}
-	var ways [][]reading
-	for _, column := range columns {
-		ways = append(ways, readingsOf(rows, column))
-	}
 	switch {
-	case s.shown(ways):
+	case s.shown(waysOf(rows, columns)):
 	case s.l.all:
 		// The rest of a row, such as a heart rate, is not for those to remove
 		// who remove the position.

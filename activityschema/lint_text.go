@@ -200,22 +200,27 @@ type textNumber struct {
 	start, end int
 }
 
+// nextDigits returns where the next digits with a point among them begin and end, and
+// where what follows begins: a point at their end is that of a sentence. end is 0 if
+// there are none.
+func nextDigits(text string, from int) (start, end, after int) {
+	for start = from; start < len(text) && !isDigit(text[start]); start++ {
+	}
+	if start == len(text) {
+		return 0, 0, start
+	}
+	for after = start; after < len(text) && (isDigit(text[after]) || text[after] == '.'); after++ {
+	}
+	if end = after; text[end-1] == '.' {
+		end--
+	}
+	return start, end, after
+}
+
 // nextNumber returns the next number that stands by itself: not a part of a
 // word, a time, a date or a version.
 func nextNumber(text string, from int) textNumber {
-	for i := from; i < len(text); {
-		if !isDigit(text[i]) {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && (isDigit(text[i]) || text[i] == '.') {
-			i++
-		}
-		end := i
-		if text[end-1] == '.' { // the end of a sentence
-			end--
-		}
+	for start, end, i := nextDigits(text, from); end > 0; start, end, i = nextDigits(text, i) {
 		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') {
 			start--
 		}

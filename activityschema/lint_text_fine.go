@@ -33,19 +33,7 @@ func finePositions(text string) (all []reading) {
 // nextFine returns the next number of many decimals that is not the end of a time, of a
 // version or of a word, and from where to look for another; end is 0 if there is none.
 func nextFine(text string, from int) (n textNumber, next int) {
-	for i := from; i < len(text); {
-		if !isDigit(text[i]) {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && (isDigit(text[i]) || text[i] == '.') {
-			i++
-		}
-		end := i
-		if text[end-1] == '.' {
-			end--
-		}
+	for start, end, i := nextDigits(text, from); end > 0; start, end, i = nextDigits(text, i) {
 		before, after := text[:start], text[i:]
 		if end < i { // the dot before the ending of a file, or of a sentence
 			after = ""
