@@ -25,7 +25,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { return s.TouchSession(ctx, n.ID, noon.Add(time.Minute)) },
 		func() error { _, err := s.UpdateProfile(ctx, u.Sub, &display, nil, noon); return err },
 		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
-		func() error { _, err := s.Apps(ctx, u.Sub); return err },
+		func() error { _, err := s.Apps(ctx, u.Sub, noon); return err },
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },
 		func() error { return s.RateCounter("all", time.Minute).Increment("192.0.2.1", noon) },
 		func() error {
