@@ -105,16 +105,17 @@ func (c *initCommand) check(p *program, in *initPlan) error {
 	if err := c.agrees(p, in); err != nil {
 		return err
 	}
-	files := map[string]string{"the settings": in.file}
+	type newFile struct{ what, path string }
+	var files []newFile
 	if in.newDatabase {
-		files["the database"] = in.checked.Database
+		files = append(files, newFile{"the database", in.checked.Database})
 	}
 	key := in.settings.PrivateKeyFile
 	_, err := os.Lstat(key)
 	switch {
 	case key == "":
 	case c.GenerateKey != "" && errors.Is(err, os.ErrNotExist):
-		in.makeKey, files["the key"] = true, key
+		in.makeKey, files = true, append(files, newFile{"the key", key})
 	case c.GenerateKey != "" && !in.hadFile: // else an earlier run was interrupted
 		return fmt.Errorf("--generate-key: %s exists and is not overwritten: name another file, or use its key with --private-key-file", key)
 	default:
@@ -124,14 +125,15 @@ func (c *initCommand) check(p *program, in *initPlan) error {
 		}
 		in.kid = keys[0].KeyID
 	}
-	for what, file := range files {
-		for other, same := range files {
-			if what < other && samePath(file, same) {
-				return usageError{fmt.Sprintf("%s and %s would be one file, %s: choose different names", what, other, file)}
+	files = append(files, newFile{"the settings", in.file})
+	for i, f := range files {
+		for _, other := range files[:i] {
+			if samePath(f.path, other.path) {
+				return usageError{fmt.Sprintf("%s and %s would be one file, %s: choose different names", other.what, f.what, f.path)}
 			}
 		}
-		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-			return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", filepath.Dir(file), what)
+		if info, err := os.Stat(filepath.Dir(f.path)); err != nil || !info.IsDir() {
+			return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", filepath.Dir(f.path), f.what)
 		}
 	}
 	return nil
