@@ -23,7 +23,7 @@ type ScopeItem struct{ Name, Sentence string }
 func (Consent) page() string       { return "consent" }
 func (Consent) leavesOrigin() bool { return true }
 
-// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The static script
+// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The script form-post.js
 // sends it at once to an http or https target; otherwise, and without scripts, the person presses the button.
 type FormPost struct {
 	// RedirectURI is the validated redirect URI of the client, of any scheme that is not run by the browser itself:
