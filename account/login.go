@@ -176,9 +176,17 @@ func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	if err := s.SignOut(w, r, ""); err != nil {
+	id, err := s.Current(r)
+	if err == nil || errors.Is(err, ErrNotAuthenticated) {
+		err = s.SignOut(w, r, "") // without a session too: other applications may still go by the cookie
+	}
+	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: s.Path("/login/"), BackName: "Sign in again"})
+	if id == nil {
+		s.Show(w, r, http.StatusOK, templates.Logout{})
+		return
+	}
+	s.Show(w, r, http.StatusOK, templates.SignedOut{})
 }
