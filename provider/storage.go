@@ -32,8 +32,11 @@ var ErrGrantRevoked = errors.New("grant revoked")
 //   - a grant is one row: code signature, PKCE challenge, redirect URI, nonce,
 //     session; tokens are rows that name it. Only signatures are stored.
 //   - InvalidateAuthorizeCodeSession and RotateRefreshToken are conditional
-//     updates; the loser gets fosite.ErrInvalidatedAuthorizeCode or
-//     fosite.ErrInactiveToken.
+//     updates. Of several calls at once the loser (but for the grace of the client)
+//     is a second use (RFC 6749 section 4.1.2, RFC 9700 section 4.14.2): it revokes
+//     the grant, commits the transaction of the context and gets
+//     fosite.ErrInvalidatedAuthorizeCode or fosite.ErrInactiveToken, with ErrGrantRevoked
+//     where nothing was left to revoke.
 //   - a used code and a rotated or revoked refresh token are returned together
 //     with fosite.ErrInvalidatedAuthorizeCode and fosite.ErrInactiveToken, of
 //     a revoked grant also with ErrGrantRevoked.

@@ -75,7 +75,8 @@ func fullPages() map[string]templates.Page {
 		"admin": templates.AdminUsers{Query: "a", Users: []templates.AdminUserRow{user}, NextCursor: "n3xt", Notice: "Done.", Error: "No."},
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
-			Sessions: sessions, Apps: apps, Notice: "Done.", Error: "No.",
+			Sessions: sessions, Apps: apps, Notice: "Done.", Error: "No.", ErrorField: "email",
+			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
 	}
 }

@@ -26,14 +26,14 @@ func (Login) leavesOrigin() bool { return true }
 // fault tells both fields of the error whatever it is about: on this page there is nothing else it could belong to.
 func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
 
-// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, password.
+// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, email, password.
 type Register struct {
 	Code string
 	// InvitedBy is the handle or name of the person whose invite it is and Note what they wrote; "" when not known.
-	InvitedBy, Note     string
-	Handle, DisplayName string
-	Error, ErrorCode    string
-	// FieldErrors are sentences by field name (code, handle, display_name, password).
+	InvitedBy, Note            string
+	Handle, DisplayName, Email string
+	Error, ErrorCode           string
+	// FieldErrors are sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
 	// Closed shows that nobody can register now, without a form.
 	Closed bool
@@ -57,7 +57,7 @@ func (p Register) fault(field string) (string, bool) {
 
 // Focus is the field to start at: the first with an error, else the first that is empty.
 func (p Register) Focus() string {
-	return focus(p, []string{"code", "handle", "display_name"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true})
+	return focus(p, []string{"code", "handle", "display_name", "email"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true, "email": true})
 }
 
 // ResetPassword is the page for a reset code: POST {base}/reset-password/ with handle, code, password.
