@@ -83,6 +83,7 @@ type Registration struct {
 	Handle      string `json:"handle"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
+	Email       string `json:"email"` // stored as not verified
 }
 
 // Register redeems an invite, creates the user and signs the browser in.
@@ -172,8 +173,12 @@ func newMember(in Registration, settings Settings, now time.Time) (User, error) 
 	if err != nil {
 		return User{}, err
 	}
+	email, err := CheckEmail(in.Email)
+	if err != nil {
+		return User{}, err
+	}
 	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
 		return User{}, err
 	}
-	return User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, Flags: settings.DefaultFlags, CreatedAt: now, UpdatedAt: now, LastLoginAt: now}, nil
+	return User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, Email: email, Flags: settings.DefaultFlags, CreatedAt: now, UpdatedAt: now, LastLoginAt: now}, nil
 }

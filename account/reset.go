@@ -51,6 +51,7 @@ var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidRe
 // refused password does not burn the code.
 func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	ctx := r.Context()
+	in.Handle = withoutAt(in.Handle)
 	settings, err := s.Settings(ctx)
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ func goneMeanwhile(doing string, err error) error {
 
 // authenticate is the password check with its limits.
 func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
+	in.Handle = withoutAt(in.Handle)
 	ctx, address, account := r.Context(), ClientAddress(r), accountKey(in.Handle)
 	// Before anything costs: an address or account over its limit waits.
 	if err := s.limits.blocked(ctx, LimitLogin, address); err != nil {

@@ -31,7 +31,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		must(t, s.SetClientAssertionJWT(ctx, "jti", noon.Add(time.Minute)))
 		_, err := s.Counters().Take(ctx, account.Counter{Name: "login", Key: "key", Limit: account.Limit{Count: 1, Window: time.Minute}}, noon, false)
 		must(t, err)
-		before, err := s.Apps(ctx, u.Sub)
+		before, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
 		must(t, err)
 
 		sweep := func(at time.Time, expected store.SweepResult) {
@@ -65,7 +65,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		want(t, err, account.ErrInviteNotFound)
 		_, err = s.Invite(ctx, used.Code)
 		must(t, err)
-		after, err := s.Apps(ctx, u.Sub)
+		after, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
 		must(t, err)
 		if diff := cmp.Diff(before, after); diff != "" || before[0].LastUsedAt.IsZero() {
 			t.Errorf("when the application was last used went with its tokens: %s", diff)

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"account/session": {},
 	"templates":       {},
 	"config":          {},
+	"docs/verify":     {"account/session"},
 	"activityschema":  {},
 }
 
