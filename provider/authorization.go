@@ -111,7 +111,7 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return errors.New("the store returned a client of another type")
 	}
 	uri := req.form.Get("redirect_uri")
-	if uri == "" || !matchRedirect(client.RedirectURIs, uri) {
+	if uri == "" || !client.matchRedirect(uri) {
 		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI = client, uri
@@ -137,6 +137,7 @@ func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity
 		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
+	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
 	if id != nil && req.sealed != "" {
 		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
 	}

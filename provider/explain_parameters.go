@@ -48,7 +48,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	switch {
 	case uri == "":
 		e.wrong("redirect_uri", "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
-	case matchRedirect(client.RedirectURIs, uri):
+	case client.matchRedirect(uri):
 		e.good("redirect_uri", uri+" is registered")
 	default:
 		e.wrong("redirect_uri", whereTheyDiffer(uri, client.RedirectURIs))
@@ -225,6 +225,13 @@ func (e *explaining) explainScopes() {
 			text += "; offline_access gives a refresh token"
 		}
 		e.good("scope", text)
+	}
+	if slices.Contains(granted, "groups") {
+		text := "groups names the flags of the user but admin."
+		if len(c.Groups) > 0 {
+			text = "groups names those of the user's flags that the client is registered for (--group): " + strings.Join(c.Groups, " ")
+		}
+		e.note("scope", text)
 	}
 	for _, s := range asked {
 		switch {

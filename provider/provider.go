@@ -169,6 +169,7 @@ func (p *Provider) wire(c *fosite.Config) {
 // Mount registers the endpoints on the router of the base path.
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
+	a.NameApplications(p.applicationName)
 	p.mountMetadata(m)
 	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
 	a.Handle(m, "/oauth2/consent", account.Methods{"GET": p.consentPage, "POST": p.consentForm})

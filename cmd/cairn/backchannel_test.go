@@ -162,10 +162,11 @@ func TestFailedLogoutIsNeverForgotten(t *testing.T) {
 // The guard: a client may not name an address inside the network unless the
 // operator opens it, whatever its name resolves to.
 func TestLogoutTokenNeverGoesToAPrivateAddress(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s, db := startServiceWithDatabase(t, serviceOptions{})
 	s.addUser("ada")
 	r := startReceiver(t)
-	secret := s.addClient("app", func(c *provider.Client) { c.BackchannelLogoutURI = r.URL })
+	secret := s.backchannelClient("app", r)
+	db.exec("UPDATE clients SET backchannel_private = FALSE") // as a name that resolves to such an address
 	b, _ := s.signedInTokens(s.relyingParty("app", secret), "ada")
 	b.api("POST", "/api/auth/logout", nil)
 	for end := time.Now().Add(15 * time.Second); !strings.Contains(s.log.String(), "the address is private"); {

@@ -166,10 +166,8 @@ func (s *service) addUser(handle string, flags ...string) account.User {
 func (s *service) addClient(id string, change func(*provider.Client)) (secret string) {
 	s.t.Helper()
 	secret = "secret-of-" + id + "-0123456789abcdefghij"
-	c := &provider.Client{
-		ID: id, Name: "App " + id, RedirectURIs: []string{callbackOf(id)}, Scopes: provider.Scopes, AuthMethod: provider.AuthAny,
-		CreatedAt: time.Now().UTC().Truncate(time.Second), Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: time.Now().UTC()}},
-	}
+	c := provider.NewClient(id, "App "+id, time.Now())
+	c.RedirectURIs, c.Secrets = []string{callbackOf(id)}, []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: c.CreatedAt}}
 	if change != nil {
 		change(c)
 	}
