@@ -7,8 +7,8 @@ import (
 
 // Store is what account needs of a database. Every method is atomic: it does
 // the whole deed or nothing. Times are UTC in whole seconds. Errors are the
-// sentinels named at each method; any other error wraps ErrUnavailable
-// and must never be read as "not found". Lookups with an empty key return the
+// sentinels named at each method; any other error wraps ErrUnavailable, or
+// context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
 // not-found sentinel without a query. Deleted users are never returned.
 //
 // What may happen once (an invite, a reset code, the last administrator, a
