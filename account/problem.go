@@ -112,7 +112,7 @@ func ProblemOf(err error) (p *Problem, known bool) {
 		}
 		var l limited
 		if errors.As(err, &l) {
-			p.retryAfter = l.wait
+			p.retryAfter, p.Detail = l.wait, "Too many attempts. Try again in "+waiting(l.wait)+"."
 		} else if row.status == http.StatusServiceUnavailable {
 			p.retryAfter = 2 * time.Second
 		}
@@ -129,6 +129,18 @@ const StatusClientGone = 499
 // not fill the log with failures. Fail is the answer.
 func Abandoned(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
+}
+
+// waiting rounds a time to wait up to what a person would say.
+func waiting(d time.Duration) string {
+	switch minutes := int((d + time.Minute - 1) / time.Minute); {
+	case minutes <= 1:
+		return "a minute"
+	case minutes <= 90:
+		return strconv.Itoa(minutes) + " minutes"
+	default:
+		return strconv.Itoa((minutes+59)/60) + " hours"
+	}
 }
 
 // Fail answers with the problem of err: as HTML to a browser that asked for a

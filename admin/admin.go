@@ -60,7 +60,7 @@ func New(accounts *account.Service, clients ClientLister) *Service {
 func (s *Service) Mount(m *mux.Router) {
 	api := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
 	api("/api/admin/users", account.Methods{"GET": s.listUsers})
-	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "DELETE": s.deleteUser})
+	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "PATCH": s.amendUser, "DELETE": s.deleteUser})
 	api("/api/admin/users/{handle}/suspend", account.Methods{"POST": s.suspend})
 	api("/api/admin/users/{handle}/unsuspend", account.Methods{"POST": s.unsuspend})
 	api("/api/admin/users/{handle}/flags", account.Methods{"PUT": s.putFlags})
@@ -74,6 +74,7 @@ func (s *Service) Mount(m *mux.Router) {
 	page := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
 	page("/admin/", account.Methods{"GET": s.usersPage})
 	page("/admin/users/{handle}", account.Methods{"GET": s.userPage})
+	page("/admin/users/{handle}/profile", account.Methods{"POST": s.form(s.profileForm)})
 	page("/admin/users/{handle}/suspend", account.Methods{"POST": s.form(s.suspendForm)})
 	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form(s.unsuspendForm)})
 	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form(s.flagsForm)})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
@@ -12,6 +13,7 @@ import (
 // notices are what a page can say after a form; the query names one, it never
 // brings text.
 var notices = map[string]string{
+	"profile-saved":  "The profile is saved.",
 	"suspended":      "The account is suspended. All its sessions have ended.",
 	"unsuspended":    "The suspension is lifted.",
 	"flags-saved":    "The access is saved.",
@@ -63,6 +65,9 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		s.accounts.Fail(w, r, err)
 		return
 	}
+	if page.ErrorField == "" {
+		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
+	}
 	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
 	page.Sessions, page.Apps = account.SessionRows(sessions, id.Session.ID), account.AppRows(apps)
 	s.accounts.Show(w, r, status, page)
@@ -97,12 +102,35 @@ func (s *Service) form(do deed) http.HandlerFunc {
 			return
 		}
 		account.Note(r.Context(), p.Code)
-		s.showUserPage(w, r, p.Status, u, templates.AdminUser{Error: p.Detail})
+		page := templates.AdminUser{Error: p.Detail}
+		if f := r.PostForm; f.Has("email") && len(p.Errors) > 0 {
+			page.ErrorField = strings.TrimPrefix(p.Errors[0].Pointer, "/")
+			page.Profile = templates.AdminProfile{DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified")}
+		}
+		s.showUserPage(w, r, p.Status, u, page)
 	}
 }
 
 func noticeOn(u account.User, notice string) string {
 	return "/admin/users/" + url.PathEscape(u.Handle) + "?notice=" + notice
+}
+
+// profileForm changes only what differs from the stored state, as flagsForm
+// does. The address goes with its mark: nobody verifies one that they have not seen.
+func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	name, email, verified := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email")), r.PostForm.Has("email_verified")
+	if email == "" && u.EmailVerified {
+		verified = false // the tick was for the address that is removed
+	}
+	var c account.UserChange
+	if name != u.DisplayName {
+		c.DisplayName = &name
+	}
+	if email != u.Email || verified != u.EmailVerified {
+		c.Email, c.EmailVerified = &email, &verified
+	}
+	_, err := s.office.Amend(r.Context(), account.ActorOf(r), u, c)
+	return noticeOn(u, "profile-saved") + "#profile", err
 }
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {

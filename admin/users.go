@@ -103,6 +103,27 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request) {
 	account.WriteJSON(w, http.StatusOK, out)
 }
 
+// amendUser answers as showUser does, with the user after the change.
+func (s *Service) amendUser(w http.ResponseWriter, r *http.Request) {
+	u, err := s.target(r)
+	var change account.UserChange
+	if err == nil {
+		change, err = account.ReadUserChange(w, r)
+	}
+	if err == nil {
+		u, err = s.office.Amend(r.Context(), account.ActorOf(r), u, change)
+	}
+	var out userDetail
+	if err == nil {
+		out, err = s.detailOf(r.Context(), u)
+	}
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	account.WriteJSON(w, http.StatusOK, out)
+}
+
 func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, error) {
 	settings, err := s.office.Settings(ctx)
 	if err != nil {

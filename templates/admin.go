@@ -27,6 +27,7 @@ func (AdminUsers) leavesOrigin() bool { return false }
 
 // AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
 //
+//	profile              display_name, email, email_verified=true where it is ticked
 //	suspend              reason
 //	unsuspend            -
 //	flags                flag (once for each that is ticked), known (once for each that was shown)
@@ -36,6 +37,8 @@ func (AdminUsers) leavesOrigin() bool { return false }
 // A flag in known but not in flag is to be turned off; one in neither was not on the page and stays as it is.
 type AdminUser struct {
 	User AdminUserRow
+	// Profile is what its form shows: what is stored, or what was typed and refused.
+	Profile AdminProfile
 	// Self says that the administrator looks at their own account: it can be neither suspended nor deleted here.
 	Self bool
 	// KnownFlags are the flags that can be ticked, in the order to show. A flag the person has beyond them is shown only.
@@ -45,6 +48,18 @@ type AdminUser struct {
 	Sessions            []SessionRow
 	Apps                []AppRow
 	Notice, Error       string
+	// ErrorField is the field of the profile that the error is about: display_name, email or email_verified.
+	ErrorField string
+}
+
+// AdminProfile are the fields of a person that administrators change.
+type AdminProfile struct {
+	DisplayName, Email string
+	EmailVerified      bool
+}
+
+func (p AdminUser) fault(field string) (string, bool) {
+	return "", p.Error != "" && p.ErrorField == field
 }
 
 func (AdminUser) page() string       { return "admin-user" }

@@ -19,12 +19,12 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"login": {
 			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
 			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]",
-			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "a#login-continue[href=/id/oauth2/authorize?continue=eyJ0IjoxfQ.c2VhbA]",
-			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
+			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "div#ended[role=status]", "input[type=hidden][name=fresh]",
+			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]",
 		},
 		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
 		"register": {
-			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]",
+			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]", "input[name=email][type=email][autocomplete=email]",
 			"input[name=password][type=password][autocomplete=new-password][minlength=12]", "input[type=hidden][name=continue]", "button#register-submit",
 		},
 		"reset-password": {
@@ -54,6 +54,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form[method=get][action=/id/admin/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/?query=a&cursor=n3xt]",
 		},
 		"admin-user": {
+			"form[action=/id/admin/users/ada/profile]", "input[name=display_name]", "input[name=email][type=email]", "input[type=checkbox][name=email_verified][checked]",
 			"form[method=post][action=/id/admin/users/ada/suspend]", "input[name=reason]", "form[action=/id/admin/users/ada/flags]",
 			"input[type=checkbox][name=flag][value=activity][checked]", "input[type=checkbox][name=flag][value=admin]", "input[name=known][value=admin]",
 			"form[action=/id/admin/users/ada/reset-password-code]", "form[action=/id/admin/users/ada/delete]", "input[name=confirm]", "code#reset-code",
@@ -144,6 +145,7 @@ func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
 		{templates.Account{Error: "x", ErrorCode: "weak_password"}, "input[name=new_password]", "error new_password-hint", true},
 		{templates.Account{Error: "x", ErrorCode: "invalid_credentials"}, "input[name=current_password]", "error", true},
 		{full["account"], "input[name=password]", "error", true},
+		{full["admin-user"], "input[name=email]", "error", true},
 	} {
 		doc := parse(t, render(t, r, c.page).Body.String())
 		n := one(t, doc, c.selector)

@@ -46,7 +46,7 @@ func fullPages() map[string]templates.Page {
 	return map[string]templates.Page{
 		"login": templates.Login{
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
-			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, RequestID: "req-1",
+			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Fresh: "choose", Ended: "Your session was ended.",
 		},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",
@@ -75,7 +75,8 @@ func fullPages() map[string]templates.Page {
 		"admin": templates.AdminUsers{Query: "a", Users: []templates.AdminUserRow{user}, NextCursor: "n3xt", Notice: "Done.", Error: "No."},
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
-			Sessions: sessions, Apps: apps, Notice: "Done.", Error: "No.",
+			Sessions: sessions, Apps: apps, Notice: "Done.", Error: "No.", ErrorField: "email",
+			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 
@@ -24,8 +23,6 @@ type validateCommand struct {
 	Engine       string   `enum:"fast,qri,both" default:"fast" help:"Implementation of the schema: fast, qri, or both held against one another."`
 	MaxProblems  int      `default:"100" placeholder:"N" help:"Problems reported of one document at most, 1 to 1000 (100)."`
 	Jobs         int      `placeholder:"N" help:"Documents checked at once; the processor's cores unless given."`
-	Fix          bool     `help:"Repair what is safe to repair, into the folder of --output."`
-	Output       string   `placeholder:"DIR" help:"Folder for the repaired documents and those that need no repair. Nothing there is overwritten."`
 	Paths        []string `arg:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input."`
 }
 
@@ -44,22 +41,17 @@ func (c *validateCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	o := &outputFolder{name: c.Output}
 	bar := c.progress(p, v)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		v.run(p.ctx, p, c.Paths)
-		if c.Fix && p.ctx.Err() == nil {
-			v.writeFixed(p.ctx, o)
-		}
 	}()
 	select {
 	case <-done:
 	case <-p.ctx.Done():
 	}
 	bar.stop()
-	o.stop()
 	if p.ctx.Err() != nil {
 		fmt.Fprintln(p.stderr, "cairn: stopped before all documents were checked: run again")
 		return exitError(exitUnreadable)
@@ -74,22 +66,9 @@ func (c *validateCommand) validation() (*validation, error) {
 		return nil, usageError{fmt.Sprintf("--max-problems is from 1 to %d", maxProblems)}
 	case c.Jobs < 0:
 		return nil, usageError{"--jobs is at least 1"}
-	case c.Fix && c.Output == "":
-		return nil, usageError{"--fix writes into a folder: give it one with --output DIR"}
-	case c.Output != "" && !c.Fix:
-		return nil, usageError{"--output is the folder of --fix; the form of the report is --format (-o)"}
-	case c.Fix && c.NoLint:
-		return nil, usageError{"--fix repairs also what lint finds: leave --no-lint out"}
-	case c.Fix && slices.Contains(c.Paths, "-"):
-		return nil, usageError{"--fix needs files: standard input has no name"}
 	}
 	if i := slices.Index(c.Paths, "-"); i >= 0 && slices.Contains(c.Paths[i+1:], "-") {
 		return nil, usageError{"standard input (-) can be read only once"}
-	}
-	if c.Fix {
-		if err := checkOutput(c.Output, c.folders()); err != nil {
-			return nil, err
-		}
 	}
 	jobs := c.Jobs
 	if jobs == 0 {
@@ -100,19 +79,8 @@ func (c *validateCommand) validation() (*validation, error) {
 			options: activityschema.Options{Engine: activityschema.Engine(c.Engine), MaxProblems: c.MaxProblems},
 			lint:    !c.NoLint, allowPrivacy: c.AllowPrivacy, strict: c.Strict, large: make(chan struct{}, 1),
 		},
-		fixing: c.Fix, slots: make(chan struct{}, jobs),
+		slots: make(chan struct{}, jobs),
 	}, nil
-}
-
-// folders are the paths that are folders.
-func (c *validateCommand) folders() []string {
-	var names []string
-	for _, name := range c.Paths {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // finish prints the report, and the exit code that it comes to.

@@ -169,6 +169,27 @@ func (c *checker) checkStream(ctx context.Context, s *source, r io.Reader) (answ
 	return c.checkBytes(ctx, data)
 }
 
+// load reads a document as a whole. Who loads one calls release when done.
+func (c *checker) load(ctx context.Context, s *source) (data []byte, release func(), err error) {
+	f, err := s.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, whole, err := readAll(contextReader{ctx, f}, nil, wholeBytes)
+	if err != nil || whole {
+		return data, func() {}, err
+	}
+	if err := c.hold(ctx); err != nil {
+		return nil, nil, err
+	}
+	if data, _, err = readAll(contextReader{ctx, f}, data, largest); err != nil {
+		c.release()
+		return nil, nil, err
+	}
+	return data, c.release, nil
+}
+
 // hold waits until no other large document is in memory.
 func (c *checker) hold(ctx context.Context) error {
 	select {

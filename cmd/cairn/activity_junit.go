@@ -57,9 +57,6 @@ func reportJUnit(w io.Writer, v *validation) error {
 			suite.Failures++
 			c.Failure = &junitFailure{Type: failureType(r), Message: count(len(lines), "thing") + " found", Text: strings.Join(lines, "\n")}
 		default:
-			for _, change := range r.fixed.changes {
-				lines = append(lines, "fixed: "+change.String())
-			}
 			c.Output = strings.Join(lines, "\n")
 		}
 		suite.Cases = append(suite.Cases, c)

@@ -21,7 +21,7 @@ func (v *validation) passedOver() int {
 }
 
 // totals are the numbers of a report.
-type totals struct{ documents, invalid, private, warnings, unreadable, written, changed int }
+type totals struct{ documents, invalid, private, warnings, unreadable int }
 
 func (v *validation) totals() totals {
 	var t totals
@@ -44,12 +44,6 @@ func (v *validation) totals() totals {
 		}
 		if private {
 			t.private++
-		}
-		if r.fixed.path != "" {
-			t.written++
-			if len(r.fixed.changes) > 0 {
-				t.changed++
-			}
 		}
 	}
 	return t
@@ -76,11 +70,7 @@ func (v *validation) summary() string {
 	if n := v.passedOver(); n > 0 {
 		parts = append(parts, count(n, "other file")+" passed over")
 	}
-	text := strings.Join(parts, ", ")
-	if v.fixing {
-		text += fmt.Sprintf("\n%s written, %d of them changed", count(t.written, "document"), t.changed)
-	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // shown is a path or a pointer as it is, or quoted if it would not be one word
@@ -142,16 +132,6 @@ func reportText(w io.Writer, v *validation) error {
 		if len(lines) == 0 && r.source.folder == nil {
 			fmt.Fprintf(b, "%s: valid\n", shown(r.source.name))
 		}
-		switch {
-		case r.fixed.path != "":
-			for _, c := range r.fixed.changes {
-				fmt.Fprintf(b, "%s: fixed: %s\n", shown(r.source.name), c)
-			}
-		case r.fixed.withheld:
-			fmt.Fprintf(b, "%s: not written: index and details of its folder disagree about the privacy of an activity\n", shown(r.source.name))
-		case v.fixing:
-			fmt.Fprintf(b, "%s: not written: what is said of it cannot be repaired safely\n", shown(r.source.name))
-		}
 	}
 	fmt.Fprintln(b, v.summary())
 	if err := b.Flush(); err != nil {
@@ -160,33 +140,21 @@ func reportText(w io.Writer, v *validation) error {
 	return nil
 }
 
-// String is the change for people.
-func (c change) String() string {
-	if c.Pointer == "" {
-		return c.Message
-	}
-	return shown(c.Pointer) + ": " + c.Message
-}
-
 // fileReport is what the JSON report says about one file.
 type fileReport struct {
 	File string `json:"file"`
 	answer
-	Error   string   `json:"error,omitempty"`   // why it could not be read or written
-	Written string   `json:"written,omitempty"` // path of the document that --fix wrote
-	Changes []change `json:"changes,omitempty"` // what --fix changed in it
+	Error string `json:"error,omitempty"` // why it could not be read
 }
 
 // reportJSON prints a list of files.
 func reportJSON(w io.Writer, v *validation) error {
 	files := make([]fileReport, 0, len(v.results))
 	for _, r := range v.results {
-		f := fileReport{File: r.source.name, answer: r.answer, Written: r.fixed.path}
+		f := fileReport{File: r.source.name, answer: r.answer}
 		if r.err != nil {
 			f.Error = r.err.Error()
 			f.answer = answer{Problems: []locatedProblem{}, Findings: []locatedFinding{}}
-		} else if r.fixed.path != "" {
-			f.Changes = r.fixed.changes
 		}
 		files = append(files, f)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -23,7 +22,6 @@ const wholeBytes = 4 << 20
 // A source is where a document comes from.
 type source struct {
 	name   string // as the report shows it
-	target string // path of the document in the folder of --output, with slashes
 	folder *folder
 	file   string // path in the folder, with slashes; empty outside one
 	once   bool   // standard input or a pipe: what was read is gone
@@ -104,7 +102,7 @@ func readAll(r io.Reader, buf []byte, limit int64) (data []byte, whole bool, err
 // namedSource is a file of the command line.
 func namedSource(name string, info fs.FileInfo) *source {
 	return &source{
-		name: name, target: filepath.Base(name), once: !info.Mode().IsRegular(), zipped: strings.HasSuffix(name, ".gz"),
+		name: name, once: !info.Mode().IsRegular(), zipped: strings.HasSuffix(name, ".gz"),
 		raw: func() (io.ReadCloser, error) { return os.Open(name) },
 	}
 }
@@ -139,24 +137,6 @@ func (s *sniffed) Read(p []byte) (int, error) {
 }
 
 func (s *sniffed) Close() error { return nil }
-
-// mode returns the permissions of the file, for its copy.
-func (s *source) mode() (fs.FileMode, error) {
-	f, err := s.raw()
-	if err != nil {
-		return 0, plainError(err)
-	}
-	defer func() { _ = f.Close() }()
-	file, ok := f.(fs.File)
-	if !ok {
-		return 0, errors.New("not a file")
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return 0, plainError(err)
-	}
-	return info.Mode().Perm(), nil
-}
 
 // largest is the size up to which a document is read, in bytes.
 const largest = activityschema.MaxBytes

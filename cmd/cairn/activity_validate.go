@@ -20,17 +20,14 @@ type result struct {
 	source *source
 	arg    int   // of the command line
 	rank   int   // in its folder: index, shards, details
-	err    error // unreadable, or not written
-
-	fixed fixed
+	err    error // unreadable
 }
 
 // A validation checks the documents of a command line, as many at once as
 // there are jobs.
 type validation struct {
 	*checker
-	fixing bool
-	slots  chan struct{}
+	slots chan struct{}
 
 	work        sync.WaitGroup
 	total, done atomic.Int64
@@ -123,10 +120,6 @@ func (v *validation) one(ctx context.Context, r *result) {
 	var document *activityschema.Document
 	switch {
 	case r.err != nil:
-	case v.fixing && r.source.once:
-		r.err = errors.New("not a regular file: --fix reads a file more than once")
-	case v.fixing:
-		r.answer, document, r.fixed, r.err = v.checkAndFix(ctx, r.source)
 	default:
 		r.answer, document, r.err = v.check(ctx, r.source)
 	}

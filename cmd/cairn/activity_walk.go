@@ -102,7 +102,7 @@ func isDocument(file string) bool {
 // source is a document of the folder.
 func (f *folder) source(file string) *source {
 	return &source{
-		name: filepath.Join(f.name, filepath.FromSlash(file)), target: file, folder: f, file: file, zipped: strings.HasSuffix(file, ".gz"),
+		name: filepath.Join(f.name, filepath.FromSlash(file)), folder: f, file: file, zipped: strings.HasSuffix(file, ".gz"),
 		raw: func() (io.ReadCloser, error) {
 			info, err := f.root.Stat(file)
 			if err != nil {
