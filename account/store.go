@@ -132,7 +132,8 @@ type SessionStore interface {
 	// RevokedIndices returns the indices of one status list whose tokens were
 	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
 	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new.
+	// least as new. No other token gets such an index before every copy of a list that
+	// has it is past StatusListLifetime.
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.
