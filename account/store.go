@@ -7,8 +7,8 @@ import (
 
 // Store is what account needs of a database. Every method is atomic: it does
 // the whole deed or nothing. Times are UTC in whole seconds. Errors are the
-// sentinels named at each method; any other error wraps ErrUnavailable
-// and must never be read as "not found". Lookups with an empty key return the
+// sentinels named at each method; any other error wraps ErrUnavailable, or
+// context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
 // not-found sentinel without a query. Deleted users are never returned.
 //
 // What may happen once (an invite, a reset code, the last administrator, a
@@ -132,7 +132,8 @@ type SessionStore interface {
 	// RevokedIndices returns the indices of one status list whose tokens were
 	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
 	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new.
+	// least as new. No other token gets such an index before every copy of a list that
+	// has it is past StatusListLifetime.
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.
