@@ -10,6 +10,7 @@
 package account
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -60,6 +61,8 @@ type Service struct {
 	settings   settingsCache
 	statuses   statusLists
 	shownCodes shownCodes
+	// applications names the application of a continuation; nil without OpenID Connect.
+	applications func(ctx context.Context, continuation string) string
 }
 
 // New makes a Service; it fails on options that cannot work.

@@ -84,7 +84,7 @@ func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) {
 		s.accountRefused(w, r, "data", err)
 		return
 	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{})
+	s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
 }
 
 func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {

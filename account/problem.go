@@ -112,13 +112,25 @@ func ProblemOf(err error) (p *Problem, known bool) {
 		}
 		var l limited
 		if errors.As(err, &l) {
-			p.retryAfter = l.wait
+			p.retryAfter, p.Detail = l.wait, "Too many attempts. Try again in "+waiting(l.wait)+"."
 		} else if row.status == http.StatusServiceUnavailable {
 			p.retryAfter = 2 * time.Second
 		}
 		return p, true
 	}
 	return NewProblem(500, "internal_error", "Something went wrong. If it happens again, tell the operator the request id."), false
+}
+
+// waiting rounds a time to wait up to what a person would say.
+func waiting(d time.Duration) string {
+	switch minutes := int((d + time.Minute - 1) / time.Minute); {
+	case minutes <= 1:
+		return "a minute"
+	case minutes <= 90:
+		return strconv.Itoa(minutes) + " minutes"
+	default:
+		return strconv.Itoa((minutes+59)/60) + " hours"
+	}
 }
 
 // statusClientGone is for the log alone (the number that nginx gave it).

@@ -140,6 +140,7 @@ func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity
 		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
+	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
 	if id != nil && req.sealed != "" {
 		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
 	}

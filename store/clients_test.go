@@ -81,13 +81,13 @@ func TestConsentIsAddedAndTakenBackWhole(t *testing.T) {
 		must(t, s.SaveConsent(ctx, u.Sub, c.ID, nil, noon))
 		g := newGrantStored(t, s, c, signIn(t, s, u))
 		access, _ := addTokens(t, s, g)
-		apps, err := s.Apps(ctx, u.Sub)
+		apps, err := s.Apps(ctx, u.Sub, noon)
 		must(t, err)
 		if len(apps) != 2 || apps[0].LastUsedAt.IsZero() || !apps[1].LastUsedAt.IsZero() {
 			t.Fatalf("applications %+v", apps)
 		}
 		apps[0].LastUsedAt = time.Time{}
-		if diff := cmp.Diff(account.App{ClientID: "app", ClientName: c.Name, Scopes: []string{"email", "openid", "profile"}, GrantedAt: noon.Add(time.Hour)}, apps[0]); diff != "" {
+		if diff := cmp.Diff(account.App{ClientID: "app", ClientName: c.Name, Scopes: []string{"email", "offline_access", "openid", "profile"}, GrantedAt: noon}, apps[0]); diff != "" {
 			t.Error(diff)
 		}
 		must(t, s.RemoveApp(ctx, u.Sub, c.ID, noon))

@@ -19,8 +19,8 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"login": {
 			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
 			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]",
-			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "a#login-continue[href=/id/oauth2/authorize?continue=eyJ0IjoxfQ.c2VhbA]",
-			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
+			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "div#ended[role=status]", "input[type=hidden][name=fresh]",
+			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]",
 		},
 		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
 		"register": {

@@ -1,5 +1,5 @@
-// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, the one
-// small script and the icon. All of it is embedded, and every page is parsed and checked once, in New.
+// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, two
+// small scripts and the icon. All of it is embedded, and every page is parsed and checked once, in New.
 //
 // The package leaves to others who may see a page, what goes into it and where a form's values go: it reads no request
 // beyond its method, keeps no state and knows no account. Security headers that are the same for every answer (HSTS,

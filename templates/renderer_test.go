@@ -46,7 +46,7 @@ func fullPages() map[string]templates.Page {
 	return map[string]templates.Page{
 		"login": templates.Login{
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
-			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, RequestID: "req-1",
+			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Fresh: "choose", Ended: "Your session was ended.",
 		},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",

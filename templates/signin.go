@@ -12,12 +12,14 @@ type Login struct {
 	HandleFixed bool
 	// Error is a sentence for the person; ErrorCode is the service's code for it.
 	Error, ErrorCode string
-	// SignedInAs is the handle of the session that this browser already has, "" for none.
+	// Ended says why the session that this browser had is over, "" when there was none.
+	Ended string
+	// SignedInAs is the handle of the session that this browser has, when another account may be used; "" for none.
 	SignedInAs string
+	// Fresh goes back in a hidden field: what the sign-in of somebody who is signed in is for.
+	Fresh string
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
-	// RequestID is shown beside an error, for whoever asks the operator about it.
-	RequestID string
 }
 
 func (Login) page() string       { return "login" }
