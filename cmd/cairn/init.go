@@ -234,13 +234,16 @@ func (c *initCommand) report(p *program, in initPlan, done initialized) error {
 	if in.holdsPassword() {
 		settings += "   (with the password of the database: only you can read it)"
 	}
-	serve := []string{p.name, "serve"}
-	if in.file != "" && in.file != p.env.Find() {
-		serve = []string{p.name, "--config", config.ShellQuote(in.file), "serve"}
+	if in.foreign != "" {
+		settings = "not remembered: " + in.foreign + " is for another database"
+	}
+	serve := p.name
+	for _, arg := range in.serveWith(p) {
+		serve += " " + config.ShellQuote(arg)
 	}
 	return writePairs(p.stdout, [][2]string{
 		{"database", done.Database}, {"settings", settings}, {"key file", key}, {"administrator", done.Handle}, {"password", password},
-		{"next", strings.Join(serve, " ")}, {"then", "sign in at " + done.Issuer},
+		{"next", serve}, {"then", "sign in at " + done.Issuer},
 	})
 }
 

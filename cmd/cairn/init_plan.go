@@ -19,8 +19,9 @@ import (
 type initPlan struct {
 	settings    config.Settings
 	checked     config.Checked
-	file        string // the config file; empty: there is none and none can be written
+	file        string // the config file; empty: none can be written
 	hadFile     bool
+	foreign     string // the config file beside the database that is for another one
 	newDatabase bool // an SQLite file that is not there yet
 	makeKey     bool
 	kid         string
@@ -29,8 +30,9 @@ type initPlan struct {
 // plan reads the config file that is there already and adds what the command
 // line says. It changes nothing.
 func (c *initCommand) plan(p *program) (initPlan, error) {
-	in := initPlan{settings: config.Defaults(), file: p.env.ConfigFile()}
-	if in.file == "" {
+	named := p.env.ConfigFile()
+	in := initPlan{settings: config.Defaults(), file: named}
+	if named == "" {
 		in.file = c.place(p)
 		if _, err := os.Lstat(in.file); err == nil {
 			if err := p.env.LoadFound(in.file); err != nil {
@@ -39,6 +41,10 @@ func (c *initCommand) plan(p *program) (initPlan, error) {
 		}
 	}
 	in.hadFile = p.env.ConfigFile() != ""
+	if in.hadFile && p.env.ConfigFile() != named && !c.isFor(p, c.Database) {
+		p.env.ForgetConfig()
+		in.file, in.hadFile, in.foreign = "", false, in.file
+	}
 	for _, s := range c.remembered(&in.settings) {
 		stored, _ := p.env.InConfig(s.flag)
 		*s.value = cmp.Or(s.given, stored, *s.value)
@@ -66,6 +72,13 @@ func (c *initCommand) place(p *program) string {
 		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)
 	}
 	return cmp.Or(p.env.Find(), config.ConfigName)
+}
+
+// isFor tells whether the config file that was read is of this database.
+func (c *initCommand) isFor(p *program, database string) bool {
+	stored, _ := p.env.InConfig("database")
+	stored = cmp.Or(stored, config.Defaults().Database)
+	return database == "" || database == stored || !isURL(database) && samePath(database, stored)
 }
 
 // rememberedSetting is one that the config file keeps.
@@ -125,7 +138,9 @@ func (c *initCommand) check(p *program, in *initPlan) error {
 		}
 		in.kid = keys[0].KeyID
 	}
-	files = append(files, newFile{"the settings", in.file})
+	if in.file != "" {
+		files = append(files, newFile{"the settings", in.file})
+	}
 	for i, f := range files {
 		for _, other := range files[:i] {
 			if samePath(f.path, other.path) {
@@ -153,9 +168,6 @@ func (c *initCommand) agrees(p *program, in *initPlan) error {
 		was := cmp.Or(stored, *expected[i].value)
 		if s.given == "" || s.given == was || s.given == again || s.flag != "issuer" && s.flag != "listen" && samePath(s.given, was) {
 			continue
-		}
-		if s.flag == "database" {
-			return fmt.Errorf("--database: %s exists already and is for another database: one folder holds one installation, name a file in another folder", in.file)
 		}
 		return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", flagOf(c, s.flag), in.file, s.flag)
 	}
@@ -187,7 +199,7 @@ func (in *initPlan) create(p *program, st *store.Store, handle, name, password s
 			}
 		}
 	}()
-	if !in.hadFile {
+	if in.file != "" && !in.hadFile {
 		err := config.WriteConfig(in.file, in.settings)
 		switch {
 		case err == nil:
@@ -221,6 +233,24 @@ func (in *initPlan) create(p *program, st *store.Store, handle, name, password s
 		defer func() { err = errors.Join(err, st.Close()) }()
 	}
 	return initialize(p.ctx, st, handle, name, password)
+}
+
+// serveWith are the arguments with which serve runs the installation.
+func (in *initPlan) serveWith(p *program) []string {
+	switch found := p.env.Find(); {
+	case in.file != "" && in.file == found:
+		return []string{"serve"}
+	case in.file != "":
+		return []string{"--config", in.file, "serve"}
+	}
+	args := []string{"serve", "--issuer", in.settings.Issuer, "--listen", in.settings.Listen}
+	if in.settings.PrivateKeyFile != "" {
+		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
+	}
+	if in.checked.HasPassword() {
+		return args // and SERVICE_DATABASE, as init had it
+	}
+	return append(args, "--database", in.settings.Database)
 }
 
 // holdsPassword tells whether the config file that was written has the password
