@@ -85,7 +85,7 @@ func (a *Administration) Access(ctx context.Context, u User) ([]Session, []App, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("list sessions: %w", err)
 	}
-	apps, err := a.store.Apps(ctx, u.Sub)
+	apps, err := a.store.Apps(ctx, u.Sub, a.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("list applications: %w", err)
 	}

@@ -150,7 +150,7 @@ func TestLoginLimits(t *testing.T) {
 
 func TestWhoCannotCountLetsNobodyThrough(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) {
-		o.Limits = account.NewLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounter)
+		o.Limits = account.NewLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil)
 	})
 	w.addUser("ada")
 	a := w.browser().login("ada", password).is(503, "unavailable")

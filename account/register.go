@@ -56,10 +56,7 @@ func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) {
 // describeInvite fills in who invites. An address that has guessed too much is
 // told nothing about codes.
 func (s *Service) describeInvite(r *http.Request, page *templates.Register) error {
-	if err := s.checkLimit(LimitRegister, ClientAddress(r)); err != nil {
-		return err
-	}
-	i, err := s.OpenInvite(r.Context(), page.Code)
+	i, err := s.openInvite(r, page.Code)
 	if err != nil {
 		return err
 	}

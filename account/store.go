@@ -59,8 +59,8 @@ type UserStore interface {
 	// error when it no longer is.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
 	// ChangePassword sets the hash only where it still is old (else
-	// ErrInvalidCredentials), ends every session but keepSession, revokes the
-	// grants of the ended ones and voids reset codes.
+	// ErrInvalidCredentials), ends every session but keepSession, revokes every
+	// grant and voids reset codes.
 	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error
 	// Suspend marks the user, ends all sessions, revokes all grants and voids
 	// reset codes. Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin when no
@@ -192,11 +192,13 @@ const (
 	SecretInstallation = "installation" // never leaves the service; other keys are derived from it
 )
 
-// AppStore shows a user the applications (OAuth clients) that hold consent.
+// AppStore shows a user the applications (OAuth clients) that have access to the
+// account: by a consent, or by a grant with a code or token that can be used.
 type AppStore interface {
-	// Apps lists the clients the user has granted scopes to.
-	Apps(ctx context.Context, sub string) ([]App, error)
-	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound.
+	// Apps lists them in the order of names.
+	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
+	// RemoveApp deletes the consent and revokes the client's grants of the user.
+	// ErrAppNotFound when Apps would not list it.
 	RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,16 +112,6 @@ func relativeTo(folder string, value any) any {
 		return out
 	}
 	return value
-}
-
-// hasPassword tells whether a database URL holds a password.
-func hasPassword(dsn string) bool {
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return strings.Contains(dsn, "://") // unreadable: assume the worst
-	}
-	_, set := u.User.Password()
-	return u.Scheme != "" && (set || u.Query().Has("password"))
 }
 
 // WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database

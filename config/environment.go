@@ -71,6 +71,9 @@ func (e *Environment) Find() string {
 // a folder where others may write, a file of theirs would choose the database and the keys.
 func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
 
+// ForgetConfig drops what was read of a config file.
+func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
+
 func (e *Environment) load(path, source string, named bool) error {
 	values, err := loadConfigFile(path, source, named)
 	if err != nil {

@@ -123,7 +123,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		}
 	}
 	clean := &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: form.Encode()}, Form: form, Header: http.Header{}}
-	ar, err := p.fosite.NewAuthorizeRequest(ctx, clean.WithContext(ctx))
+	ar, err := p.fosite.NewAuthorizeRequest(withProven(ctx, req.client, req.redirectURI), clean)
 	if err != nil && !errors.Is(err, fosite.ErrInvalidState) { // its last check; state is not its business here
 		p.authorizeFailure(w, r, req, err)
 		return

@@ -201,7 +201,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 func MountDisabled(m *mux.Router, a *account.Service) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then SERVICE_OIDC_PRIVATE_KEY_FILE=FILE (or --private-key-file FILE) for cairn serve."))
+			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and a restart."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",

@@ -112,7 +112,7 @@ type LogoutOutbox interface {
 
 // ClientStore is what the operator's commands and the administrator's page need.
 type ClientStore interface {
-	// CreateClient. ErrClientExists.
+	// CreateClient. ErrClientExists, or the *RegistrationError of Client.Check.
 	CreateClient(ctx context.Context, c *Client) error
 	// Client. ErrClientNotFound.
 	Client(ctx context.Context, id string) (*Client, error)
@@ -122,7 +122,8 @@ type ClientStore interface {
 
 // ClientManagement is what the operator does with registered clients.
 type ClientManagement interface {
-	// UpdateClient replaces everything but the id, the secrets and CreatedAt. ErrClientNotFound.
+	// UpdateClient replaces everything but the id, the secrets and CreatedAt. ErrClientNotFound,
+	// or the *RegistrationError of Client.Check.
 	UpdateClient(ctx context.Context, c *Client) error
 	// RotateClientSecret adds the hash of a new secret; the present ones end at
 	// until (at once when until is not after now). ErrClientNotFound.

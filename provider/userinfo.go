@@ -68,7 +68,7 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 
 // userInfo is what the endpoint tells of a user.
 func userInfo(u account.User, c *Client, session *GrantSession, granted fosite.Arguments) map[string]any {
-	claims := claimsOf(u, granted, storedClaims(session.Claims, c).UserInfo)
+	claims := claimsOf(u, c, granted, storedClaims(session.Claims, c).UserInfo)
 	claims["sub"] = u.Sub
 	return claims
 }

@@ -51,15 +51,15 @@ func endSessions(tx *gorm.DB, e ending, now time.Time) ([]string, error) {
 	return ids, revoke(tx, tokens)
 }
 
-// endAll takes back whatever a person or a thief holds: sessions and grants
-// (but those of the session keep, if not empty) and reset codes. The row of the
-// user must have been changed or locked before, in the same transaction: a
+// endAll ends whatever a person or a thief holds: sessions (but keep, if not
+// empty), every grant, also of sessions that ended earlier, and reset codes. The row
+// of the user must have been changed or locked before, in the same transaction: a
 // session that is being made waits for that row and then finds it changed.
 func endAll(tx *gorm.DB, sub, keep string, now time.Time) error {
 	if err := tx.Exec("DELETE FROM reset_codes WHERE sub = ?", sub).Error; err != nil {
 		return err
 	}
-	_, err := endSessions(tx, ending{sub: sub, where: " AND id <> ?", args: []any{keep}, grants: " AND sid <> ?", with: []any{keep}}, now)
+	_, err := endSessions(tx, ending{sub: sub, where: " AND id <> ?", args: []any{keep}}, now)
 	return err
 }
 

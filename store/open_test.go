@@ -74,7 +74,7 @@ func TestLogNeverHasValues(t *testing.T) {
 		_, err = s.GetAccessTokenSession(t.Context(), "hunter2", nil) // no such table yet
 		want(t, err, account.ErrUnavailable)
 		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
-		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2"}), account.ErrUnavailable)
+		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}), account.ErrUnavailable)
 		if !strings.Contains(log.String(), "tokens") || strings.Contains(log.String(), "hunter2") {
 			t.Errorf("the log: %s", log.String())
 		}

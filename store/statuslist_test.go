@@ -282,3 +282,29 @@ func TestEndOfHS256NeverTouchesOtherSessions(t *testing.T) {
 		}
 	})
 }
+
+func TestTokensOfAKeyAreKnown(t *testing.T) {
+	for name, issue := range map[string]func(*testing.T, *store.Store, account.Session){
+		"session": func(t *testing.T, s *store.Store, n account.Session) {
+			other := newSession(n.Sub)
+			other.Algorithm = account.AlgorithmRS256
+			must(t, s.CreateSession(t.Context(), other, "hash of ada"))
+		},
+		"grant": func(t *testing.T, s *store.Store, n account.Session) {
+			addCode(t, s, newGrant(addClient(t, s, "app"), n, "openid"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				n := signIn(t, s, addUser(t, s, "ada")) // with the shared secret
+				if issued, err := s.IssuedRS256(t.Context()); issued || err != nil {
+					t.Errorf("before: %v, %v", issued, err)
+				}
+				issue(t, s, n)
+				if issued, err := s.IssuedRS256(t.Context()); !issued || err != nil {
+					t.Errorf("after: %v, %v", issued, err)
+				}
+			})
+		})
+	}
+}

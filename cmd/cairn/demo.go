@@ -157,11 +157,9 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	c, err := st.Client(ctx, s.ClientID)
 	made := errors.Is(err, provider.ErrClientNotFound)
 	if made {
-		now := time.Now().UTC().Truncate(time.Second)
-		c, err = &provider.Client{
-			ID: s.ClientID, Name: "Activity demo", Scopes: provider.Scopes, AuthMethod: provider.AuthAny, RequirePKCE: true,
-			CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: now}},
-		}, nil
+		c, err = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil
+		c.RequirePKCE = true
+		c.Secrets = []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
 	}
 	if err != nil {
 		return fmt.Errorf("find the demo application: %w", err)

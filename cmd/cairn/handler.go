@@ -61,7 +61,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 			return nil, err
 		}
 	}
-	limits := newLimits(p.Config, p.Store)
+	limits := newLimits(p.Config, p.Store, p.Now)
 	accounts, err := account.New(account.Options{
 		Store: p.Store, Issuer: p.Config.IssuerString, Secret: p.Secret, Keys: p.Keys,
 		CookieName: p.Config.CookieName, CookieDomain: p.Config.CookieDomain, LoginCookieName: p.Config.LoginCookieName,

@@ -47,6 +47,7 @@ type cli struct {
 // program is what every command's Run gets.
 type program struct {
 	ctx    context.Context
+	name   string // as it was called: what is printed to be pasted begins with it
 	env    *config.Environment
 	stdin  io.Reader
 	stdout io.Writer
@@ -76,7 +77,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		}
 	}()
 	env := config.NewEnvironment(environ)
-	p := &program{ctx: ctx, env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	parser, err := kong.New(&cli{}, append(config.Options(env),
 		kong.Name("cairn"),
 		kong.Description("Accounts, sessions and OpenID Connect for a sports-activity community."),
@@ -103,6 +104,14 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	return exitDone
+}
+
+// calledAs is what somebody types to run the program again.
+func calledAs(arg0 string) string {
+	if strings.Contains(arg0, "go-build") {
+		return "go run ./cmd/cairn" // go run deletes the program that it ran
+	}
+	return config.ShellQuote(arg0)
 }
 
 // usageError is a wrong use of a command, found after parsing.

@@ -147,15 +147,12 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Without the counters what needs no database still answers, and what
-		// does says so in its own protocol. Passwords and codes are counted apart,
-		// and refused then.
-		wait, err := m.limits.Take(account.LimitAll, account.ClientAddress(r))
-		if err != nil {
-			m.log.DebugContext(r.Context(), "requests not counted", "error", err)
+		wait, err := m.limits.Take(r.Context(), account.LimitAll, account.ClientAddress(r))
+		if err == nil && wait > 0 {
+			err = account.RateLimited(wait)
 		}
-		if wait > 0 {
-			m.accounts.Fail(w, r, account.RateLimited(wait))
+		if err != nil {
+			m.accounts.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -59,12 +59,12 @@ func startProcess(t *testing.T, args ...string) *process {
 	return nil
 }
 
-// initialized runs init in a folder and gives the database's path.
+// initializedDatabase runs init in a folder and gives the database's path.
 func initializedDatabase(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cairn.db")
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &errs); code != 0 {
+	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--password-file", "-"}, nil, strings.NewReader(password), &out, &errs); code != 0 {
 		t.Fatalf("init: %d %s", code, errs.String())
 	}
 	return path
