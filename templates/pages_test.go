@@ -3,6 +3,7 @@ package templates_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -206,5 +207,32 @@ func TestEndOfASessionNeverOffersTheCurrentOne(t *testing.T) {
 	}
 	if f := inside(one(t, doc, "input[name=id][value=s2]"), "form"); f == nil || attr(f, "action") != "/account/sessions/end#sessions" {
 		t.Error("the other session cannot be ended")
+	}
+}
+
+// How long ago something was is the service's clock's business; the exact time stands in the title.
+func TestTimesAreRelativeWithTheExactTimeInTheTitle(t *testing.T) {
+	now := time.Date(2026, 5, 17, 12, 0, 0, 0, time.UTC)
+	r := newRenderer(t, templates.Options{Now: func() time.Time { return now }})
+	for want, at := range map[string]time.Time{
+		"less than a minute ago": now.Add(-59 * time.Second),
+		"1 minute ago":           now.Add(-time.Minute),
+		"59 minutes ago":         now.Add(-59 * time.Minute),
+		"1 hour ago":             now.Add(-60*time.Minute + time.Second),
+		"3 hours ago":            now.Add(-3 * time.Hour),
+		"1 day ago":              now.Add(-24 * time.Hour),
+		"30 days ago":            now.AddDate(0, 0, -30),
+		"2 months ago":           now.AddDate(0, -2, 0),
+		"1 year ago":             now.AddDate(-1, 0, 0),
+		"3 years ago":            now.AddDate(-3, 0, 0),
+		"in less than a minute":  now.Add(time.Second),
+		"in 2 hours":             now.Add(2*time.Hour - time.Minute),
+		"in 14 days":             now.Add(14*24*time.Hour - time.Hour),
+	} {
+		doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{CreatedAt: at}}).Body.String())
+		found := one(t, doc, "time")
+		if text(found) != want || attr(found, "title") != at.Format("2 Jan 2006, 15:04 UTC") || attr(found, "datetime") != at.Format(time.RFC3339) {
+			t.Errorf("%v: %q, title %q, want %q", at, text(found), attr(found, "title"), want)
+		}
 	}
 }
