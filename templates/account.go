@@ -20,8 +20,7 @@ type Account struct {
 	EmailVerified, Admin       bool
 	// Flags are the access flags that are on.
 	Flags []string
-	// Notice says what has just been done; Error and ErrorCode what failed.
-	Notice, Error, ErrorCode string
+	Answer
 	// ErrorField is the field the error is about (display_name, email, current_password, new_password, note, password);
 	// "" lets ErrorCode say: weak_password is about new_password, invalid_credentials about current_password.
 	ErrorField string
