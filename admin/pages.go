@@ -68,7 +68,7 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	if page.ErrorField == "" {
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
-	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
+	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
 	page.Sessions, page.Apps = account.SessionRows(sessions, id.Session.ID), account.AppRows(apps)
 	s.accounts.Show(w, r, status, page)
 }
