@@ -151,7 +151,7 @@ type settingsCache struct {
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
 	c := &s.settings
 	c.mu.Lock()
-	if c.loaded && (c.loading || time.Now().Before(c.until)) {
+	if c.loaded && (c.loading || s.clock().Before(c.until)) {
 		defer c.mu.Unlock()
 		return c.value.clone(), nil
 	}
@@ -166,7 +166,7 @@ func (s *Service) Settings(ctx context.Context) (Settings, error) {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
 	if c.saves == saves {
-		c.value, c.loaded, c.until = v, true, time.Now().Add(settingsTTL)
+		c.value, c.loaded, c.until = v, true, s.clock().Add(settingsTTL)
 	}
 	return c.value.clone(), nil
 }
@@ -274,7 +274,7 @@ func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsC
 	s.settings.mu.Lock()
 	// Also while another request reads.
 	s.settings.saves++
-	s.settings.value, s.settings.loaded, s.settings.until = v, true, time.Now().Add(settingsTTL)
+	s.settings.value, s.settings.loaded, s.settings.until = v, true, s.clock().Add(settingsTTL)
 	s.settings.mu.Unlock()
 	return v.clone(), nil
 }

@@ -111,7 +111,11 @@ func (e *explaining) explainParameters() {
 	if e.req.client == nil {
 		return
 	}
-	e.judge("response_type", "code", fmt.Sprintf("%q: only code is supported.", clip(f.Get("response_type"))), "response_type")
+	wrongType := fmt.Sprintf("%q: only code is supported.", clip(f.Get("response_type")))
+	if f.Get("response_type") == "" {
+		wrongType = "It is missing: only code is supported."
+	}
+	e.judge("response_type", "code", wrongType, "response_type")
 	if mode := f.Get("response_mode"); mode != "" {
 		e.judge("response_mode", mode, fmt.Sprintf("%q: only query and form_post are supported, and with form_post a state of plain text.", clip(mode)), "response_mode", "state")
 	}

@@ -191,7 +191,7 @@ func (s *Store) clientOf(ctx context.Context, id string) (fosite.Client, error) 
 	if c := authenticatedClient(ctx); c != nil && c.GetID() == id {
 		return c, nil
 	}
-	cache, now := &s.clients, time.Now()
+	cache, now := &s.clients, s.clock()
 	cache.mu.Lock()
 	hit, ok := cache.byID[id]
 	cache.mu.Unlock()

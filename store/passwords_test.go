@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 		} {
 			u := addUser(t, s, what)
 			n := signIn(t, s, u)
-			g := newGrant(addClient(t, s, what), n, "openid", "offline_access")
+			g := newGrant(addClient(t, s, strings.ReplaceAll(what, " ", "-")), n, "openid", "offline_access")
 			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
 			_, refresh := addTokens(t, s, g)
 			must(t, s.EndSession(ctx, u.Sub, n.ID, noon))

@@ -57,7 +57,7 @@ func TestCountersInDatabaseAndMemoryAgree(t *testing.T) {
 			now, open := noon, []time.Time{}
 			c := account.Counter{Name: limit.Window.String(), Key: "k", Limit: limit}
 			for step := range 200 {
-				now = now.Add(time.Duration(random.Int64N(int64(limit.Window)/int64(limit.Count)))).Truncate(time.Millisecond)
+				now = now.Add(time.Duration(random.Int64N(int64(limit.Window) / int64(limit.Count)))).Truncate(time.Millisecond)
 				if len(open) > 0 && random.IntN(3) == 0 {
 					counts := random.IntN(2) == 0
 					must(t, database.Settle(t.Context(), c, open[0], counts))

@@ -313,6 +313,16 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+// wait returns when the text stands in the log.
+func (l *logBuffer) wait(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); !strings.Contains(l.String(), text); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log never says %s: %s", text, l)
+		}
+	}
+}
+
 func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
