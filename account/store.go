@@ -189,8 +189,11 @@ type ResetStore interface {
 type SettingsStore interface {
 	// Settings returns the stored settings. ErrNotInitialized before init.
 	Settings(ctx context.Context) (Settings, error)
-	// SaveSettings stores all but HS256Until.
-	SaveSettings(ctx context.Context, s Settings, a Audit) error
+	// AmendSettings lets change work on the settings while nobody else can, stores
+	// all but HS256Until and returns them. change says what it has changed, for the detail of the
+	// audit row; nothing is stored where it says nothing. An error of change is returned and
+	// nothing is changed. change may be called more than once. ErrNotInitialized.
+	AmendSettings(ctx context.Context, change func(*Settings) (changed string, err error), a Audit) (Settings, error)
 	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.

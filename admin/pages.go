@@ -74,7 +74,7 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	if page.Section != "profile" || page.Error == "" {
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
-	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
+	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
 	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(access.Sessions, id.Session.ID), access.MoreSessions, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 }

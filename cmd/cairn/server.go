@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cairn-id/cairn/config"
@@ -32,6 +33,18 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
 	}
+}
+
+// listenOn opens the port of a setting, and says what to do where it is taken.
+func listenOn(ctx context.Context, setting, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another program listens on %s already, perhaps another cairn: stop it, or choose another port", setting, address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: choose another address", setting, err)
+	}
+	return l, nil
 }
 
 // serveUntil serves on l until the context ends, then lets requests in flight
