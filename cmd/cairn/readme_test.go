@@ -65,6 +65,28 @@ func (n *newcomer) start(line, port string) {
 	startProgram(n.t, port, []string{"sh", "-c", "cd '" + n.dir + "' && " + line})
 }
 
+// follow types the lines of a text one after the other and returns the outputs
+// of those that end, by the command's name.
+func (n *newcomer) follow(text string) map[string]string {
+	n.t.Helper()
+	outputs := map[string]string{}
+	for line := range strings.Lines(strings.Join(blocks(text, "sh"), "")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "go build "):
+		case strings.HasPrefix(line, "./cairn init "): // the port is the one thing that it would not choose itself
+			outputs["init"] = n.shell(line, "SERVICE_LISTEN=127.0.0.1:"+n.port)
+		case line == "./cairn serve":
+			n.start("exec "+line, n.port)
+		case strings.Contains(line, "python3 "):
+			n.start(line, n.app)
+		default:
+			outputs[strings.Fields(line)[1]] = n.shell(line)
+		}
+	}
+	return outputs
+}
+
 func TestReadmeWorksAsItIsWritten(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -80,25 +102,7 @@ func TestReadmeWorksAsItIsWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(n.dir, "hello.py"), []byte(code[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	outputs, lines := map[string]string{}, 0
-	for line := range strings.Lines(strings.Join(blocks(text, "sh"), "")) {
-		line = strings.TrimSpace(line)
-		lines++
-		switch {
-		case strings.HasPrefix(line, "go build "):
-		case strings.HasPrefix(line, "./cairn init "): // the port is the one thing that it would not choose itself
-			outputs["init"] = n.shell(line, "SERVICE_LISTEN=127.0.0.1:"+n.port)
-		case line == "./cairn serve":
-			n.start("exec "+line, n.port)
-		case strings.Contains(line, "python3 "):
-			n.start(line, n.app)
-		default:
-			outputs[strings.Fields(line)[1]] = n.shell(line)
-		}
-	}
-	if lines != 6 {
-		t.Fatalf("%d lines to type", lines)
-	}
+	outputs := n.follow(text)
 
 	generated := regexp.MustCompile(`password +([A-Z2-7]{20})`).FindStringSubmatch(outputs["init"])
 	if generated == nil {
@@ -133,6 +137,25 @@ func (n *newcomer) browser() *browser {
 	return &browser{t: n.t, base: "http://localhost:" + n.port, client: &http.Client{
 		Jar: jar, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// Behind a proxy the public address is the issuer, and the proxy's
+// word about addresses counts.
+func TestReadmeWorksBehindAProxy(t *testing.T) {
+	n := newNewcomer(t)
+	n.follow(n.readme("Behind nginx", "Read on"))
+	b := n.browser()
+	if got := b.get("/.well-known/openid-configuration"); got.StatusCode != http.StatusOK || got.JSON(t)["issuer"] != "https://id.example.org" {
+		t.Errorf("%d %s", got.StatusCode, got.Text)
+	}
+	for range 10 { // the limit of one address
+		b.api("POST", "/api/auth/login", map[string]string{"handle": "nobody", "password": "x"}, "X-Forwarded-For", "192.0.2.1")
+	}
+	for address, status := range map[string]int{"192.0.2.1": http.StatusTooManyRequests, "192.0.2.2": http.StatusUnauthorized} {
+		if got := b.api("POST", "/api/auth/login", map[string]string{"handle": "somebody", "password": "x"}, "X-Forwarded-For", address); got.StatusCode != status {
+			t.Errorf("%s: %d %s", address, got.StatusCode, got.Text)
+		}
+	}
 }
 
 // readmeServer is the server block of the README for nginx, with the ports and
