@@ -35,7 +35,7 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+var fence = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
 
 // blocks are the code blocks of a document in one language, in their order.
 func blocks(text, language string) []string {
@@ -189,6 +189,19 @@ func TestCommandsInTheDocumentsExist(t *testing.T) {
 	}
 	if seen < 40 {
 		t.Errorf("only %d commands were found", seen)
+	}
+}
+
+func TestConfigFilesInTheDocumentsAreAccepted(t *testing.T) {
+	docs := documents(t)
+	for _, block := range slices.Concat(blocks(docs["docs/settings.md"], "yaml"), blocks(docs["docs/keys.md"], "yaml")) {
+		file := filepath.Join(t.TempDir(), config.ConfigName)
+		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := parseCommand(t, []string{"--config", file, "serve"}); err != nil {
+			t.Errorf("%v in\n%s", err, block)
+		}
 	}
 }
 
