@@ -46,6 +46,7 @@ type AdminUser struct {
 	// ResetCode and ResetURL are of the code just made. They are shown once, by the answer that made them.
 	ResetCode, ResetURL string
 	Sessions            []SessionRow
+	MoreSessions        bool // there are others, which ?sessions=all shows
 	Apps                []AppRow
 	Notice, Error       string
 	// ErrorField is the field of the profile that the error is about: display_name, email or email_verified.
