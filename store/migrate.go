@@ -31,7 +31,9 @@ const migrateTries = 5
 // Migrate brings the schema to this program's version. Several processes may
 // do it at once. ErrNewerSchema.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.CheckSchema(ctx); err == nil || !errors.Is(err, ErrNotMigrated) {
+	if err := s.CheckSchema(ctx); err == nil {
+		return s.adoptUsers(ctx, s.hurriedBatches)
+	} else if !errors.Is(err, ErrNotMigrated) {
 		return err
 	}
 	p, err := s.migrator(ctx)
@@ -42,11 +44,14 @@ func (s *Store) Migrate(ctx context.Context) error {
 	// each runs in one transaction, the second finds the tables made and fails,
 	// and at its next try nothing is left to do.
 	for try := 1; ; try++ {
-		_, err = p.Up(ctx)
-		if err == nil || try == migrateTries || ctx.Err() != nil {
+		if _, err = p.Up(ctx); err == nil {
+			break
+		}
+		if try == migrateTries || ctx.Err() != nil {
 			return fail("migrate database", err)
 		}
 	}
+	return s.adoptUsers(ctx, s.hurriedBatches)
 }
 
 func (s *Store) migrator(ctx context.Context) (*goose.Provider, error) {
