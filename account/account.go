@@ -60,6 +60,7 @@ type Service struct {
 	log        *slog.Logger
 	settings   settingsCache
 	statuses   statusLists
+	visits     visits
 	shownCodes shownCodes
 	// applications names the application of a continuation; nil without OpenID Connect.
 	applications func(ctx context.Context, continuation string) string

@@ -54,6 +54,7 @@ func (s *Service) sessionsOf(ctx context.Context, sub string) ([]Session, error)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
+	s.visits.show(list)
 	return list, nil
 }
 
