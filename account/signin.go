@@ -99,7 +99,7 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 		return User{}, err
 	}
 	if u.Suspended() {
-		return User{}, ErrSuspended
+		return User{}, s.withContact(ctx, ErrSuspended)
 	}
 	if s.hasher.outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, in.Password)

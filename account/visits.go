@@ -48,15 +48,23 @@ func (v *visits) take() map[string]time.Time {
 	return seen
 }
 
-// show sets when the sessions were last seen, as far as it is not written yet.
-func (v *visits) show(list []Session) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// seenStore lists sessions with the visits that are not written yet.
+type seenStore struct {
+	Store
+	visits *visits
+}
+
+// Sessions implements SessionStore.
+func (s seenStore) Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error) {
+	list, err := s.Store.Sessions(ctx, q, now)
+	s.visits.mu.Lock()
+	defer s.visits.mu.Unlock()
 	for i, n := range list {
-		if at, ok := v.seen[n.ID]; ok && at.After(n.LastSeenAt) {
+		if at, ok := s.visits.seen[n.ID]; ok && at.After(n.LastSeenAt) {
 			list[i].LastSeenAt = at
 		}
 	}
+	return list, err
 }
 
 // WriteVisits writes when sessions were last seen, in batches. It returns when ctx

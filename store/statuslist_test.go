@@ -283,8 +283,8 @@ func TestEndOfHS256NeverTouchesOtherSessions(t *testing.T) {
 		must(t, s.SetHS256Until(ctx, until, act("keys.migrate")))
 		settings, err := s.Settings(ctx)
 		must(t, err)
-		settings.InstanceName = "Club"
-		must(t, s.SaveSettings(ctx, settings, act("settings.update")))
+		_, err = s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.InstanceName = "Club"; return "instance_name", nil }, act("settings.update"))
+		must(t, err)
 		if settings, err = s.Settings(ctx); err != nil || !settings.HS256Until.Equal(until) {
 			t.Errorf("until %v, error %v", settings.HS256Until, err)
 		}
