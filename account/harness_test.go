@@ -143,7 +143,10 @@ func (w *world) saveSettings(change func(*account.Settings)) {
 	w.t.Helper()
 	v := account.DefaultSettings()
 	change(&v)
-	if _, err := w.service.SaveSettings(w.t.Context(), v, account.Audit{At: w.clock.Now(), Actor: "operator", Action: "settings.update"}); err != nil {
+	if _, err := w.service.ChangeSettings(w.t.Context(), account.Operator(), account.SettingsChange{
+		InstanceName: &v.InstanceName, Registration: &v.Registration, MaxUsers: &v.MaxUsers, InvitesPerMember: &v.InvitesPerMember, MinPassword: &v.MinPassword,
+		Flags: &v.Flags, DefaultFlags: &v.DefaultFlags, SignOutOnFlagLoss: &v.SignOutOnFlagLoss, FlagDescriptions: &v.FlagDescriptions, Contact: &v.Contact,
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -135,7 +135,7 @@ func (s *Service) endedSession(r *http.Request) (handle, why string, err error) 
 	case err != nil:
 		return "", "", err
 	case id.User.Suspended():
-		why = "Your account is suspended. Ask an administrator of your community."
+		why = "Your account is suspended. Ask an administrator of your community." + s.contact(r.Context())
 	case id.Session.EndedAt.IsZero():
 		why = "Your session has expired. Sign in again."
 	default:

@@ -195,9 +195,9 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 	if closed() {
 		t.Fatal("closed from the beginning")
 	}
-	v := account.DefaultSettings()
-	v.Registration = account.RegistrationClosed
-	if err := w.store.SaveSettings(t.Context(), v, account.Audit{At: w.clock.Now(), Actor: "operator", Action: "settings.update"}); err != nil {
+	state := account.RegistrationClosed
+	command := account.NewAdministration(w.store, w.clock.Now)
+	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{Registration: &state}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Advance(2 * time.Second)

@@ -2,6 +2,7 @@ package account
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gorilla/mux"
 
@@ -141,9 +142,12 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	sessions, err := s.sessionsOf(ctx, u.Sub)
+	sessions, more, err := shownSessions(ctx, s.store, u.Sub, AllSessions(r), s.now())
 	if err != nil {
 		return templates.Account{}, err
+	}
+	if !slices.ContainsFunc(sessions, func(n Session) bool { return n.ID == id.Session.ID }) {
+		sessions = append(sessions, id.Session) // people look for the one they use
 	}
 	apps, err := s.appsOf(ctx, u.Sub)
 	if err != nil {
@@ -155,7 +159,7 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	}
 	page := templates.Account{
 		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,
-		Sessions: SessionRows(sessions, id.Session.ID), InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
+		Sessions: SessionRows(sessions, id.Session.ID), MoreSessions: more, InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
 	}
 	now := s.now()
 	for _, i := range invites {

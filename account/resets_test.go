@@ -168,3 +168,27 @@ func (a *answer) status200Never(t *testing.T) {
 		t.Errorf("got 200: %s", a.body)
 	}
 }
+
+// Whoever is shut out is told whom to ask, where the administrators have said it.
+func TestContactIsShownToWhoNeedsIt(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	w.suspend("ada")
+	wrong := map[string]string{"handle": "ada", "code": "nonsense", "password": password}
+	for _, contact := range []string{"", "board@club.example"} {
+		w.saveSettings(func(v *account.Settings) { v.Contact = contact })
+		for name, a := range map[string]*answer{
+			"reset page": b.page("/reset-password/"), "refused code": w.browser().call("POST", "/api/auth/reset-password", wrong).is(400, "invalid_reset_code"),
+			"ended session": b.page("/login/"), "suspended": w.browser().login("ada", password).is(403, "account_suspended"),
+			"suspended page": w.browser().page("/login/", "handle", "ada", "password", password).is(403),
+		} {
+			if got := strings.Contains(a.body, "Contact: "); got != (contact != "") || !strings.Contains(a.body, contact) {
+				t.Errorf("%s with contact %q: %s", name, contact, a.body)
+			}
+		}
+	}
+	b.page("/reset-password/").shows(`<a href="mailto:board@club.example">board@club.example</a>`)
+	w.saveSettings(func(v *account.Settings) { v.Contact = "the board, <any> Tuesday" })
+	b.page("/reset-password/").shows("Contact: <bdi>the board, &lt;any&gt; Tuesday</bdi>")
+}

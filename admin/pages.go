@@ -66,7 +66,7 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	sessions, apps, err := s.office.Access(r.Context(), u)
+	access, err := s.office.Access(r.Context(), u, account.AllSessions(r))
 	if err != nil {
 		s.accounts.Fail(w, r, err)
 		return
@@ -74,8 +74,8 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	if page.Section != "profile" || page.Error == "" {
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
-	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
-	page.Sessions, page.Apps = account.SessionRows(sessions, id.Session.ID), account.AppRows(apps)
+	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
+	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(access.Sessions, id.Session.ID), access.MoreSessions, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 }
 

@@ -25,7 +25,9 @@ type Account struct {
 	// "" lets ErrorCode say: weak_password is about new_password, invalid_credentials about current_password.
 	ErrorField string
 	Sessions   []SessionRow
-	Invites    []InviteRow
+	// MoreSessions says that there are others, which ?sessions=all shows.
+	MoreSessions bool
+	Invites      []InviteRow
 	// InvitesRemaining is how many invites the person may still make; -1 is without limit.
 	InvitesRemaining int
 	Apps             []AppRow

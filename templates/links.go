@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net"
+	"net/mail"
 	"net/url"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"fielderror":  fieldError,
 		"minimum":     minimumPassword,
 		"has":         contains,
+		"contacturl":  contactURL,
 	}
 }
 
@@ -120,4 +122,12 @@ func isPlainHTTP(target string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip == nil || !ip.IsLoopback()
+}
+
+// contactURL is where a contact leads: the e-mail address that it is as a whole, "" for a sentence.
+func contactURL(contact string) string {
+	if a, err := mail.ParseAddress(contact); err == nil && a.Name == "" && a.Address == contact {
+		return "mailto:" + url.PathEscape(contact)
+	}
+	return ""
 }

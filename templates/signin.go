@@ -72,6 +72,8 @@ type ResetPassword struct {
 	MinPassword int
 	// Continue is the sealed authorization request the sign-in link hands on, "" for none.
 	Continue string
+	// Contact is whom to ask for a code, "" where the administrators have said nothing.
+	Contact string
 }
 
 func (ResetPassword) page() string       { return "reset-password" }

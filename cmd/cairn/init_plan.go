@@ -22,7 +22,7 @@ type initPlan struct {
 	file        string // the config file; empty: none can be written
 	hadFile     bool
 	foreign     string // the config file beside the database that is for another one
-	newDatabase bool // an SQLite file that is not there yet
+	newDatabase bool   // an SQLite file that is not there yet
 	makeKey     bool
 	kid         string
 }

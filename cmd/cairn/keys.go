@@ -16,7 +16,7 @@ import (
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
-	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: what is left of the former, and when it ends."`
+	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
 }
 
 type generateKeyCommand struct {

@@ -25,11 +25,12 @@ type serveCommand struct {
 
 // Run serves until SIGTERM or SIGINT.
 func (c *serveCommand) Run(p *program) error {
-	return c.serve(p, func(net.Addr) {})
+	return c.serve(p, nil, func(net.Addr) {})
 }
 
-// serve runs the service; ready is called with the address once it listens.
-func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
+// serve runs the service, on a listener that is there already or on --listen;
+// ready is called with the address once it listens.
+func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) error {
 	checked, err := c.Check()
 	if err != nil {
 		return err
@@ -71,9 +72,10 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 		}
 		srv.TLSConfig = certs.config()
 	}
-	l, err := (&net.ListenConfig{}).Listen(p.ctx, "tcp", checked.Listen)
-	if err != nil {
-		return fmt.Errorf("--listen (SERVICE_LISTEN): %w: choose another address or stop what uses it", err)
+	if l == nil {
+		if l, err = listenOn(p.ctx, "--listen (SERVICE_LISTEN)", checked.Listen); err != nil {
+			return err
+		}
 	}
 	version, err := st.SchemaVersion(p.ctx)
 	if err != nil {
