@@ -26,6 +26,9 @@ func NewResetCode(now time.Time) ResetCode {
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: hashOf(c)}
 }
 
+// Shown is the code in groups, as people read and copy it.
+func (c ResetCode) Shown() string { return grouped(c.Code) }
+
 // ResetURL is the link that opens the reset page of the issuer with handle and
 // code filled in.
 func ResetURL(issuer, handle string, c ResetCode) string {

@@ -39,6 +39,9 @@ type Session struct {
 // Live tells whether the session counts at the given moment.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
+// MaxSessions is how many live sessions a user has at most.
+const MaxSessions = 100
+
 // touchInterval is how often a visit is written down at most.
 const touchInterval = time.Minute
 

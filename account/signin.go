@@ -145,6 +145,9 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
 	}
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return
+		}
 		s.log.WarnContext(ctx, "password hash not upgraded", "user", u.Sub, "error", err)
 		return
 	}

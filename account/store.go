@@ -7,8 +7,8 @@ import (
 
 // Store is what account needs of a database. Every method is atomic: it does
 // the whole deed or nothing. Times are UTC in whole seconds. Errors are the
-// sentinels named at each method; any other error wraps ErrUnavailable
-// and must never be read as "not found". Lookups with an empty key return the
+// sentinels named at each method; any other error wraps ErrUnavailable, or
+// context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
 // not-found sentinel without a query. Deleted users are never returned.
 //
 // What may happen once (an invite, a reset code, the last administrator, a
@@ -90,10 +90,23 @@ type UserQuery struct {
 	Limit int
 }
 
+// SessionQuery selects sessions of a user.
+type SessionQuery struct {
+	Sub   string
+	After SessionPlace // after which to go on, zero: from the newest
+	Limit int
+}
+
+// SessionPlace is a place in the order of a user's sessions.
+type SessionPlace struct {
+	CreatedAt time.Time
+	ID        string
+}
+
 // SessionStore keeps signed-in browsers.
 type SessionStore interface {
 	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
-	// the user's last login. Only while the user is neither suspended
+	// the user's last login. Where the user has MaxSessions live ones already, it ends the oldest as EndSession does. Only while the user is neither suspended
 	// (ErrSuspended) nor deleted (ErrUserNotFound) and the password hash still is
 	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
 	CreateSession(ctx context.Context, s *Session, verifiedHash string) error
@@ -108,8 +121,8 @@ type SessionStore interface {
 	Session(ctx context.Context, id string) (Session, User, error)
 	// SessionByLoginHash is Session by the hash of the host-only login cookie.
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
-	// Sessions lists the live sessions of a user, newest first.
-	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
+	// Sessions lists live sessions of a user, newest first.
+	Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error)
 	// TouchSession notes when a session was last seen.
 	TouchSession(ctx context.Context, id string, now time.Time) error
 	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
@@ -132,7 +145,8 @@ type SessionStore interface {
 	// RevokedIndices returns the indices of one status list whose tokens were
 	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
 	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new.
+	// least as new. No other token gets such an index before every copy of a list that
+	// has it is past StatusListLifetime.
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.

@@ -76,7 +76,7 @@ func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 	w.addUser("bob")
 	b := w.signedIn("root1")
 	const path, saved = "/admin/users/bob/profile", "/id/admin/users/bob?notice=profile-saved#profile"
-	b.page("/admin/users/bob").is(200).shows(`action="/id/admin/users/bob/profile"`, `name="email_verified"`, `value="Name of bob"`)
+	b.page("/admin/users/bob").is(200).shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Name of bob"`)
 
 	b.page(path, "display_name", "Name of bob", "email", "bob@example.org", "email_verified", "true").redirectsTo(saved)
 	if u := w.user("bob"); u.Email != "bob@example.org" || !u.EmailVerified {

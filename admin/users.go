@@ -81,7 +81,7 @@ func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
 		return users, "", err
 	}
 	users = users[:p.limit]
-	return users, cursor(users[p.limit-1].Handle), nil
+	return users, account.Cursor(users[p.limit-1].Handle), nil
 }
 
 // target is the user that the path names.
@@ -129,13 +129,13 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	if err != nil {
 		return userDetail{}, err
 	}
-	sessions, apps, err := s.office.Access(ctx, u)
+	access, err := s.office.Access(ctx, u, true)
 	if err != nil {
 		return userDetail{}, err
 	}
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: account.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(apps),
+		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(access.Apps),
 	}, nil
 }

@@ -58,6 +58,10 @@ func describe(e *fosite.RFC6749Error) (name, description string) {
 // authorizePage answers with an HTML page: the client or its redirect URI is
 // not proven, or nothing may be sent to it.
 func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
+	if account.Abandoned(r, err) {
+		p.accounts.Fail(w, r, err)
+		return
+	}
 	problem, known := account.ProblemOf(err)
 	if !known || errors.Is(err, account.ErrUnavailable) {
 		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
@@ -80,7 +84,7 @@ func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, r
 
 // authorizeFailure is for what fosite or the store says.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
-	if errors.Is(err, account.ErrUnavailable) {
+	if errors.Is(err, account.ErrUnavailable) || account.Abandoned(r, err) {
 		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
 		return
 	}

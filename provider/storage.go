@@ -52,7 +52,7 @@ var ErrGrantRevoked = errors.New("grant revoked")
 //   - an access token whose session has no Subject (client_credentials) belongs
 //     to a client alone: it is kept and found like the others, and RevokeGrant
 //     takes the id of its request.
-//   - any other error wraps account.ErrUnavailable.
+//   - any other error wraps account.ErrUnavailable, or context.Canceled.
 type Storage interface {
 	fosite.ClientManager
 	oauth2.CoreStorage

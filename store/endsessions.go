@@ -94,6 +94,22 @@ func endOne(tx *gorm.DB, sub, id string, now time.Time) error {
 	return err
 }
 
+// endOldest ends the live sessions of a user but the newest keep, to make room for one
+// more. The row of the user is locked: nobody else makes one meanwhile.
+func endOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
+	for {
+		var ids []string
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, seconds(now), noticeBatch, keep).Find(&ids).Error
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		_, err = endSessions(tx, ending{sub: sub, where: " AND id IN ?", args: []any{ids}, grants: " AND sid IN ?" + keepsOffline, with: []any{ids}}, now)
+		if err != nil || len(ids) < noticeBatch {
+			return err
+		}
+	}
+}
+
 // EndOtherSessions implements account.Store.
 func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error) {
 	if odd(sub) {

@@ -119,6 +119,9 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
 			return err
 		}
+		if err := endOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
+			return err
+		}
 		return insertSession(tx, n)
 	})
 }
@@ -185,15 +188,21 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	return s.identity(ctx, selectSessionByLogin, hash)
 }
 
+// newestSessions selects the live sessions of a user in the order of lists, by the
+// index sessions_live.
+const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
+
 // Sessions implements account.Store.
-func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
-	if odd(sub) {
+func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.Time) ([]account.Session, error) {
+	if odd(q.Sub) {
 		return []account.Session{}, nil
 	}
+	query, args := "SELECT "+sessionColumns+" "+newestSessions, []any{q.Sub, seconds(now)}
+	if q.After != (account.SessionPlace{}) {
+		query, args = query+" AND (s.created_at, s.id) < (?, ?)", append(args, seconds(q.After.CreatedAt), storable(q.After.ID))
+	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw("SELECT "+sessionColumns+` FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?
-		ORDER BY s.created_at DESC, s.auth_time DESC, s.id`, sub, seconds(now)).Find(&rows).Error
-	if err != nil {
+	if err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error; err != nil {
 		return nil, fail("list sessions", err)
 	}
 	out := make([]account.Session, 0, len(rows))

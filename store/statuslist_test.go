@@ -160,7 +160,13 @@ func TestIndexOfARevokedTokenIsNeverGivenAgainTooEarly(t *testing.T) {
 				t.Errorf("index %d was given again while copies have its bit", n.StatusIndex)
 			}
 		}
-		swept, err = s.Sweep(ctx, noon.Add(month+5*time.Hour))
+		// One that was signed just before lives until its exp, where clocks differ.
+		swept, err = s.Sweep(ctx, noon.Add(month+2*time.Hour+account.StatusListLifetime+30*time.Minute))
+		must(t, err)
+		if swept.Revocations != 0 {
+			t.Errorf("%d indices are given again while copies have their bits", swept.Revocations)
+		}
+		swept, err = s.Sweep(ctx, noon.Add(month+2*time.Hour+account.StatusListLifetime+time.Hour))
 		must(t, err)
 		if swept.Revocations < account.StatusListSize-8 {
 			t.Errorf("%+v", swept)
@@ -187,7 +193,7 @@ func TestListNeverOutlivesItsLastSessionNorDiesBeforeIt(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			lists []int
-		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + 5*time.Hour, []int{2}}, {4 * month, []int{2}}} {
+		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + 15*time.Hour, []int{2}}, {4 * month, []int{2}}} {
 			_, err := s.Sweep(ctx, noon.Add(step.after))
 			must(t, err)
 			all, err := s.StatusVersions(ctx)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 const (
@@ -14,8 +16,8 @@ const (
 	// whoever knows the id of a public client can push as fast as the limit allows.
 	pushedMargin = 5 * time.Minute
 	// indexRest is how long a status list index whose bit was cleared is not given
-	// again: longer than anybody may use a copy of the list.
-	indexRest = 2 * time.Hour
+	// again: longer than anybody may use a copy of the list in which it is set.
+	indexRest = account.StatusListLifetime + sweepMargin
 	// inviteMemory is how long its owner still sees an invite that nobody used.
 	inviteMemory = 30 * 24 * time.Hour
 	// sweepBatch is how many rows one transaction deletes: others wait for it.

@@ -95,7 +95,7 @@ func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) er
 	for try := 1; ; try++ {
 		err = s.db.WithContext(ctx).Transaction(do)
 		if err == nil || try == txTries || !again(err) {
-			return fail(doing, err)
+			return fail(doing, canceled(ctx, err))
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB)
 	for try := 1; ; try++ {
 		err = do(s.db.WithContext(ctx))
 		if err == nil || try == txTries || !again(err) {
-			return fail(doing, err)
+			return fail(doing, canceled(ctx, err))
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (s *Store) BeginTX(ctx context.Context) (context.Context, error) {
 	if db.Error != nil {
 		cancel()
 		unlock()
-		return nil, fail("begin transaction", db.Error)
+		return nil, fail("begin transaction", canceled(ctx, db.Error))
 	}
 	t := &transaction{db: db}
 	// database/sql rolls back when ctx ends; the next writer comes in by itself.
@@ -152,7 +152,7 @@ func (s *Store) Commit(ctx context.Context) error {
 	if t == nil {
 		return fmt.Errorf("commit: %w: no open transaction", account.ErrUnavailable)
 	}
-	return fail("commit", t.finish(t.db.Commit))
+	return fail("commit", canceled(ctx, t.finish(t.db.Commit)))
 }
 
 // Rollback implements storage.Transactional. Nothing left to undo is no error:

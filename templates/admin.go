@@ -7,8 +7,8 @@ type AdminUsers struct {
 	Query string
 	Users []AdminUserRow
 	// NextCursor leads to the next people of the same search, "" on the last page.
-	NextCursor    string
-	Notice, Error string
+	NextCursor string
+	Answer
 }
 
 // AdminUserRow is a person as administrators see them. A zero time is shown as "never".
@@ -34,6 +34,8 @@ func (AdminUsers) leavesOrigin() bool { return false }
 //	reset-password-code  -
 //	delete               confirm (the handle, typed)
 //
+// Its sections can be linked by id: account, profile, access, password, sessions, apps, end.
+//
 // A flag in known but not in flag is to be turned off; one in neither was not on the page and stays as it is.
 type AdminUser struct {
 	User AdminUserRow
@@ -48,9 +50,10 @@ type AdminUser struct {
 	// ResetCode and ResetURL are of the code just made. They are shown once, by the answer that made them.
 	ResetCode, ResetURL string
 	Sessions            []SessionRow
+	MoreSessions        bool // there are others, which ?sessions=all shows
 	Apps                []AppRow
-	Notice, Error       string
-	// ErrorField is the field of the profile that the error is about: display_name, email or email_verified.
+	Answer
+	// ErrorField is the field that the error is about: display_name, email, email_verified, reason or confirm.
 	ErrorField string
 }
 

@@ -17,8 +17,8 @@ type Consent struct {
 	RedirectHost    string
 }
 
-// ScopeItem is one scope and the sentence that says what it gives away.
-type ScopeItem struct{ Name, Sentence string }
+// ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
+type ScopeItem struct{ Name, Sentence, Detail string }
 
 func (Consent) page() string       { return "consent" }
 func (Consent) leavesOrigin() bool { return true }

@@ -24,6 +24,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"static":      r.staticPath,
 		"rfc3339":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"date":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
+		"ago":         func(t time.Time) string { return ago(r.now(), t) },
 		"describedby": describedBy,
 		"invalid":     isInvalid,
 		"fielderror":  fieldError,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,8 @@ import (
 func TestPanicNeverReachesTheClientOrTheNextRequest(t *testing.T) {
 	var broken atomic.Bool
 	s := startService(t, serviceOptions{Now: func() time.Time {
-		if broken.Load() {
+		// In a request alone: what runs beside them has the same clock.
+		if broken.Load() && strings.Contains(string(debug.Stack()), "net/http.(*conn).serve") {
 			panic("clock on fire")
 		}
 		return time.Now()

@@ -52,7 +52,7 @@ func (a *application) run(ctx context.Context) {
 func newHandler(ctx context.Context, p parts) (*application, error) {
 	app := &application{}
 	base := strings.TrimSuffix(p.Config.Issuer.EscapedPath(), "/")
-	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS})
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS, Now: p.Now})
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}

@@ -65,8 +65,10 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		got := httpsnoop.CaptureMetrics(next, w, r)
 		user, event := info.Summary()
 		level := slog.LevelInfo
-		// What failed because the client hung up is not the service's failure.
-		if got.Code >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
+		switch {
+		case got.Code >= account.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
+			level = slog.LevelDebug // given up because the client hung up: not the service's failure
+		case got.Code >= http.StatusInternalServerError:
 			level = slog.LevelError
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
