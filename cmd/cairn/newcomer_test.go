@@ -20,21 +20,21 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// newcomer is somebody with the built program in an empty folder and without a
-// single environment variable.
-type newcomer struct {
+// emptyFolder is where somebody runs the built program without a single
+// environment variable.
+type emptyFolder struct {
 	t   *testing.T
 	dir string
 }
 
 // shell pastes a line into a shell.
-func (n newcomer) shell(line string) *exec.Cmd {
+func (n emptyFolder) shell(line string) *exec.Cmd {
 	c := exec.CommandContext(n.t.Context(), "/bin/sh", "-c", "exec "+line)
 	c.Dir, c.Env = n.dir, []string{}
 	return c
 }
 
-func (n newcomer) run(line string) string {
+func (n emptyFolder) run(line string) string {
 	n.t.Helper()
 	var out, errs bytes.Buffer
 	c := n.shell(line)
@@ -46,7 +46,7 @@ func (n newcomer) run(line string) string {
 }
 
 // serve runs a line until the test ends and waits until the service listens.
-func (n newcomer) serve(line string) {
+func (n emptyFolder) serve(line string) {
 	n.t.Helper()
 	c := n.shell(line)
 	log, err := c.StderrPipe()
@@ -74,7 +74,7 @@ func (n newcomer) serve(line string) {
 }
 
 // find takes from what a command printed.
-func (n newcomer) find(pattern, text string) string {
+func (n emptyFolder) find(pattern, text string) string {
 	n.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + pattern + `$`).FindStringSubmatch(text)
 	if found == nil {
@@ -89,7 +89,7 @@ func TestNewcomerSignsInWithinTenSeconds(t *testing.T) {
 	if testing.Short() || os.Getenv("TEST_DATABASE") == "postgres" {
 		t.Skip("a newcomer begins with SQLite")
 	}
-	n := newcomer{t, t.TempDir()}
+	n := emptyFolder{t, t.TempDir()}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(n.dir, "cairn"), ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}
