@@ -90,8 +90,8 @@ func grantSession(r fosite.Requester) *provider.GrantSession {
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be born after what would have revoked it.
 const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at, sweep_at)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
 
 // CreateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage: one row
 // holds the code, its challenge and nonce. account.ErrSessionNotFound when the
@@ -115,7 +115,7 @@ func (s *Store) CreateAuthorizeCodeSession(ctx context.Context, signature string
 		return expect(db.Exec(query,
 			r.GetID(), r.GetClient().GetID(), strings.Join(r.GetRequestedScopes(), " "), strings.Join(granted, " "), granted.Has("offline_access"),
 			signature, seconds(gs.CodeExpires), form.Get("redirect_uri"), form.Get("code_challenge"), form.Get("code_challenge_method"), nonce, gs.ACR, gs.Claims,
-			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
+			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), seconds(gs.CodeExpires), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
 	})
 }
 

@@ -41,7 +41,7 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 	for after := ""; ; {
 		var subs []string
 		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret+" AND sub > ? ORDER BY sub LIMIT ?",
-			seconds(now), after, sweepBatch).Find(&subs).Error
+			seconds(now), after, largestBatch).Find(&subs).Error
 		if err != nil || len(subs) == 0 {
 			return total, fail("look for HS256 sessions", err)
 		}

@@ -81,7 +81,8 @@ func TestLogNeverHasValues(t *testing.T) {
 	})
 }
 
-// GORM's Scan logs a failed or slow statement with its values.
+// GORM's Scan logs a failed or slow statement with its values; that of database/sql
+// logs nothing.
 func TestScanIsNeverUsed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
@@ -89,7 +90,7 @@ func TestScanIsNeverUsed(t *testing.T) {
 		b, err := os.ReadFile(f)
 		must(t, err)
 		for line := range strings.Lines(string(b)) {
-			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") {
+			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") && !strings.Contains(line, " rows.Scan"+"(") {
 				t.Errorf("%s: %s", f, strings.TrimSpace(line))
 			}
 		}

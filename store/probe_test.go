@@ -57,3 +57,11 @@ func (s *Store) CountStatements(do func()) (reads, writes int, err error) {
 	}
 	return reads, writes, nil
 }
+
+// Series is a table n(i) of the numbers from 0.
+func (s *Store) Series(length string) string {
+	if s.Dialect() == Postgres {
+		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
+	}
+	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
+}

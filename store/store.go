@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -60,6 +61,8 @@ type Store struct {
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
 	writer  chan struct{}
 	clients clientCache
+	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
+	revocationsNoted atomic.Int64
 }
 
 var (
@@ -97,7 +100,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	default:
 		s.dialect = SQLite
 		s.writer = make(chan struct{}, 1)
-		s.pool, dialector, err = openSQLite(dsn)
+		s.pool, dialector, err = openSQLite(ctx, dsn)
 	}
 	if err != nil {
 		return nil, err

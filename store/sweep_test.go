@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -90,4 +91,21 @@ func TestSweepGoesOnPastOneBatch(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+func TestSweptFileBecomesSmaller(t *testing.T) {
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+	pages := func() int64 {
+		n, err := s.Count("PRAGMA page_count")
+		must(t, err)
+		return n
+	}
+	empty := pages()
+	must(t, s.Exec("INSERT INTO client_assertions (client_id, jti_hash, expires_at) SELECT 'app', randomblob(200), ? FROM "+s.Series("20000"), noon.Unix()))
+	full := pages()
+	got, err := s.Sweep(t.Context(), noon.Add(2*time.Hour))
+	must(t, err)
+	if left := pages(); got.Assertions != 20000 || full < empty+1000 || left > empty+empty/10 {
+		t.Errorf("%d pages at first, %d with %d rows, %d without", empty, full, got.Assertions, left)
+	}
 }
