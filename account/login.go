@@ -188,8 +188,12 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) {
 			s.Fail(w, r, err)
 			return
 		}
-		if page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""; !page.HandleFixed {
+		page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+		switch {
+		case !page.HandleFixed:
 			page.Handle = cut(in.Handle, 64)
+		case p.Code == "invalid_credentials":
+			page.Error = "The password is not right." // there is no other field to change
 		}
 		s.showLogin(w, r, p.Status, page)
 		return

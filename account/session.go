@@ -42,9 +42,6 @@ func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Bef
 // MaxSessions is how many live sessions a user has at most.
 const MaxSessions = 100
 
-// touchInterval is how often a visit is written down at most.
-const touchInterval = time.Minute
-
 // Identity is who a request comes from.
 type Identity struct {
 	User    User
@@ -81,10 +78,7 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 	}
 	noteUser(r.Context(), id.User.Sub)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
-		// Not worth failing the request for.
-		if err := s.store.TouchSession(r.Context(), id.Session.ID, now); err != nil {
-			s.log.WarnContext(r.Context(), "session visit not written", "error", err)
-		}
+		s.visits.note(id.Session.ID, now)
 	}
 	return id, nil
 }

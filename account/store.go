@@ -125,8 +125,9 @@ type SessionStore interface {
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
 	// Sessions lists live sessions of a user, newest first.
 	Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error)
-	// TouchSession notes when a session was last seen.
-	TouchSession(ctx context.Context, id string, now time.Time) error
+	// TouchSessions notes when sessions (by id) were last seen: of those that have not
+	// ended, and where it is later than what is stored.
+	TouchSessions(ctx context.Context, seen map[string]time.Time) error
 	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
 	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time) error

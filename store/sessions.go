@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -212,16 +215,26 @@ func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.T
 	return out, nil
 }
 
-// TouchSession implements account.Store. The address stays that of the sign-in:
-// a stolen cookie must not make the thief's address a known one, nor a journey
-// the owner's an unknown one.
-func (s *Store) TouchSession(ctx context.Context, id string, now time.Time) error {
-	if odd(id) {
-		return nil
+// touchBatch is how many sessions one statement touches: others wait for it.
+const touchBatch = 1000
+
+// TouchSessions implements account.Store, in one statement a batch. The address
+// stays that of the sign-in: a stolen cookie must not make the thief's address a
+// known one, nor a journey the owner's an unknown one.
+func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) error {
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), odd)
+	for batch := range slices.Chunk(ids, touchBatch) {
+		args := make([]any, 0, 2*len(batch))
+		for _, id := range batch {
+			args = append(args, id, seconds(seen[id]))
+		}
+		query := "WITH v (id, at) AS (VALUES " + strings.Repeat("(?, CAST(? AS BIGINT)), ", len(batch)-1) + `(?, CAST(? AS BIGINT)))
+			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
+		if err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error }); err != nil {
+			return err
+		}
 	}
-	return s.writeOne(ctx, "touch session", func(db *gorm.DB) error {
-		return db.Exec("UPDATE sessions SET last_seen_at = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?", seconds(now), id, seconds(now)).Error
-	})
+	return nil
 }
 
 // KnownAddress implements account.Store.

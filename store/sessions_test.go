@@ -190,16 +190,26 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
-		n := signIn(t, s, u)
-		must(t, s.TouchSession(ctx, n.ID, noon.Add(time.Minute)))
-		must(t, s.TouchSession(ctx, n.ID, noon)) // late
-		got, _, err := s.Session(ctx, n.ID)
+		n, other := signIn(t, s, u), signIn(t, s, u)
+		batch := map[string]time.Time{n.ID: noon.Add(time.Minute), other.ID: noon.Add(time.Second), "": noon, "unknown": noon, "\xff\x00": noon}
+		for i := range 2500 {
+			batch[name("nobody ", i)] = noon
+		}
+		must(t, s.TouchSessions(ctx, batch))
+		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon, other.ID: noon.Add(3 * time.Second)})) // late, and not
+		must(t, s.TouchSessions(ctx, nil))
+		got, _, err := s.Session(ctx, other.ID)
+		must(t, err)
+		if !got.LastSeenAt.Equal(noon.Add(3 * time.Second)) {
+			t.Errorf("the other at %v", got.LastSeenAt)
+		}
+		got, _, err = s.Session(ctx, n.ID)
 		must(t, err)
 		if got.Address != n.Address || !got.LastSeenAt.Equal(noon.Add(time.Minute)) {
 			t.Errorf("%s at %v", got.Address, got.LastSeenAt)
 		}
 		must(t, s.EndSession(ctx, u.Sub, n.ID, noon.Add(time.Hour)))
-		must(t, s.TouchSession(ctx, n.ID, noon.Add(2*time.Hour)))
+		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(2 * time.Hour)}))
 		got, _, err = s.Session(ctx, n.ID)
 		must(t, err)
 		if !got.LastSeenAt.Equal(noon.Add(time.Minute)) {

@@ -39,7 +39,9 @@ func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 				_, err := s.EndHS256Sessions(ctx, noon) // of everybody: there is nobody else yet
 				return err
 			}},
-			{"nothing", 0, func(u account.User, n account.Session) error { return s.TouchSession(ctx, n.ID, noon.Add(time.Hour)) }},
+			{"nothing", 0, func(u account.User, n account.Session) error {
+				return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Hour)})
+			}},
 			{"another sign-in", 0, func(u account.User, n account.Session) error {
 				return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash)
 			}},

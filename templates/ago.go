@@ -7,11 +7,14 @@ import (
 
 // ago says how far a time is from now, rounded as a person would: "3 hours ago", "in 14 days".
 func ago(now, t time.Time) string {
-	d := now.Sub(t)
-	if d < 0 {
+	switch d := now.Sub(t); {
+	case d < 0:
 		return "in " + span(-d)
+	case d < time.Minute:
+		return "just now"
+	default:
+		return span(d) + " ago"
 	}
-	return span(d) + " ago"
 }
 
 func span(d time.Duration) string {

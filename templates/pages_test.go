@@ -215,19 +215,19 @@ func TestTimesAreRelativeWithTheExactTimeInTheTitle(t *testing.T) {
 	now := time.Date(2026, 5, 17, 12, 0, 0, 0, time.UTC)
 	r := newRenderer(t, templates.Options{Now: func() time.Time { return now }})
 	for want, at := range map[string]time.Time{
-		"less than a minute ago": now.Add(-59 * time.Second),
-		"1 minute ago":           now.Add(-time.Minute),
-		"59 minutes ago":         now.Add(-59 * time.Minute),
-		"1 hour ago":             now.Add(-60*time.Minute + time.Second),
-		"3 hours ago":            now.Add(-3 * time.Hour),
-		"1 day ago":              now.Add(-24 * time.Hour),
-		"30 days ago":            now.AddDate(0, 0, -30),
-		"2 months ago":           now.AddDate(0, -2, 0),
-		"1 year ago":             now.AddDate(-1, 0, 0),
-		"3 years ago":            now.AddDate(-3, 0, 0),
-		"in less than a minute":  now.Add(time.Second),
-		"in 2 hours":             now.Add(2*time.Hour - time.Minute),
-		"in 14 days":             now.Add(14*24*time.Hour - time.Hour),
+		"just now":              now.Add(-59 * time.Second),
+		"1 minute ago":          now.Add(-time.Minute),
+		"59 minutes ago":        now.Add(-59 * time.Minute),
+		"1 hour ago":            now.Add(-60*time.Minute + time.Second),
+		"3 hours ago":           now.Add(-3 * time.Hour),
+		"1 day ago":             now.Add(-24 * time.Hour),
+		"30 days ago":           now.AddDate(0, 0, -30),
+		"2 months ago":          now.AddDate(0, -2, 0),
+		"1 year ago":            now.AddDate(-1, 0, 0),
+		"3 years ago":           now.AddDate(-3, 0, 0),
+		"in less than a minute": now.Add(time.Second),
+		"in 2 hours":            now.Add(2*time.Hour - time.Minute),
+		"in 14 days":            now.Add(14*24*time.Hour - time.Hour),
 	} {
 		doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{CreatedAt: at}}).Body.String())
 		found := one(t, doc, "time")

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -159,5 +161,37 @@ func checkAnswer(t *testing.T, tab context.Context, a pageAction) {
 	}
 	if len(got.IDs) > 0 || float64(got.Wide) > got.Width {
 		t.Errorf("%s %s: ids that stand twice: %q; %d pixels wide", a.path, a.submit, got.IDs, got.Wide)
+	}
+}
+
+// A reset code is read aloud and typed on a phone: nothing of it may be cut off,
+// neither where an administrator gets it nor where its owner enters it.
+func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper", account.FlagAdmin)
+	s.addUser("bob")
+	tab := chromium(t)
+	mustDo(t, tab, "sign in", chromedp.EmulateViewport(360, 640), chromedp.Navigate(s.URL+"/login/"), chromedp.SendKeys(field("handle"), "keeper"),
+		chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))
+	mustDo(t, tab, "make a code", chromedp.Navigate(s.URL+"/admin/users/bob"), chromedp.Click(id("reset-code-submit")), chromedp.WaitVisible(id("reset-code")))
+	type shown struct {
+		Code, Copy, Link string
+		Cut              bool
+	}
+	got, err := chromedp.Run(tab, chromedp.Evaluate[shown](`(() => {
+		const code = document.getElementById("reset-code"), box = code.getBoundingClientRect();
+		return {Code: code.textContent, Copy: document.querySelector("#reset-code ~ [data-copy]").dataset.copy, Link: document.getElementById("reset-url").textContent,
+			Cut: box.left < 0 || box.right > innerWidth || document.documentElement.scrollWidth > innerWidth};
+	})()`))
+	if err != nil || got.Cut || got.Copy != got.Code || !regexp.MustCompile(`^([0-9A-Z]{4}-){6}[0-9A-Z]{2}$`).MatchString(got.Code) {
+		t.Errorf("%+v: %v", got, err)
+	}
+	mustDo(t, tab, "its link", chromedp.Navigate(got.Link))
+	if cut, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(e => e.value === "" || e.scrollWidth > e.clientWidth)(document.getElementById("code"))`)); err != nil || cut {
+		t.Errorf("the code in the form is cut off: %v", err)
+	}
+	answer := s.browser().api("POST", "/api/auth/reset-password", map[string]string{"handle": "bob", "code": got.Code, "password": "eleven quiet lanterns"})
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("the code as it is shown: %d %s", answer.StatusCode, answer.Text)
 	}
 }

@@ -72,7 +72,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 		return nil, err
 	}
 	pages.SetInstanceName(accounts.InstanceName)
-	app.background = append(app.background, accounts.RetireHS256)
+	app.background = append(app.background, accounts.RetireHS256, accounts.WriteVisits)
 	app.beforeStop = accounts.ReleaseStatusWaiters
 
 	// No path cleaning: mux would answer //evil.example/.. with a redirect.
