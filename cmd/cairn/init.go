@@ -67,7 +67,7 @@ func (c *initCommand) Run(p *program) (err error) {
 			return err
 		}
 		defer func() { _ = st.Close() }()
-		if users, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
+		if users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
 			return err
 		} else if len(users) > 0 {
 			return c.report(p, in, done)
