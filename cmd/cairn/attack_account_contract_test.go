@@ -158,7 +158,7 @@ func TestRefusalsNeverComeInAnotherOrder(t *testing.T) {
 			wantProblem(t, what+" as a member", ada.do(c.method, c.path, "text/plain", "junk"), http.StatusForbidden, "admin_required")
 		}
 		for path, allow := range map[string]string{
-			"/api/me": "DELETE, GET, HEAD, PATCH", "/api/auth/login": "POST", "/api/register": "POST", "/api/invites": "GET, HEAD, POST", "/api/admin/users/ada": "DELETE, GET, HEAD",
+			"/api/me": "DELETE, GET, HEAD, PATCH", "/api/auth/login": "POST", "/api/register": "POST", "/api/invites": "GET, HEAD, POST", "/api/admin/users/ada": "DELETE, GET, HEAD, PATCH",
 			"/api/admin/users/ada/flags": "PUT", "/api/admin/settings": "GET, HEAD, PUT", "/healthz": "GET, HEAD", "/login/": "GET, HEAD, POST",
 		} {
 			got := anonymous.do("PROPFIND", path, "", "")
