@@ -2,18 +2,29 @@ package store
 
 import (
 	"context"
+	"errors"
 
+	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
 
 // MigrateTo brings an empty database to an earlier version's schema.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
-	p, err := s.migrator(ctx)
-	if err != nil {
+	return s.withMigrator(ctx, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, version)
 		return err
+	})
+}
+
+// StatementTimeouts are those of PostgreSQL for the service and for migrations.
+func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations string, err error) {
+	pool, err := openMigrations(s.dsn)
+	if err != nil {
+		return "", "", err
 	}
-	_, err = p.UpTo(ctx, version)
-	return err
+	defer func() { _ = pool.Close() }()
+	err = s.db.Raw("SHOW statement_timeout").Find(&service).Error
+	return service, migrations, errors.Join(err, pool.QueryRowContext(ctx, "SHOW statement_timeout").Scan(&migrations))
 }
 
 // Texts is the single column that a query returns.
