@@ -103,6 +103,9 @@ func (s *Store) page(ctx context.Context, e expiring, after expiredRow, limit in
 	if after != nil {
 		query, args = query+" AND ("+columns+") > ("+repeated("?", len(after))+")", append(args, after...)
 	}
+	// GORM's own deadline would end before the rows are read.
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
 	rows, err := s.conn(ctx).Raw(query+" ORDER BY "+columns+" LIMIT ?", append(args, limit)...).Rows()
 	if err != nil {
 		return nil, err
