@@ -149,9 +149,9 @@ type settingsCache struct {
 // Settings returns the settings, at most settingsTTL old while the database
 // answers in time. Nobody waits for another one's query.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
-	c := &s.settings
+	c, now := &s.settings, s.clock()
 	c.mu.Lock()
-	if c.loaded && (c.loading || s.clock().Before(c.until)) {
+	if c.loaded && (c.loading || now.Before(c.until)) {
 		defer c.mu.Unlock()
 		return c.value.clone(), nil
 	}
@@ -166,7 +166,7 @@ func (s *Service) Settings(ctx context.Context) (Settings, error) {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
 	if c.saves == saves {
-		c.value, c.loaded, c.until = v, true, s.clock().Add(settingsTTL)
+		c.value, c.loaded, c.until = v, true, now.Add(settingsTTL)
 	}
 	return c.value.clone(), nil
 }
@@ -271,10 +271,11 @@ func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsC
 	if err != nil {
 		return v, err
 	}
+	now := s.clock()
 	s.settings.mu.Lock()
 	// Also while another request reads.
 	s.settings.saves++
-	s.settings.value, s.settings.loaded, s.settings.until = v, true, s.clock().Add(settingsTTL)
+	s.settings.value, s.settings.loaded, s.settings.until = v, true, now.Add(settingsTTL)
 	s.settings.mu.Unlock()
 	return v.clone(), nil
 }

@@ -82,3 +82,13 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 		}
 	}
 }
+
+// hurriedBatches is batches for when nobody else writes yet.
+func (s *Store) hurriedBatches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
+	const rows = 2000
+	for {
+		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: rows}); err != nil || !more {
+			return err
+		}
+	}
+}

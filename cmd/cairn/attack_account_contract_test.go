@@ -55,7 +55,7 @@ func TestAnswersNeverChangeTheirForm(t *testing.T) {
 			session = "{address:s auth_time:s created_at:s current:b device:s expires_at:s id:s last_seen_at:s user_agent:s}"
 			open    = "{code:s created_at:s expires_at:s url:s used:b used_at:null used_by:null}"
 			used    = "{code:s created_at:s expires_at:s url:s used:b used_at:s used_by:s}"
-			setting = "{default_flags:[s] flags:[s] instance_name:s invites_per_member:n max_users:n min_password_length:n registration:s sign_out_on_flag_loss:b}"
+			setting = "{contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] instance_name:s invites_per_member:n max_users:n min_password_length:n registration:s sign_out_on_flag_loss:b}"
 			issued  = "{code:s expires_at:s ok:b url:s}"
 		)
 		var code string
@@ -158,7 +158,7 @@ func TestRefusalsNeverComeInAnotherOrder(t *testing.T) {
 			wantProblem(t, what+" as a member", ada.do(c.method, c.path, "text/plain", "junk"), http.StatusForbidden, "admin_required")
 		}
 		for path, allow := range map[string]string{
-			"/api/me": "DELETE, GET, HEAD, PATCH", "/api/auth/login": "POST", "/api/register": "POST", "/api/invites": "GET, HEAD, POST", "/api/admin/users/ada": "DELETE, GET, HEAD",
+			"/api/me": "DELETE, GET, HEAD, PATCH", "/api/auth/login": "POST", "/api/register": "POST", "/api/invites": "GET, HEAD, POST", "/api/admin/users/ada": "DELETE, GET, HEAD, PATCH",
 			"/api/admin/users/ada/flags": "PUT", "/api/admin/settings": "GET, HEAD, PUT", "/healthz": "GET, HEAD", "/login/": "GET, HEAD, POST",
 		} {
 			got := anonymous.do("PROPFIND", path, "", "")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -224,6 +225,11 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			if flag.Default != "" && !strings.Contains(text, "`"+flag.Default+"`") {
 				t.Errorf("docs/settings.md does not have the default %s of --%s", flag.Default, flag.Name)
 			}
+		}
+	}
+	for _, m := range account.SettingsMembers {
+		if !strings.Contains(text, "| `"+m.Name+"` |") {
+			t.Errorf("docs/settings.md does not have the setting %s", m.Name)
 		}
 	}
 	for _, limit := range slices.Sorted(maps.Keys(config.DefaultRateLimits())) {
