@@ -31,11 +31,11 @@ type batch struct {
 func (b *batch) write(do func(tx *gorm.DB) error) error {
 	var begin time.Time
 	err := b.store.write(b.ctx, b.doing, func(tx *gorm.DB) error {
-		begin = time.Now() // the writers before this one have ended
+		begin = b.store.clock() // the writers before this one have ended
 		return do(tx)
 	})
 	if err == nil {
-		b.held = max(b.held, time.Since(begin))
+		b.held = max(b.held, b.store.clock().Sub(begin))
 	}
 	return err
 }
