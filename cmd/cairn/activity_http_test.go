@@ -87,7 +87,10 @@ func TestUploadIsNeverReadBeyondItsLimits(t *testing.T) {
 		{"no type", "", document, "unsupported_media_type", 415, nil},
 		{"another charset", "application/json; charset=utf-16", document, "unsupported_media_type", 415, nil},
 		{"packed", "application/gzip", zipped(t, document), "unsupported_media_type", 415, nil},
-		{"packed in transit", "application/json", zipped(t, document), "unsupported_media_type", 415, []string{"Content-Encoding", "gzip"}},
+		{"packed in transit", "application/json", zipped(t, document), "", 200, []string{"Content-Encoding", "gzip"}},
+		{"a bomb", "application/json", zipped(t, padded(maxUpload+1)), "too_large", 413, []string{"Content-Encoding", "gzip"}},
+		{"cut while packed", "application/json", zipped(t, document)[:100], "invalid_request", 400, []string{"Content-Encoding", "gzip"}},
+		{"packed otherwise", "application/json", document, "unsupported_media_type", 415, []string{"Content-Encoding", "br"}},
 	} {
 		got := b.do("POST", validatePath, c.media, c.body, c.header...)
 		v := got.JSON(t)
