@@ -10,6 +10,7 @@
 package account
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -59,7 +60,10 @@ type Service struct {
 	log        *slog.Logger
 	settings   settingsCache
 	statuses   statusLists
+	visits     visits
 	shownCodes shownCodes
+	// applications names the application of a continuation; nil without OpenID Connect.
+	applications func(ctx context.Context, continuation string) string
 }
 
 // New makes a Service; it fails on options that cannot work.
@@ -75,10 +79,11 @@ func New(o Options) (*Service, error) {
 		o.Log = slog.Default()
 	}
 	s := &Service{
-		store: o.Store, issuer: o.Issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), https: u.Scheme == "https",
+		issuer: o.Issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), https: u.Scheme == "https",
 		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, clock: o.Now, log: o.Log,
 	}
+	s.store = seenStore{o.Store, &s.visits}
 	s.statuses.ttl = o.StatusTTL
 	if s.statuses.ttl == 0 {
 		s.statuses.ttl = DefaultStatusTTL

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // Actor is who administers: a signed-in administrator or the operator at the
@@ -79,22 +77,33 @@ func (a *Administration) Users(ctx context.Context, q UserQuery) ([]User, error)
 	return list, nil
 }
 
-// Access lists where a user is signed in and which applications they let in.
-func (a *Administration) Access(ctx context.Context, u User) ([]Session, []App, error) {
-	sessions, err := a.store.Sessions(ctx, u.Sub, a.Now())
-	if err != nil {
-		return nil, nil, fmt.Errorf("list sessions: %w", err)
+// Access is where a user is signed in and which applications they let in.
+type Access struct {
+	Sessions     []Session // newest first
+	MoreSessions bool      // there are others
+	Apps         []App
+}
+
+// Access returns the latest sessions of a user, or with all MaxSessions of them, and
+// the applications.
+func (a *Administration) Access(ctx context.Context, u User, all bool) (out Access, err error) {
+	if out.Sessions, out.MoreSessions, err = shownSessions(ctx, a.store, u.Sub, all, a.Now()); err != nil {
+		return Access{}, err
 	}
-	apps, err := a.store.Apps(ctx, u.Sub)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list applications: %w", err)
+	if out.Apps, err = a.store.Apps(ctx, u.Sub, a.Now()); err != nil {
+		return Access{}, fmt.Errorf("list applications: %w", err)
 	}
-	return sessions, apps, nil
+	return out, nil
+}
+
+// Sessions lists all live sessions of a user, newest first.
+func (a *Administration) Sessions(ctx context.Context, u User) ([]Session, error) {
+	return everySession(ctx, a.store, u.Sub, a.Now())
 }
 
 // EndSession signs a user out of one browser. ErrSessionNotFound.
 func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id string) error {
-	if len(id) != 36 || uuid.Validate(id) != nil { // none of ours, nor fit for the audit log
+	if !isSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
 	if _, err := a.store.TakeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {

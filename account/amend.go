@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -19,17 +20,74 @@ type UserChange struct {
 	Claims []ClaimValue
 }
 
+// ReadUserChange reads an administrator's request for a change of display name
+// and email; null removes the email. A *Problem names everything of the wrong type.
+func ReadUserChange(w http.ResponseWriter, r *http.Request) (UserChange, error) {
+	var in struct {
+		DisplayName   given     `json:"display_name"`
+		Email         given     `json:"email"`
+		EmailVerified givenBool `json:"email_verified"`
+	}
+	if err := ReadJSON(w, r, &in); err != nil {
+		return UserChange{}, err
+	}
+	var c UserChange
+	var faults []FieldError
+	text := func(name string, g given, to **string) {
+		if g.wrong {
+			faults = append(faults, FieldError{Pointer: "/" + name, Detail: "must be a string"})
+		}
+		if g.set {
+			*to = &g.value
+		}
+	}
+	text("display_name", in.DisplayName, &c.DisplayName)
+	text("email", in.Email, &c.Email)
+	if in.EmailVerified.wrong {
+		faults = append(faults, FieldError{Pointer: "/email_verified", Detail: "must be a boolean"})
+	}
+	if in.EmailVerified.set {
+		c.EmailVerified = &in.EmailVerified.value
+	}
+	if faults != nil {
+		return UserChange{}, badRequest("A member has the wrong type.", faults...)
+	}
+	return c, nil
+}
+
 // Amend changes a user and returns them as they are then. A *Problem that names
 // everything that is refused; ErrUnknownClaim. The audit row has the names of what was
-// changed and no values.
+// given and no values; without anything given there is none.
 func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChange) (User, error) {
-	var claims, marks []ClaimValue
 	var names []string
 	for _, v := range c.Claims {
-		if !slices.Contains(ProfileClaimNames(), v.Name) {
-			return User{}, ErrUnknownClaim
-		}
 		names = append(names, v.Name)
+	}
+	for name, given := range map[string]bool{"display_name": c.DisplayName != nil, "email": c.Email != nil, "email_verified": c.EmailVerified != nil} {
+		if given {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return u, nil
+	}
+	slices.Sort(names)
+	amended, err := a.store.AmendUser(ctx, u.Sub, c.Apply, a.Now(), by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Compact(names), " ")))
+	if err != nil {
+		return User{}, fmt.Errorf("amend user: %w", err)
+	}
+	Note(ctx, "user_amended")
+	return amended, nil
+}
+
+// Apply changes u, which may be a user that is not stored yet. A *Problem that
+// names everything that is refused; ErrUnknownClaim.
+func (c UserChange) Apply(u *User) error {
+	var claims, marks []ClaimValue
+	for _, v := range c.Claims {
+		if !slices.Contains(ProfileClaimNames(), v.Name) {
+			return ErrUnknownClaim
+		}
 		if v.Name == phoneVerified {
 			marks = append(marks, v)
 			continue
@@ -37,21 +95,7 @@ func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChan
 		claims = append(claims, v)
 	}
 	claims = append(claims, marks...) // the mark is for the number that is given beside it
-	for name, given := range map[string]bool{"display_name": c.DisplayName != nil, "email": c.Email != nil, "email_verified": c.EmailVerified != nil} {
-		if given {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	change := func(u *User) error {
-		return allFaults(c.amendName(u), c.amendEmail(u), setClaims(claims, u.Profile.Set))
-	}
-	amended, err := a.store.AmendUser(ctx, u.Sub, change, a.Now(), by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Compact(names), " ")))
-	if err != nil {
-		return User{}, fmt.Errorf("amend user: %w", err)
-	}
-	Note(ctx, "user_amended")
-	return amended, nil
+	return allFaults(c.amendName(u), c.amendEmail(u), setClaims(claims, u.Profile.Set))
 }
 
 func (c UserChange) amendName(u *User) error {

@@ -43,7 +43,7 @@ func AppRows(list []App) []templates.AppRow {
 }
 
 func (s *Service) appsOf(ctx context.Context, sub string) ([]App, error) {
-	list, err := s.store.Apps(ctx, sub)
+	list, err := s.store.Apps(ctx, sub, s.now())
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}

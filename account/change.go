@@ -22,6 +22,16 @@ func (g *given) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// givenBool is true or false, or left out; null is neither.
+type givenBool struct{ set, value, wrong bool }
+
+// UnmarshalJSON never fails, like that of given.
+func (g *givenBool) UnmarshalJSON(b []byte) error {
+	g.set = true
+	g.wrong = string(b) == "null" || json.Unmarshal(b, &g.value) != nil
+	return nil
+}
+
 // givenAddress is an address that a request may leave out; it replaces the one
 // before, and null removes it.
 type givenAddress struct {

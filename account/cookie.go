@@ -50,6 +50,10 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey) (*minter, e
 	return m, nil
 }
 
+// SessionAudience is the audience of session tokens, which no client may have
+// as its id: its ID tokens would be session tokens.
+const SessionAudience = session.Audience
+
 // sessionClaims is the payload of the session token, exactly.
 type sessionClaims struct {
 	Issuer   string           `json:"iss"`
@@ -74,7 +78,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 		groups = []string{}
 	}
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
-		Issuer: m.issuer, Subject: u.Sub, Audience: session.Audience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
+		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: map[string]claim{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
 	}).Serialize()

@@ -12,7 +12,8 @@ var (
 	ErrRateLimited        = errors.New("too many attempts")
 	ErrBusy               = errors.New("too busy")
 	// ErrUnavailable is in the chain of every failure of the database that is
-	// not one of the other sentinels: 503, never "not found" or "not signed in".
+	// not one of the other sentinels: 503, never "not found" or "not signed in". What
+	// its caller has canceled is no failure: context.Canceled alone.
 	ErrUnavailable = errors.New("database unavailable")
 
 	ErrUserNotFound       = errors.New("user not found")

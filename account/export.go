@@ -58,7 +58,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	if err != nil {
 		return export{}, fmt.Errorf("read preferences: %w", err)
 	}
-	sessions, err := s.sessionsOf(ctx, u.Sub)
+	sessions, err := everySession(ctx, s.store, u.Sub, s.now())
 	if err != nil {
 		return export{}, err
 	}

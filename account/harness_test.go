@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-chi/httprate"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
@@ -84,7 +84,7 @@ func (w *world) start(change ...func(*account.Options)) {
 	w.hasher = hasher
 	o := account.Options{
 		Store: w.store, Issuer: "http://localhost:4040", Secret: sharedSecret, CookieName: "cairn_session",
-		Hasher: hasher, Limits: account.NewLimits(nil, nil), Now: w.clock.Now,
+		Hasher: hasher, Limits: account.NewLimits(nil, nil, nil), Now: w.clock.Now,
 	}
 	for _, c := range change {
 		c(&o)
@@ -110,7 +110,7 @@ func (w *world) start(change ...func(*account.Options)) {
 }
 
 func withLimits(limits map[string]account.Limit) func(*account.Options) {
-	return func(o *account.Options) { o.Limits = account.NewLimits(limits, nil) }
+	return func(o *account.Options) { o.Limits = account.NewLimits(limits, nil, o.Now) }
 }
 
 // addUser makes a member with the usual password.
@@ -143,7 +143,10 @@ func (w *world) saveSettings(change func(*account.Settings)) {
 	w.t.Helper()
 	v := account.DefaultSettings()
 	change(&v)
-	if _, err := w.service.SaveSettings(w.t.Context(), v, account.Audit{At: w.clock.Now(), Actor: "operator", Action: "settings.update"}); err != nil {
+	if _, err := w.service.ChangeSettings(w.t.Context(), account.Operator(), account.SettingsChange{
+		InstanceName: &v.InstanceName, Registration: &v.Registration, MaxUsers: &v.MaxUsers, InvitesPerMember: &v.InvitesPerMember, MinPassword: &v.MinPassword,
+		Flags: &v.Flags, DefaultFlags: &v.DefaultFlags, SignOutOnFlagLoss: &v.SignOutOnFlagLoss, FlagDescriptions: &v.FlagDescriptions, Contact: &v.Contact,
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -375,17 +378,22 @@ func newChunked(t *testing.T, method, path, contentType, body string) *http.Requ
 	return r
 }
 
-// broken is a counter whose database is away.
-type broken struct{}
-
-func brokenCounter(string, time.Duration) httprate.LimitCounter { return broken{} }
+// brokenCounters are counters whose database is away.
+type brokenCounters struct{}
 
 var errAway = errors.New("connection refused")
 
-func (broken) Config(int, time.Duration)                          {}
-func (broken) Increment(string, time.Time) error                  { return errAway }
-func (broken) IncrementBy(string, time.Time, int) error           { return errAway }
-func (broken) Get(string, time.Time, time.Time) (int, int, error) { return 0, 0, errAway }
+func (brokenCounters) Take(context.Context, account.Counter, time.Time, bool) (bool, error) {
+	return false, errAway
+}
+
+func (brokenCounters) Settle(context.Context, account.Counter, time.Time, bool) error {
+	return errAway
+}
+
+func (brokenCounters) Counts(context.Context, account.Counter, time.Time) (account.Counts, error) {
+	return account.Counts{}, errAway
+}
 
 func withLog(to io.Writer) func(*account.Options) {
 	return func(o *account.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }

@@ -10,11 +10,11 @@ import (
 // other one may be signed with the shared secret.
 const AlgorithmRS256 = "RS256"
 
-// retired tells whether the session's token has ceased to count because it may be
-// signed with the shared secret: Settings.HS256Until has come, and there is a key
+// retired tells whether a token of this algorithm has ceased to count because it may
+// be signed with the shared secret: Settings.HS256Until has come, and there is a key
 // with which its owner can get another one.
-func (s *Service) retired(ctx context.Context, row Session) (bool, error) {
-	if s.minter.algorithm != AlgorithmRS256 || row.Algorithm == AlgorithmRS256 {
+func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
+	if s.minter.algorithm != AlgorithmRS256 || algorithm == AlgorithmRS256 {
 		return false, nil
 	}
 	v, err := s.Settings(ctx)

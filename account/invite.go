@@ -52,7 +52,7 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	wait, err := s.limits.Take(LimitInvite, u.Sub)
+	wait, err := s.limits.Take(ctx, LimitInvite, u.Sub)
 	if err != nil {
 		return Invite{}, err
 	}
@@ -83,6 +83,7 @@ type Registration struct {
 	Handle      string `json:"handle"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
+	Email       string `json:"email"` // stored as not verified
 }
 
 // Register redeems an invite, creates the user and signs the browser in.
@@ -93,14 +94,6 @@ func (s *Service) Register(w http.ResponseWriter, r *http.Request, in Registrati
 			return User{}, err
 		}
 		Note(r.Context(), "register_refused")
-		// Only what could be a guess at a code counts: somebody who looks for a
-		// free handle with a good invite is no attacker, nor is a crowd behind one
-		// address that shares a link which one of them has used.
-		if errors.Is(err, errUnknownInvite) {
-			if lerr := s.limits.Hit(LimitRegister, ClientAddress(r)); lerr != nil {
-				return User{}, lerr
-			}
-		}
 		return User{}, err
 	}
 	noteUser(r.Context(), u.Sub)
@@ -110,9 +103,6 @@ func (s *Service) Register(w http.ResponseWriter, r *http.Request, in Registrati
 
 func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registration) (User, error) {
 	ctx := r.Context()
-	if err := s.checkLimit(LimitRegister, ClientAddress(r)); err != nil {
-		return User{}, err
-	}
 	settings, err := s.Settings(ctx)
 	if err != nil {
 		return User{}, err
@@ -121,7 +111,7 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registrati
 		return User{}, ErrRegistrationFull
 	}
 	// The invite first: without a good one nothing is said about handles.
-	invite, err := s.OpenInvite(ctx, in.Code)
+	invite, err := s.openInvite(r, in.Code)
 	if err != nil {
 		return User{}, err
 	}
@@ -146,22 +136,29 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registrati
 // what a guess looks like; people are told the same as for a used one.
 var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 
-// OpenInvite finds an invite that can be used now. ErrInvalidInvite.
-func (s *Service) OpenInvite(ctx context.Context, typed string) (Invite, error) {
-	code := canonicalCode(typed, inviteCodeLength)
-	if code == "" {
-		return Invite{}, errUnknownInvite
-	}
-	i, err := s.store.Invite(ctx, code)
-	switch {
-	case errors.Is(err, ErrInviteNotFound):
-		return Invite{}, errUnknownInvite
-	case err != nil:
-		return Invite{}, fmt.Errorf("find invite: %w", err)
-	case !i.Open(s.now()):
-		return Invite{}, ErrInvalidInvite
-	}
-	return i, nil
+// openInvite finds an invite that can be used now, within the limit. ErrInvalidInvite.
+//
+// Only what could be a guess at a code counts: somebody who looks for a free handle
+// with a good invite is no attacker, nor is a crowd behind one address that shares a
+// link which one of them has used.
+func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error) {
+	err = s.guess(r.Context(), []underLimit{{LimitRegister, ClientAddress(r)}}, errUnknownInvite, func() error {
+		code := canonicalCode(typed, inviteCodeLength)
+		if code == "" {
+			return errUnknownInvite
+		}
+		i, err = s.store.Invite(r.Context(), code)
+		switch {
+		case errors.Is(err, ErrInviteNotFound):
+			return errUnknownInvite
+		case err != nil:
+			return fmt.Errorf("find invite: %w", err)
+		case !i.Open(s.now()):
+			return ErrInvalidInvite
+		}
+		return nil
+	})
+	return i, err
 }
 
 func newMember(in Registration, settings Settings, now time.Time) (User, error) {
@@ -176,8 +173,12 @@ func newMember(in Registration, settings Settings, now time.Time) (User, error) 
 	if err != nil {
 		return User{}, err
 	}
+	email, err := CheckEmail(in.Email)
+	if err != nil {
+		return User{}, err
+	}
 	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
 		return User{}, err
 	}
-	return User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, Flags: settings.DefaultFlags, CreatedAt: now, UpdatedAt: now, LastLoginAt: now}, nil
+	return User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, Email: email, Flags: settings.DefaultFlags, CreatedAt: now, UpdatedAt: now, LastLoginAt: now}, nil
 }

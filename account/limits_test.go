@@ -10,33 +10,38 @@ import (
 )
 
 func TestLimitsCountByNameAndKey(t *testing.T) {
-	l := account.NewLimits(map[string]account.Limit{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil)
-	take := func(name, key string, blocked bool) {
+	c := &clock{t: time.Date(2026, 5, 4, 12, 45, 0, 0, time.UTC)}
+	l := account.NewLimits(map[string]account.Limit{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil, c.Now)
+	take := func(name, key string, want time.Duration) {
 		t.Helper()
-		wait, err := l.Take(name, key)
-		if err != nil || (wait > 0) != blocked || wait > time.Hour {
-			t.Errorf("%s %s: wait %v, %v", name, key, wait, err)
+		if wait, err := l.Take(t.Context(), name, key); err != nil || wait != want {
+			t.Errorf("%s %s: wait %v, %v, want %v", name, key, wait, err, want)
 		}
 	}
-	take("a", "k", false)
-	take("a", "k", false)
-	take("a", "k", true)
-	take("a", "other", false)
-	take("b", "k", false)
-	take("b", "k", true)
+	take("a", "k", 0)
+	take("a", "k", 0)
+	// Until 13:15: from then on two events weigh less than one and a half.
+	take("a", "k", 30*time.Minute+time.Second)
+	take("a", "other", 0)
+	take("b", "k", 0)
+	take("b", "k", 45*time.Minute+time.Second)
 	for range 100 {
-		take("off", "k", false)
-		take("never set", "k", false)
+		take("off", "k", 0)
+		take("never set", "k", 0)
 	}
+	c.Advance(30 * time.Minute)
+	take("a", "k", time.Second)
+	c.Advance(time.Second)
+	take("a", "k", 0)
+	take("a", "k", 30*time.Minute)
+	c.Advance(2 * time.Hour)
+	take("a", "k", 0)
 	var none *account.Limits
-	if wait, err := none.Take("a", "k"); wait != 0 || err != nil {
+	if wait, err := none.Take(t.Context(), "a", "k"); wait != 0 || err != nil {
 		t.Errorf("%v %v", wait, err)
 	}
-	bad := account.NewLimits(map[string]account.Limit{"a": {Count: 1, Window: time.Hour}}, brokenCounter)
-	if _, err := bad.Take("a", "k"); !errors.Is(err, account.ErrUnavailable) {
-		t.Errorf("a broken counter: %v", err)
-	}
-	if err := bad.Hit("a", "k"); !errors.Is(err, account.ErrUnavailable) {
+	bad := account.NewLimits(map[string]account.Limit{"a": {Count: 1, Window: time.Hour}}, brokenCounters{}, c.Now)
+	if _, err := bad.Take(t.Context(), "a", "k"); !errors.Is(err, account.ErrUnavailable) {
 		t.Errorf("a broken counter: %v", err)
 	}
 }

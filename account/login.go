@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -73,27 +74,80 @@ func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) {
 	WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// loginPage shows the form. The continuation is opaque here: only authorize,
-// which sealed it, looks inside.
+// What a sign-in page of somebody who is signed in already is for; it only changes
+// what the page offers, authorize decides.
+const (
+	// FreshConfirm asks for the password of the same account again.
+	FreshConfirm = "confirm"
+	// FreshChoose asks which account to use.
+	FreshChoose = "choose"
+)
+
+// loginPage shows the form, or sends on who is signed in already.
 func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) {
-	page := templates.Login{Continue: continuation(r.URL.Query())}
-	id, err := s.Current(r)
-	switch {
-	case err == nil:
-		// fresh only changes what the page offers; authorize decides.
-		if r.URL.Query().Get("fresh") == "" {
-			page.SignedInAs = id.User.Handle
-		} else {
-			page.Handle = id.User.Handle
-		}
-	case !errors.Is(err, ErrNotAuthenticated):
+	q := r.URL.Query()
+	page, id, err := s.describeLogin(r, q)
+	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	if hint, err := CanonicalHandle(r.URL.Query().Get("handle")); err == nil {
+	if id != nil && page.Fresh == "" {
+		http.Redirect(w, r, s.afterSignIn(page.Continue), http.StatusSeeOther)
+		return
+	}
+	if hint, err := CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
 		page.Handle = hint
 	}
 	s.showLogin(w, r, http.StatusOK, page)
+}
+
+// describeLogin is the page for the request's session and what v says it is for.
+// The continuation is opaque here: only package provider, which sealed it, looks inside.
+func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login, *Identity, error) {
+	page := templates.Login{Continue: continuation(v)}
+	if s.applications != nil && page.Continue != "" {
+		page.ClientName = s.applications(r.Context(), page.Continue)
+	}
+	id, err := s.Current(r)
+	if errors.Is(err, ErrNotAuthenticated) {
+		page.Handle, page.Ended, err = s.endedSession(r)
+		return page, nil, err
+	}
+	if err != nil {
+		return page, nil, err
+	}
+	switch fresh := v.Get("fresh"); fresh {
+	case FreshConfirm:
+		page.Fresh, page.Handle, page.HandleFixed = fresh, id.User.Handle, true
+	case FreshChoose:
+		page.Fresh, page.SignedInAs = fresh, id.User.Handle
+	}
+	return page, id, nil
+}
+
+// endedSession says whose session the request's cookie was and why it is over:
+// to nobody else than who presents the cookie that was its proof.
+func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
+	id, err := s.findSession(r)
+	switch {
+	case errors.Is(err, ErrNotAuthenticated):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case id.User.Suspended():
+		why = "Your account is suspended. Ask an administrator of your community." + s.contact(r.Context())
+	case id.Session.EndedAt.IsZero():
+		why = "Your session has expired. Sign in again."
+	default:
+		why = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
+	}
+	return id.User.Handle, why, nil
+}
+
+// NameApplications sets how the sign-in page learns the name of the application
+// that a continuation is for; "" for none. Call it before the first request.
+func (s *Service) NameApplications(name func(ctx context.Context, continuation string) string) {
+	s.applications = name
 }
 
 func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) {
@@ -103,7 +157,6 @@ func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 		return
 	}
 	page.RegisterOpen = settings.Registration != RegistrationClosed
-	page.RequestID = RequestID(r.Context())
 	s.Show(w, r, status, page)
 }
 
@@ -130,7 +183,19 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) {
 		}
 		noteDefault(r.Context(), p.Code)
 		p.setRetryAfter(w)
-		s.showLogin(w, r, p.Status, templates.Login{Continue: next, Handle: cut(in.Handle, 64), Error: p.Detail, ErrorCode: p.Code})
+		page, _, err := s.describeLogin(r, r.PostForm)
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+		switch {
+		case !page.HandleFixed:
+			page.Handle = cut(in.Handle, 64)
+		case p.Code == "invalid_credentials":
+			page.Error = "The password is not right." // there is no other field to change
+		}
+		s.showLogin(w, r, p.Status, page)
 		return
 	}
 	http.Redirect(w, r, s.afterSignIn(next), http.StatusSeeOther)
@@ -176,9 +241,17 @@ func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	if err := s.SignOut(w, r, ""); err != nil {
+	id, err := s.Current(r)
+	if err == nil || errors.Is(err, ErrNotAuthenticated) {
+		err = s.SignOut(w, r, "") // without a session too: other applications may still go by the cookie
+	}
+	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: s.Path("/login/"), BackName: "Sign in again"})
+	if id == nil {
+		s.Show(w, r, http.StatusOK, templates.Logout{})
+		return
+	}
+	s.Show(w, r, http.StatusOK, templates.SignedOut{})
 }

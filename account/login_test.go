@@ -1,7 +1,9 @@
 package account_test
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +150,7 @@ func TestLoginLimits(t *testing.T) {
 
 func TestWhoCannotCountLetsNobodyThrough(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) {
-		o.Limits = account.NewLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounter)
+		o.Limits = account.NewLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil)
 	})
 	w.addUser("ada")
 	a := w.browser().login("ada", password).is(503, "unavailable")
@@ -178,10 +180,71 @@ func TestSignInFormKeepsWhatIsNoSecret(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	w.browser().page("/login/", "handle", "<ada>", "password", "hunter2hunter2").is(401).
-		shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;", "req-1").hides("hunter2hunter2", "<ada>")
+		shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;").hides("hunter2hunter2", "<ada>", "req-1") // a number for the operator is on error pages only
 	w.browser().page("/login/?handle=Ada").is(200).shows(`value="ada"`)
 	w.browser().page("/login/?handle=%22%3E%3Cscript%3E").is(200).hides("<script>")
-	w.signedIn("ada").page("/login/").is(200).shows("signed in as")
+	w.signedIn("ada").page("/login/").redirectsTo("/account/")
+}
+
+func TestHandleIsTakenAsPeopleWriteIt(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	for _, typed := range []string{"@ada", " Ada ", " @ADA", "ada"} {
+		w.browser().page("/login/", "handle", typed, "password", password).redirectsTo("/account/")
+		w.browser().login(typed, password).is(200)
+	}
+	for _, typed := range []string{"@@ada", "a@da", "@", "ada@"} {
+		w.browser().login(typed, password).is(401)
+	}
+}
+
+// Why a session is over is told to the browser that still has its cookie, and to no other.
+func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
+	for name, k := range map[string]struct {
+		says string
+		end  func(w *world, b *browser)
+	}{
+		"ended elsewhere": {"was ended elsewhere", func(w *world, _ *browser) { w.signedIn("ada").call("POST", "/api/me/sessions/end-others", nil).is(204) }},
+		"new password": {"was ended elsewhere", func(w *world, _ *browser) {
+			w.signedIn("ada").call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).is(200)
+		}},
+		"suspended":       {"account is suspended", func(w *world, _ *browser) { w.suspend("ada") }},
+		"signed out here": {"", func(_ *world, b *browser) { b.call("POST", "/api/auth/logout", nil).is(200) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.t = t
+			w.addUser("ada")
+			w.addUser("bob")
+			b := w.signedIn("ada")
+			k.end(w, b)
+			if k.says == "" {
+				b.page("/login/").is(200).hides(`id="ended"`)
+				return
+			}
+			b.page("/account/").redirectsTo("/login/")
+			b.page("/login/").is(200).shows(`role="status"`, k.says)
+			b.page("/login/", "handle", "ada", "password", "wrong").hides(`id="ended"`)
+			w.browser().page("/login/?handle=ada").is(200).hides(`id="ended"`)
+			w.signedIn("bob").page("/login/?fresh=choose").is(200).hides(`id="ended"`)
+		})
+	}
+}
+
+func TestRefusalNamesTheMinutesToWait(t *testing.T) {
+	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitLogin: {Count: 1, Window: time.Hour}}))
+	w.addUser("ada")
+	w.browser().login("ada", "wrong").is(401)
+	a := w.browser().page("/login/", "handle", "ada", "password", password).is(429)
+	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Try again in a minute."
+	if seconds > 60 {
+		want = fmt.Sprintf("Try again in %d minutes.", (seconds+59)/60)
+	}
+	a.shows(want)
 }
 
 func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {

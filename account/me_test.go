@@ -187,3 +187,21 @@ func TestExportHoldsEverythingButSecrets(t *testing.T) {
 	}
 	w.browser().call("GET", "/api/me/export", nil).is(401, "not_authenticated")
 }
+
+// What another process has changed is seen soon, by the clock that the service was given.
+func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
+	w := newWorld(t)
+	closed := func() bool { return !strings.Contains(w.browser().page("/register/").is(200).body, `name="code"`) }
+	if closed() {
+		t.Fatal("closed from the beginning")
+	}
+	state := account.RegistrationClosed
+	command := account.NewAdministration(w.store, w.clock.Now)
+	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{Registration: &state}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(2 * time.Second)
+	if !closed() {
+		t.Error("still open two seconds later")
+	}
+}

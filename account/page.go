@@ -2,47 +2,48 @@ package account
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/templates"
 )
 
-// notices are what the account page can say after a form; the query names one,
-// it never brings text.
-var notices = map[string]string{
-	"profile-saved":    "Your profile is saved.",
-	"password-changed": "Your password is changed. Your other sessions have ended.",
-	"session-ended":    "The session has ended.",
-	"sessions-ended":   "All other sessions have ended.",
-	"invite-created":   "The invite is ready. Send its link to the person you invite.",
-	"invite-deleted":   "The invite is deleted.",
-	"app-removed":      "The application no longer has access to your account.",
+// notices are what the account page can say after a form, and the section that the
+// form stands in; the query names one, it never brings text.
+var notices = map[string]struct{ section, text string }{
+	"profile-saved":    {"profile", "Your profile is saved."},
+	"password-changed": {"password", "Your password is changed. Your other sessions have ended."},
+	"session-ended":    {"sessions", "The session has ended."},
+	"sessions-ended":   {"sessions", "All other sessions have ended."},
+	"invite-created":   {"invites", "The invite is ready. Send its link to the person you invite."},
+	"invite-deleted":   {"invites", "The invite is deleted."},
+	"app-removed":      {"apps", "The application no longer has access to your account."},
 }
 
 func (s *Service) mountAccountPage(m *mux.Router) {
 	s.Handle(m, "/account/", Methods{"GET": s.RequirePage(s.accountPage)})
-	form := func(path, notice, section string, do accountDeed) {
-		s.Handle(m, path, Methods{"POST": s.RequirePage(s.accountForm(notice, section, do))})
+	form := func(path, notice string, do accountDeed) {
+		s.Handle(m, path, Methods{"POST": s.RequirePage(s.accountForm(notice, do))})
 	}
-	form("/account/profile", "profile-saved", "profile", s.profileForm)
-	form("/account/password", "password-changed", "password", func(_ http.ResponseWriter, r *http.Request) error {
+	form("/account/profile", "profile-saved", s.profileForm)
+	form("/account/password", "password-changed", func(_ http.ResponseWriter, r *http.Request) error {
 		return s.ChangePassword(r, r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
 	})
-	form("/account/sessions/end", "session-ended", "sessions", func(w http.ResponseWriter, r *http.Request) error {
+	form("/account/sessions/end", "session-ended", func(w http.ResponseWriter, r *http.Request) error {
 		return s.endOwnSession(w, r, r.PostForm.Get("id"))
 	})
-	form("/account/sessions/end-others", "sessions-ended", "sessions", func(_ http.ResponseWriter, r *http.Request) error {
+	form("/account/sessions/end-others", "sessions-ended", func(_ http.ResponseWriter, r *http.Request) error {
 		return s.endOtherSessions(r)
 	})
-	form("/account/invites", "invite-created", "invites", func(_ http.ResponseWriter, r *http.Request) error {
+	form("/account/invites", "invite-created", func(_ http.ResponseWriter, r *http.Request) error {
 		_, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("note"))
 		return err
 	})
-	form("/account/invites/delete", "invite-deleted", "invites", func(_ http.ResponseWriter, r *http.Request) error {
+	form("/account/invites/delete", "invite-deleted", func(_ http.ResponseWriter, r *http.Request) error {
 		return s.deleteInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("code"))
 	})
-	form("/account/apps/remove", "app-removed", "apps", func(_ http.ResponseWriter, r *http.Request) error {
+	form("/account/apps/remove", "app-removed", func(_ http.ResponseWriter, r *http.Request) error {
 		return s.removeApp(r, r.PostForm.Get("client_id"))
 	})
 	s.Handle(m, "/account/delete", Methods{"POST": s.RequirePage(s.deleteForm)})
@@ -53,7 +54,8 @@ type accountDeed func(w http.ResponseWriter, r *http.Request) error
 
 // accountForm does the deed and sends the browser back to the page, so that
 // reloading does not repeat it; a refusal shows the page with the reason.
-func (s *Service) accountForm(notice, section string, do accountDeed) http.HandlerFunc {
+func (s *Service) accountForm(notice string, do accountDeed) http.HandlerFunc {
+	section := notices[notice].section
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := ReadForm(w, r); err != nil {
 			s.Fail(w, r, err)
@@ -84,7 +86,7 @@ func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) {
 		s.accountRefused(w, r, "data", err)
 		return
 	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{})
+	s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
 }
 
 func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +95,8 @@ func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	page.Notice = notices[r.URL.Query().Get("notice")]
+	done := notices[r.URL.Query().Get("notice")]
+	page.Section, page.Notice = done.section, done.text
 	s.Show(w, r, http.StatusOK, page)
 }
 
@@ -112,7 +115,7 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section
 	}
 	noteDefault(r.Context(), p.Code)
 	p.setRetryAfter(w)
-	page.Error, page.ErrorCode, page.ErrorField = p.Detail, p.Code, refusedField(section, p)
+	page.Answer, page.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
 	if section == "profile" {
 		page.DisplayName, page.Email = cut(r.PostForm.Get("display_name"), 64), cut(r.PostForm.Get("email"), 256)
 	}
@@ -139,9 +142,12 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	sessions, err := s.sessionsOf(ctx, u.Sub)
+	sessions, more, err := shownSessions(ctx, s.store, u.Sub, AllSessions(r), s.now())
 	if err != nil {
 		return templates.Account{}, err
+	}
+	if !slices.ContainsFunc(sessions, func(n Session) bool { return n.ID == id.Session.ID }) {
+		sessions = append(sessions, id.Session) // people look for the one they use
 	}
 	apps, err := s.appsOf(ctx, u.Sub)
 	if err != nil {
@@ -153,7 +159,7 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	}
 	page := templates.Account{
 		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,
-		Sessions: SessionRows(sessions, id.Session.ID), InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
+		Sessions: SessionRows(sessions, id.Session.ID), MoreSessions: more, InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
 	}
 	now := s.now()
 	for _, i := range invites {

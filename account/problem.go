@@ -112,7 +112,7 @@ func ProblemOf(err error) (p *Problem, known bool) {
 		}
 		var l limited
 		if errors.As(err, &l) {
-			p.retryAfter = l.wait
+			p.retryAfter, p.Detail = l.wait, "Too many attempts. Try again in "+waiting(l.wait)+"."
 		} else if row.status == http.StatusServiceUnavailable {
 			p.retryAfter = 2 * time.Second
 		}
@@ -121,18 +121,34 @@ func ProblemOf(err error) (p *Problem, known bool) {
 	return NewProblem(500, "internal_error", "Something went wrong. If it happens again, tell the operator the request id."), false
 }
 
-// statusClientGone is for the log alone (the number that nginx gave it).
-const statusClientGone = 499
+// StatusClientGone is for the log alone (the number that nginx gave it).
+const StatusClientGone = 499
+
+// Abandoned tells whether err is what became of a request whose client has hung
+// up. Nobody reads the answer and nothing is wrong here: a stranger who hangs up must
+// not fill the log with failures. Fail is the answer.
+func Abandoned(r *http.Request, err error) bool {
+	return errors.Is(r.Context().Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
+}
+
+// waiting rounds a time to wait up to what a person would say.
+func waiting(d time.Duration) string {
+	switch minutes := int((d + time.Minute - 1) / time.Minute); {
+	case minutes <= 1:
+		return "a minute"
+	case minutes <= 90:
+		return strconv.Itoa(minutes) + " minutes"
+	default:
+		return strconv.Itoa((minutes+59)/60) + " hours"
+	}
+}
 
 // Fail answers with the problem of err: as HTML to a browser that asked for a
 // page, as problem+json else. The text of unknown errors stays in the log.
 func (s *Service) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, known := ProblemOf(err)
-	if p.Status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
-		// Nobody reads the answer and nothing is wrong here: a stranger who hangs
-		// up must not fill the log with failures.
-		s.log.DebugContext(r.Context(), "request abandoned", "error", err, "request_id", RequestID(r.Context()))
-		p = NewProblem(statusClientGone, "client_gone", "The client has closed the connection.")
+	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+		p = NewProblem(StatusClientGone, "client_gone", "The client has closed the connection.")
 		p.Title = "Client Closed Request"
 		s.WriteProblem(w, r, p)
 		return

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitResetAccount: {Count: 1, Window: time.Hour}}))
+	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
 	w.addUser("ada", account.FlagAdmin)
 	w.addUser("sus")
 	w.suspend("sus")

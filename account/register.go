@@ -56,10 +56,7 @@ func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) {
 // describeInvite fills in who invites. An address that has guessed too much is
 // told nothing about codes.
 func (s *Service) describeInvite(r *http.Request, page *templates.Register) error {
-	if err := s.checkLimit(LimitRegister, ClientAddress(r)); err != nil {
-		return err
-	}
-	i, err := s.OpenInvite(r.Context(), page.Code)
+	i, err := s.openInvite(r, page.Code)
 	if err != nil {
 		return err
 	}
@@ -87,7 +84,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f, next := r.PostForm, continuation(r.PostForm)
-	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"), DisplayName: f.Get("display_name")}
+	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"), DisplayName: f.Get("display_name"), Email: f.Get("email")}
 	_, err := s.Register(w, r, in)
 	if err == nil {
 		http.Redirect(w, r, s.afterSignIn(next), http.StatusSeeOther)
@@ -101,11 +98,11 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
 	noteDefault(r.Context(), p.Code)
 	p.setRetryAfter(w)
 	page := templates.Register{
-		Code: cut(in.Code, 64), Handle: cut(in.Handle, 64), DisplayName: cut(in.DisplayName, 64), Continue: next,
+		Code: cut(in.Code, 64), Handle: cut(in.Handle, 64), DisplayName: cut(in.DisplayName, 64), Email: cut(in.Email, 256), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(err, ErrRegistrationFull),
 	}
-	if p.Code == "invalid_display_name" {
-		page.FieldErrors = map[string]string{"display_name": p.Detail}
+	if field, ok := map[string]string{"invalid_display_name": "display_name", "invalid_email": "email"}[p.Code]; ok {
+		page.FieldErrors = map[string]string{field: p.Detail}
 	}
 	s.showRegister(w, r, p.Status, page)
 }

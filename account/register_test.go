@@ -16,13 +16,13 @@ func TestRegistering(t *testing.T) {
 	w := newWorld(t)
 	b := w.browser()
 	in := registration(strings.ToLower(w.invite().Shown()), "Ada")
-	in["display_name"] = " Ada Lovelace "
+	in["display_name"], in["email"] = " Ada Lovelace ", " ada@example.org "
 	a := b.call("POST", "/api/register", in).is(201)
 	if strings.TrimSpace(a.body) != `{"ok":true,"handle":"ada"}` || len(a.set) != 1 {
 		t.Errorf("%s %v", a.body, a.set)
 	}
 	u := w.user("ada")
-	if u.DisplayName != "Ada Lovelace" || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.isSignedIn() {
+	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.isSignedIn() {
 		t.Errorf("%+v", u)
 	}
 	w.browser().login("ada", password).is(200)
@@ -57,6 +57,7 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 		"invalid_handle":       {"handle": "-", "password": password},
 		"weak_password":        {"handle": "ada", "password": "password12"},
 		"invalid_display_name": {"handle": "ada", "password": password, "display_name": "a\u202eb"},
+		"invalid_email":        {"handle": "ada", "password": password, "email": "ada at example.org"},
 	} {
 		in["code"] = i.Code
 		w.browser().call("POST", "/api/register", in)
@@ -87,7 +88,7 @@ func TestMassAssignmentRegistersNobody(t *testing.T) {
 	i := w.invite()
 	for _, extra := range []string{
 		`"is_admin":true`, `"flags":{"admin":true}`, `"flags":["admin"]`, `"role":"admin"`, `"sub":"1"`, `"id":1`, `"suspended":false`, `"email_verified":true`,
-		`"created_at":"2020-01-01T00:00:00Z"`, `"invited_by":"root"`, `"password_hash":"x"`, `"Handle":"eve"`, `"email":"a@example.org"`,
+		`"created_at":"2020-01-01T00:00:00Z"`, `"invited_by":"root"`, `"password_hash":"x"`, `"Handle":"eve"`,
 	} {
 		w.browser().send("POST", "/api/register", "application/json", `{"code":"`+i.Code+`","handle":"ada","password":"`+password+`",`+extra+`}`).is(400, "invalid_request")
 	}
@@ -206,10 +207,12 @@ func TestRegisterPage(t *testing.T) {
 	w.browser().page("/register/?code=0000").is(400).shows(`data-code="invalid_invite"`)
 	w.browser().page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").is(400).
 		shows(`data-code="invalid_handle"`, `value="`+code+`"`, `value="ADMIN"`).hides("hunter2hunter2")
+	w.browser().page("/register/", "code", code, "handle", "bob", "password", password, "email", "nobody").is(400).
+		shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
 	w.browser().page("/register/", "code", code, "handle", "bob", "password", "short").is(400).shows(`data-code="weak_password"`, "at least 10")
 	b := w.browser()
-	b.page("/register/", "code", code, "handle", "bob", "password", password, "continue", "eyJ9.c2Vh").redirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
-	if !b.isSignedIn() || w.user("bob").InvitedBy != "ada" {
+	b.page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue", "eyJ9.c2Vh").redirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
+	if !b.isSignedIn() || w.user("bob").InvitedBy != "ada" || w.user("bob").Email != "bob@example.org" || w.user("bob").EmailVerified {
 		t.Errorf("%+v", w.user("bob"))
 	}
 	w.browser().page("/register/?code=" + code).is(400).shows(`data-code="invalid_invite"`)

@@ -26,6 +26,9 @@ func NewResetCode(now time.Time) ResetCode {
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: hashOf(c)}
 }
 
+// Shown is the code in groups, as people read and copy it.
+func (c ResetCode) Shown() string { return grouped(c.Code) }
+
 // ResetURL is the link that opens the reset page of the issuer with handle and
 // code filled in.
 func ResetURL(issuer, handle string, c ResetCode) string {
@@ -50,48 +53,18 @@ var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidRe
 // ResetPassword spends a code. It neither signs in nor lifts a suspension; a
 // refused password does not burn the code.
 func (s *Service) ResetPassword(r *http.Request, in Reset) error {
-	ctx, address := r.Context(), ClientAddress(r)
-	err := s.resetPassword(r, in)
-	switch {
-	case err == nil:
-		Note(ctx, "password_reset")
-	case errors.Is(err, errUnknownReset):
-		Note(ctx, "reset_refused")
-		if err := errors.Join(s.limits.Hit(LimitReset, address), s.limits.Hit(LimitResetAccount, accountKey(in.Handle))); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-func (s *Service) resetPassword(r *http.Request, in Reset) error {
 	ctx := r.Context()
-	if err := s.checkLimit(LimitReset, ClientAddress(r)); err != nil {
-		return err
-	}
-	if err := s.checkLimit(LimitResetAccount, accountKey(in.Handle)); err != nil {
-		return err
-	}
+	in.Handle = withoutAt(in.Handle)
 	settings, err := s.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	handle, err := CanonicalHandle(in.Handle)
-	code := canonicalCode(in.Code, resetCodeLength)
-	if err != nil || code == "" {
-		return errUnknownReset
-	}
-	valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
+	handle, code, err := s.checkReset(r, in)
 	if err != nil {
-		return fmt.Errorf("check reset code: %w", err)
-	}
-	switch {
-	case valid:
-		s.shownCodes.add(handle, code, s.now())
-	case s.shownCodes.has(handle, code, s.now()):
-		return ErrInvalidResetCode
-	default:
-		return errUnknownReset
+		if errors.Is(err, errUnknownReset) {
+			Note(ctx, "reset_refused")
+		}
+		return err
 	}
 	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
 		return err
@@ -103,7 +76,33 @@ func (s *Service) resetPassword(r *http.Request, in Reset) error {
 	if err := s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()); err != nil {
 		return fmt.Errorf("reset password: %w", err)
 	}
+	Note(ctx, "password_reset")
 	return nil
+}
+
+// checkReset gives its verdict on a code, within the limits.
+func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, err error) {
+	ctx := r.Context()
+	limits := []underLimit{{LimitReset, ClientAddress(r)}, {LimitResetAccount, accountKey(in.Handle)}}
+	err = s.guess(ctx, limits, errUnknownReset, func() error {
+		handle, err = CanonicalHandle(in.Handle)
+		code = canonicalCode(in.Code, resetCodeLength)
+		if err != nil || code == "" {
+			return errUnknownReset
+		}
+		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
+		switch {
+		case err != nil:
+			return fmt.Errorf("check reset code: %w", err)
+		case valid:
+			s.shownCodes.add(handle, code, s.now())
+			return nil
+		case s.shownCodes.has(handle, code, s.now()):
+			return ErrInvalidResetCode
+		}
+		return errUnknownReset
+	})
+	return handle, code, err
 }
 
 // shownMemory is how long a code is known to have been good.

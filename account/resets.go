@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gorilla/mux"
@@ -21,6 +22,9 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.ResetPassword(r, in); err != nil {
+		if errors.Is(err, ErrInvalidResetCode) {
+			err = s.withContact(r.Context(), err)
+		}
 		s.Fail(w, r, err)
 		return
 	}
@@ -44,7 +48,7 @@ func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, 
 		s.Fail(w, r, err)
 		return
 	}
-	page.MinPassword = settings.MinPassword
+	page.MinPassword, page.Contact = settings.MinPassword, settings.Contact
 	s.Show(w, r, status, page)
 }
 

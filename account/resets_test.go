@@ -106,7 +106,17 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 		for i, h := range []string{"ada", "ADA", " ada", "ａda", "adA"} {
 			w.browserAt(address(i)).call("POST", "/api/auth/reset-password", reset(h, wrong, newPassword)).is(400)
 		}
-		w.browserAt(address(9)).call("POST", "/api/auth/reset-password", reset("Ada", code, newPassword)).is(429, "rate_limited")
+		// A fresh address does not help, nor does the right code: it is not looked at.
+		refused := w.browserAt(address(9)).call("POST", "/api/auth/reset-password", reset("Ada", code, newPassword)).is(429, "rate_limited")
+		if refused.header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		w.browserAt(address(9)).login("ada", password).is(200)
+		// It is the limit of this account alone, and it passes.
+		w.addUser("bob")
+		w.browserAt(address(9)).call("POST", "/api/auth/reset-password", reset("bob", w.resetCode("bob"), newPassword)).is(200)
+		w.clock.Advance(30 * time.Minute)
+		w.browserAt(address(9)).call("POST", "/api/auth/reset-password", reset("ada", code, newPassword)).is(200)
 	})
 }
 
@@ -157,4 +167,28 @@ func (a *answer) status200Never(t *testing.T) {
 	if a.status == 200 {
 		t.Errorf("got 200: %s", a.body)
 	}
+}
+
+// Whoever is shut out is told whom to ask, where the administrators have said it.
+func TestContactIsShownToWhoNeedsIt(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	w.suspend("ada")
+	wrong := map[string]string{"handle": "ada", "code": "nonsense", "password": password}
+	for _, contact := range []string{"", "board@club.example"} {
+		w.saveSettings(func(v *account.Settings) { v.Contact = contact })
+		for name, a := range map[string]*answer{
+			"reset page": b.page("/reset-password/"), "refused code": w.browser().call("POST", "/api/auth/reset-password", wrong).is(400, "invalid_reset_code"),
+			"ended session": b.page("/login/"), "suspended": w.browser().login("ada", password).is(403, "account_suspended"),
+			"suspended page": w.browser().page("/login/", "handle", "ada", "password", password).is(403),
+		} {
+			if got := strings.Contains(a.body, "Contact: "); got != (contact != "") || !strings.Contains(a.body, contact) {
+				t.Errorf("%s with contact %q: %s", name, contact, a.body)
+			}
+		}
+	}
+	b.page("/reset-password/").shows(`<a href="mailto:board@club.example">board@club.example</a>`)
+	w.saveSettings(func(v *account.Settings) { v.Contact = "the board, <any> Tuesday" })
+	b.page("/reset-password/").shows("Contact: <bdi>the board, &lt;any&gt; Tuesday</bdi>")
 }

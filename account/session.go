@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -38,13 +39,15 @@ type Session struct {
 // Live tells whether the session counts at the given moment.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
-// touchInterval is how often a visit is written down at most.
-const touchInterval = time.Minute
+// MaxSessions is how many live sessions a user has at most.
+const MaxSessions = 100
 
 // Identity is who a request comes from.
 type Identity struct {
 	User    User
 	Session Session
+
+	algorithm string // of the token that proves the session; the row's where the host-only cookie does
 }
 
 // newSession prepares a session and the secrets that only the browser gets.
@@ -73,37 +76,35 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 	if !id.Session.Live(now) || id.User.Suspended() {
 		return nil, ErrNotAuthenticated
 	}
-	if over, err := s.retired(r.Context(), id.Session); err != nil {
-		return nil, err
-	} else if over {
-		return nil, ErrNotAuthenticated
-	}
 	noteUser(r.Context(), id.User.Sub)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
-		// Not worth failing the request for.
-		if err := s.store.TouchSession(r.Context(), id.Session.ID, now); err != nil {
-			s.log.WarnContext(r.Context(), "session visit not written", "error", err)
-		}
+		s.visits.note(id.Session.ID, now)
 	}
 	return id, nil
 }
 
 // findSession returns the session row that the request's cookies prove,
-// whatever its state, a live one if there are several. With a cookie domain only the
-// host-only cookie counts: a sibling host or a holder of the shared secret cannot make one.
+// whatever its state, a live one if there are several. A token that has ceased to
+// count proves none. With a cookie domain only the host-only cookie counts: a sibling
+// host or a holder of the shared secret cannot make one.
 func (s *Service) findSession(r *http.Request) (*Identity, error) {
 	each := s.eachByToken
 	if s.cookies.login != "" {
 		each = s.eachByLogin
 	}
 	var found *Identity
+	var failed error
 	err := each(r, func(id *Identity) bool {
+		var over bool
+		if over, failed = s.retired(r.Context(), id.algorithm); over || failed != nil {
+			return failed == nil
+		}
 		if found == nil || id.Session.Live(s.now()) {
 			found = id
 		}
 		return !found.Session.Live(s.now())
 	})
-	if err != nil {
+	if err := cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
 	if found == nil {
@@ -128,7 +129,7 @@ func (s *Service) eachByLogin(r *http.Request, yield func(*Identity) bool) error
 		if err != nil {
 			return fmt.Errorf("find session: %w", err)
 		}
-		if !yield(&Identity{User: u, Session: row}) {
+		if !yield(&Identity{User: u, Session: row, algorithm: row.Algorithm}) {
 			return nil
 		}
 	}
@@ -157,7 +158,7 @@ func (s *Service) eachByToken(r *http.Request, yield func(*Identity) bool) error
 		if row.Sub != claims.Subject || subtle.ConstantTimeCompare(row.TokenHash, hashOf(claims.ID)) != 1 {
 			continue
 		}
-		if !yield(&Identity{User: u, Session: row}) {
+		if !yield(&Identity{User: u, Session: row, algorithm: claims.Algorithm}) {
 			return nil
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,22 +52,107 @@ func SessionRows(list []Session, current string) []templates.SessionRow {
 	return out
 }
 
-func (s *Service) sessionsOf(ctx context.Context, sub string) ([]Session, error) {
-	list, err := s.store.Sessions(ctx, sub, s.now())
+const (
+	sessionPage    = 50 // sessions a page of the API
+	latestSessions = 20 // sessions that pages show at first
+)
+
+// listSessions lists live sessions; more tells whether there are others after them.
+func listSessions(ctx context.Context, st SessionStore, q SessionQuery, now time.Time) (list []Session, more bool, err error) {
+	limit := q.Limit
+	q.Limit++ // one more than asked for tells whether there is a next page
+	list, err = st.Sessions(ctx, q, now)
 	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return nil, false, fmt.Errorf("list sessions: %w", err)
 	}
-	return list, nil
+	if more = len(list) > limit; more {
+		list = list[:limit]
+	}
+	return list, more, nil
+}
+
+// everySession lists all live sessions of a user, page by page.
+func everySession(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
+	all := []Session{}
+	for q := (SessionQuery{Sub: sub, Limit: sessionPage}); ; {
+		list, more, err := listSessions(ctx, st, q, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+		if !more {
+			return all, nil
+		}
+		q.After = list[len(list)-1].place()
+	}
+}
+
+// shownSessions are those that a page shows: the latest, or with all as many as a user
+// has; more tells whether there are others.
+func shownSessions(ctx context.Context, st SessionStore, sub string, all bool, now time.Time) (list []Session, more bool, err error) {
+	q := SessionQuery{Sub: sub, Limit: latestSessions}
+	if all {
+		q.Limit = MaxSessions
+	}
+	list, more, err = listSessions(ctx, st, q, now)
+	return list, more && !all, err
+}
+
+// AllSessions tells whether the address of a page asks for all sessions.
+func AllSessions(r *http.Request) bool { return r.URL.Query().Get("sessions") == "all" }
+
+func (s Session) place() SessionPlace { return SessionPlace{s.CreatedAt, s.ID} }
+
+// cursor is the cursor of the page after a place.
+func (p SessionPlace) cursor() string {
+	return Cursor(strconv.FormatInt(p.CreatedAt.Unix(), 10) + "." + p.ID)
+}
+
+// readSessionPlace reads a cursor; no cursor is the zero place.
+func readSessionPlace(r *http.Request) (SessionPlace, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return SessionPlace{}, ErrInvalidCursor
+	}
+	key, err := ReadCursor(q)
+	if err != nil || key == "" {
+		return SessionPlace{}, err
+	}
+	at, id, _ := strings.Cut(key, ".")
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	p := SessionPlace{time.Unix(seconds, 0).UTC(), id}
+	if err != nil || !isSessionID(id) || p.cursor() != q.Get("cursor") {
+		return SessionPlace{}, ErrInvalidCursor
+	}
+	return p, nil
+}
+
+// isSessionID spares a query for what is no id of ours.
+func isSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+type sessionList struct {
+	Sessions   []SessionEntry `json:"sessions"`
+	NextCursor *string        `json:"next_cursor"` // null: the last page
 }
 
 func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) {
 	id := IdentityFrom(r.Context())
-	list, err := s.sessionsOf(r.Context(), id.User.Sub)
+	after, err := readSessionPlace(r)
 	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, map[string][]SessionEntry{"sessions": SessionEntries(list, id.Session.ID)})
+	list, more, err := listSessions(r.Context(), s.store, SessionQuery{Sub: id.User.Sub, After: after, Limit: sessionPage}, s.now())
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	out := sessionList{Sessions: SessionEntries(list, id.Session.ID)}
+	if more {
+		next := list[len(list)-1].place().cursor()
+		out.NextCursor = &next
+	}
+	WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Service) apiEndSession(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +166,7 @@ func (s *Service) apiEndSession(w http.ResponseWriter, r *http.Request) {
 // endOwnSession ends a session of the signed-in user, perhaps the one that asks.
 func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request, sid string) error {
 	id := IdentityFrom(r.Context())
-	if len(sid) != 36 || uuid.Validate(sid) != nil { // not one of ours: spare the query
+	if !isSessionID(sid) {
 		return ErrSessionNotFound
 	}
 	if err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now()); err != nil {

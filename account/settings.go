@@ -3,7 +3,10 @@ package account
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -27,6 +30,11 @@ type Settings struct {
 	// SignOutOnFlagLoss ends the sessions of a user who loses a flag: applications that
 	// verify the cookie on their own read the flags of the sign-in there.
 	SignOutOnFlagLoss bool `json:"sign_out_on_flag_loss"`
+	// FlagDescriptions say in a sentence what a flag is for; a flag may have none.
+	FlagDescriptions map[string]string `json:"flag_descriptions"`
+	// Contact is whom to ask for a reset code or about a suspension: an e-mail
+	// address or a sentence; shown to everybody.
+	Contact string `json:"contact"`
 
 	// HS256Until is when tokens signed with the shared secret cease to count, once
 	// there is a key; zero: when they expire. The operator alone sets it.
@@ -37,9 +45,18 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0, InvitesPerMember: 3, MinPassword: DefaultMinPassword,
-		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
+		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity}, FlagDescriptions: maps.Clone(builtIn),
 	}
 }
+
+// builtIn describes the flags that every installation has.
+var builtIn = map[string]string{FlagActivity: "Uses the activity application.", FlagAdmin: "Administers this installation: users, flags and settings."}
+
+// The lengths of texts in settings, in runes.
+const (
+	maxFlagDescription = 200
+	maxContact         = 200
+)
 
 // maxFlags keeps the session token under its size limit.
 const maxFlags = 32
@@ -88,6 +105,22 @@ func (s Settings) Check() (Settings, error) {
 			break
 		}
 	}
+	descriptions := maps.Clone(builtIn)
+	for _, f := range slices.Sorted(maps.Keys(s.FlagDescriptions)) {
+		text := s.FlagDescriptions[f]
+		switch {
+		case !slices.Contains(s.Flags, f):
+			add("/flag_descriptions/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(cut(f, 32)), "only flags of this installation")
+		case utf8.RuneCountInString(text) > maxFlagDescription || !printable(text):
+			add("/flag_descriptions/"+f, fmt.Sprintf("at most %d characters, no control characters", maxFlagDescription))
+		case text != "":
+			descriptions[f] = text
+		}
+	}
+	s.FlagDescriptions = descriptions
+	if utf8.RuneCountInString(s.Contact) > maxContact || !printable(s.Contact) {
+		add("/contact", fmt.Sprintf("at most %d characters, no control characters", maxContact))
+	}
 	if wrong != nil {
 		return s, NewProblem(400, "invalid_settings", "Some settings cannot be used; see errors.", wrong...)
 	}
@@ -116,9 +149,9 @@ type settingsCache struct {
 // Settings returns the settings, at most settingsTTL old while the database
 // answers in time. Nobody waits for another one's query.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
-	c := &s.settings
+	c, now := &s.settings, s.clock()
 	c.mu.Lock()
-	if c.loaded && (c.loading || time.Now().Before(c.until)) {
+	if c.loaded && (c.loading || now.Before(c.until)) {
 		defer c.mu.Unlock()
 		return c.value.clone(), nil
 	}
@@ -133,31 +166,142 @@ func (s *Service) Settings(ctx context.Context) (Settings, error) {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
 	if c.saves == saves {
-		c.value, c.loaded, c.until = v, true, time.Now().Add(settingsTTL)
+		c.value, c.loaded, c.until = v, true, now.Add(settingsTTL)
 	}
 	return c.value.clone(), nil
 }
 
-// SaveSettings checks and stores settings.
-func (s *Service) SaveSettings(ctx context.Context, v Settings, a Audit) (Settings, error) {
-	v, err := v.Check()
+// SettingsChange is a change of named settings; nil leaves one as it is. Of
+// FlagDescriptions the named ones change, and an empty one goes.
+type SettingsChange struct {
+	InstanceName      *string            `json:"instance_name"`
+	Registration      *string            `json:"registration"`
+	MaxUsers          *int               `json:"max_users"`
+	InvitesPerMember  *int               `json:"invites_per_member"`
+	MinPassword       *int               `json:"min_password_length"`
+	Flags             *[]string          `json:"flags"`
+	DefaultFlags      *[]string          `json:"default_flags"`
+	SignOutOnFlagLoss *bool              `json:"sign_out_on_flag_loss"`
+	FlagDescriptions  *map[string]string `json:"flag_descriptions"`
+	Contact           *string            `json:"contact"`
+}
+
+func (c SettingsChange) apply(v *Settings) {
+	set(&v.InstanceName, c.InstanceName)
+	set(&v.Registration, c.Registration)
+	set(&v.MaxUsers, c.MaxUsers)
+	set(&v.InvitesPerMember, c.InvitesPerMember)
+	set(&v.MinPassword, c.MinPassword)
+	set(&v.DefaultFlags, c.DefaultFlags)
+	set(&v.SignOutOnFlagLoss, c.SignOutOnFlagLoss)
+	set(&v.Contact, c.Contact)
+	if c.Flags != nil {
+		v.Flags = *c.Flags
+		// With a flag goes its description.
+		maps.DeleteFunc(v.FlagDescriptions, func(flag, _ string) bool { return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) })
+	}
+	if c.FlagDescriptions != nil {
+		if v.FlagDescriptions == nil {
+			v.FlagDescriptions = map[string]string{}
+		}
+		maps.Copy(v.FlagDescriptions, *c.FlagDescriptions)
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// SettingsMember is a setting as the API and the command line name it.
+type SettingsMember struct {
+	Name, Help string
+	Value      func(Settings) any // string, int, bool, []string or map[string]string
+}
+
+// SettingsMembers are all of them, in the order to show.
+var SettingsMembers = []SettingsMember{
+	{"instance_name", "Name of the club, on every page.", func(v Settings) any { return v.InstanceName }},
+	{"registration", `"invite": people join with an invite; "closed": nobody does.`, func(v Settings) any { return v.Registration }},
+	{"max_users", "Number of members at most; 0 for no limit.", func(v Settings) any { return v.MaxUsers }},
+	{"invites_per_member", "Invites that a member has, open or used; administrators have no limit.", func(v Settings) any { return v.InvitesPerMember }},
+	{"min_password_length", "Characters of a password at least, 8 to 64.", func(v Settings) any { return v.MinPassword }},
+	{"flags", "All access flags; activity and admin are always among them.", func(v Settings) any { return v.Flags }},
+	{"default_flags", "Flags of a new member.", func(v Settings) any { return v.DefaultFlags }},
+	{"flag_descriptions", "What a flag is for; an empty text removes one.", func(v Settings) any { return v.FlagDescriptions }},
+	{"sign_out_on_flag_loss", "End the sessions of a member who loses a flag.", func(v Settings) any { return v.SignOutOnFlagLoss }},
+	{"contact", "Whom to ask for a reset code or about a suspension; shown to everybody.", func(v Settings) any { return v.Contact }},
+}
+
+// changedMembers names what differs, for the audit row.
+func changedMembers(a, b Settings) string {
+	var names []string
+	for _, m := range SettingsMembers {
+		if !reflect.DeepEqual(m.Value(a), m.Value(b)) {
+			names = append(names, m.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// ChangeSettings checks and stores a change; what is not named in it stays, also
+// when somebody else changes it at this moment. The error is a *Problem that names
+// each member that is wrong.
+func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
+	row := by.Audit(a.Now(), "settings.update", "settings", "")
+	v, err := a.store.AmendSettings(ctx, func(v *Settings) (string, error) {
+		before := v.clone()
+		change.apply(v)
+		var err error
+		if *v, err = v.Check(); err != nil {
+			return "", err
+		}
+		return changedMembers(before, *v), nil
+	}, row)
 	if err != nil {
-		return v, err
+		return v, fmt.Errorf("change settings: %w", err)
 	}
-	if err := s.store.SaveSettings(ctx, v, a); err != nil {
-		return v, fmt.Errorf("save settings: %w", err)
-	}
-	s.settings.mu.Lock()
-	// This process sees its own change at once, also while another request reads.
-	s.settings.saves++
-	s.settings.value, s.settings.loaded, s.settings.until = v, true, time.Now().Add(settingsTTL)
-	s.settings.mu.Unlock()
 	return v, nil
 }
 
+// ChangeSettings is that of Administration; this process sees the change at once.
+func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
+	v, err := s.Administration().ChangeSettings(ctx, by, change)
+	if err != nil {
+		return v, err
+	}
+	now := s.clock()
+	s.settings.mu.Lock()
+	// Also while another request reads.
+	s.settings.saves++
+	s.settings.value, s.settings.loaded, s.settings.until = v, true, now.Add(settingsTTL)
+	s.settings.mu.Unlock()
+	return v.clone(), nil
+}
+
 func (s Settings) clone() Settings {
-	s.Flags, s.DefaultFlags = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags)
+	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags), maps.Clone(s.FlagDescriptions)
 	return s
+}
+
+// withContact adds to an error that says to ask an administrator how to reach one.
+func (s *Service) withContact(ctx context.Context, err error) error {
+	p, known := ProblemOf(err)
+	if contact := s.contact(ctx); known && contact != "" {
+		p.Detail += contact
+		return fmt.Errorf("%w (%w)", err, p)
+	}
+	return err
+}
+
+// contact is a sentence to go on with, "" where the administrators have said nothing.
+func (s *Service) contact(ctx context.Context) string {
+	v, err := s.Settings(ctx)
+	if err != nil || v.Contact == "" {
+		return ""
+	}
+	return " Contact: " + v.Contact
 }
 
 // InstanceName is the name that pages show; the product's while the settings

@@ -67,10 +67,17 @@ func goneMeanwhile(doing string, err error) error {
 
 // authenticate is the password check with its limits.
 func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
+	in.Handle = withoutAt(in.Handle)
 	ctx, address, account := r.Context(), ClientAddress(r), accountKey(in.Handle)
 	// Before anything costs: an address or account over its limit waits.
-	u, err := s.checkLoginLimits(ctx, in.Handle, address, account)
+	if err := s.limits.blocked(ctx, LimitLogin, address); err != nil {
+		return User{}, err
+	}
+	u, err := s.userToSignIn(ctx, in.Handle)
 	if err != nil {
+		return User{}, err
+	}
+	if err := s.exemptKnown(ctx, u.Sub, address, s.limits.blocked(ctx, LimitLoginAccount, account)); err != nil {
 		return User{}, err
 	}
 	leave, err := s.hasher.enter(ctx)
@@ -78,19 +85,21 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 		return User{}, err
 	}
 	defer leave()
-	// Again inside the slot: of many parallel guesses at most one a core is in
-	// flight when the limit is reached.
-	if err := s.loginBlocked(ctx, u.Sub, address, account); err != nil {
+	// Inside the slot: at most one attempt a core is in flight.
+	guess := s.limits.attempt()
+	err = guess.take(ctx, LimitLogin, address)
+	if err == nil {
+		err = s.exemptKnown(ctx, u.Sub, address, guess.take(ctx, LimitLoginAccount, account))
+	}
+	if err == nil && (!s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "") {
+		err = ErrInvalidCredentials
+	}
+	s.settle(ctx, guess, errors.Is(err, ErrInvalidCredentials))
+	if err != nil {
 		return User{}, err
 	}
-	if !s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "" {
-		if err := errors.Join(s.limits.Hit(LimitLogin, address), s.limits.Hit(LimitLoginAccount, account)); err != nil {
-			return User{}, err
-		}
-		return User{}, ErrInvalidCredentials
-	}
 	if u.Suspended() {
-		return User{}, ErrSuspended
+		return User{}, s.withContact(ctx, ErrSuspended)
 	}
 	if s.hasher.outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, in.Password)
@@ -98,51 +107,34 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 	return u, nil
 }
 
-// checkLoginLimits returns the user, or the zero User for an unknown handle.
-func (s *Service) checkLoginLimits(ctx context.Context, typed, address, account string) (User, error) {
-	if err := s.checkLimit(LimitLogin, address); err != nil {
-		return User{}, err
+// userToSignIn returns the user, or the zero User for an unknown handle.
+func (s *Service) userToSignIn(ctx context.Context, typed string) (User, error) {
+	handle, err := CanonicalHandle(typed)
+	if err != nil {
+		return User{}, nil
 	}
-	var u User
-	if handle, err := CanonicalHandle(typed); err == nil {
-		u, err = s.store.UserByHandle(ctx, handle)
-		if err != nil && !errors.Is(err, ErrUserNotFound) {
-			return User{}, fmt.Errorf("find user: %w", err)
-		}
+	u, err := s.store.UserByHandle(ctx, handle)
+	if err != nil && !errors.Is(err, ErrUserNotFound) {
+		return User{}, fmt.Errorf("find user: %w", err)
 	}
-	return u, s.loginBlocked(ctx, u.Sub, address, account)
+	return u, nil
 }
 
-// loginBlocked applies both limits. Strangers cannot lock an owner out: an
-// address from which the account was signed in to before is exempt from the
-// account's limit, never from its own.
-func (s *Service) loginBlocked(ctx context.Context, sub, address, account string) error {
-	if err := s.checkLimit(LimitLogin, address); err != nil {
-		return err
+// exemptKnown lifts the refusal of the account's limit from an address from which
+// the account was signed in to before: strangers cannot lock an owner out. The
+// address's own limit holds.
+func (s *Service) exemptKnown(ctx context.Context, sub, address string, refusal error) error {
+	if sub == "" || !errors.Is(refusal, ErrRateLimited) && !errors.Is(refusal, ErrBusy) {
+		return refusal
 	}
-	err := s.checkLimit(LimitLoginAccount, account)
-	if !errors.Is(err, ErrRateLimited) || sub == "" {
-		return err
-	}
-	known, kerr := s.store.KnownAddress(ctx, sub, address)
-	if kerr != nil {
-		return fmt.Errorf("find known address: %w", kerr)
+	known, err := s.store.KnownAddress(ctx, sub, address)
+	if err != nil {
+		return fmt.Errorf("find known address: %w", err)
 	}
 	if known {
 		return nil
 	}
-	return err
-}
-
-func (s *Service) checkLimit(name, key string) error {
-	wait, err := s.limits.Blocked(name, key)
-	if err != nil {
-		return err
-	}
-	if wait > 0 {
-		return RateLimited(wait)
-	}
-	return nil
+	return refusal
 }
 
 // upgradeHash replaces a hash of an older form. Failing is not worth refusing
@@ -153,6 +145,9 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
 	}
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return
+		}
 		s.log.WarnContext(ctx, "password hash not upgraded", "user", u.Sub, "error", err)
 		return
 	}

@@ -26,12 +26,13 @@ const StatusListSize = 1 << 17
 // DefaultStatusTTL is how long a verifier may go on with its copy of a list.
 const DefaultStatusTTL = time.Minute
 
-const (
-	statusLifetime = 12 * time.Hour // after which a copy is worth nothing
-	// statusGeneration is how long an unchanged list is served as it was signed:
-	// its copies have most of their life before them.
-	statusGeneration = statusLifetime / 4
-)
+// StatusListLifetime is how long a copy of a list may be used at most, from its
+// signature to its exp.
+const StatusListLifetime = 12 * time.Hour
+
+// statusGeneration is how long an unchanged list is served as it was signed: its
+// copies have most of their life before them.
+const statusGeneration = StatusListLifetime / 4
 
 // statusClaims is a Status List Token (draft-ietf-oauth-status-list section 5.1).
 type statusClaims struct {
@@ -221,7 +222,7 @@ func (s *Service) signStatus(p *packedStatus, list int, revoked []int, now time.
 		return fmt.Errorf("pack status list: %w", err)
 	}
 	c := statusClaims{
-		Subject: s.URL("/oauth2/status/" + strconv.Itoa(list)), IssuedAt: now.Unix(), Expires: now.Add(statusLifetime).Unix(), TTL: s.statuses.seconds(),
+		Subject: s.URL("/oauth2/status/" + strconv.Itoa(list)), IssuedAt: now.Unix(), Expires: now.Add(StatusListLifetime).Unix(), TTL: s.statuses.seconds(),
 	}
 	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed)
 	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {

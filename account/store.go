@@ -7,8 +7,8 @@ import (
 
 // Store is what account needs of a database. Every method is atomic: it does
 // the whole deed or nothing. Times are UTC in whole seconds. Errors are the
-// sentinels named at each method; any other error wraps ErrUnavailable
-// and must never be read as "not found". Lookups with an empty key return the
+// sentinels named at each method; any other error wraps ErrUnavailable, or
+// context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
 // not-found sentinel without a query. Deleted users are never returned.
 //
 // What may happen once (an invite, a reset code, the last administrator, a
@@ -59,8 +59,8 @@ type UserStore interface {
 	// error when it no longer is.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
 	// ChangePassword sets the hash only where it still is old (else
-	// ErrInvalidCredentials), ends every session but keepSession, revokes the
-	// grants of the ended ones and voids reset codes.
+	// ErrInvalidCredentials), ends every session but keepSession, revokes every
+	// grant and voids reset codes.
 	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error
 	// Suspend marks the user, ends all sessions, revokes all grants and voids
 	// reset codes. Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin when no
@@ -90,10 +90,23 @@ type UserQuery struct {
 	Limit int
 }
 
+// SessionQuery selects sessions of a user.
+type SessionQuery struct {
+	Sub   string
+	After SessionPlace // after which to go on, zero: from the newest
+	Limit int
+}
+
+// SessionPlace is a place in the order of a user's sessions.
+type SessionPlace struct {
+	CreatedAt time.Time
+	ID        string
+}
+
 // SessionStore keeps signed-in browsers.
 type SessionStore interface {
 	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
-	// the user's last login. Only while the user is neither suspended
+	// the user's last login. Where the user has MaxSessions live ones already, it ends the oldest as EndSession does. Only while the user is neither suspended
 	// (ErrSuspended) nor deleted (ErrUserNotFound) and the password hash still is
 	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
 	CreateSession(ctx context.Context, s *Session, verifiedHash string) error
@@ -108,10 +121,11 @@ type SessionStore interface {
 	Session(ctx context.Context, id string) (Session, User, error)
 	// SessionByLoginHash is Session by the hash of the host-only login cookie.
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
-	// Sessions lists the live sessions of a user, newest first.
-	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
-	// TouchSession notes when a session was last seen.
-	TouchSession(ctx context.Context, id string, now time.Time) error
+	// Sessions lists live sessions of a user, newest first.
+	Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error)
+	// TouchSessions notes when sessions (by id) were last seen: of those that have not
+	// ended, and where it is later than what is stored.
+	TouchSessions(ctx context.Context, seen map[string]time.Time) error
 	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
 	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time) error
@@ -132,7 +146,8 @@ type SessionStore interface {
 	// RevokedIndices returns the indices of one status list whose tokens were
 	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
 	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new.
+	// least as new. No other token gets such an index before every copy of a list that
+	// has it is past StatusListLifetime.
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.
@@ -175,8 +190,11 @@ type ResetStore interface {
 type SettingsStore interface {
 	// Settings returns the stored settings. ErrNotInitialized before init.
 	Settings(ctx context.Context) (Settings, error)
-	// SaveSettings stores all but HS256Until.
-	SaveSettings(ctx context.Context, s Settings, a Audit) error
+	// AmendSettings lets change work on the settings while nobody else can, stores
+	// all but HS256Until and returns them. change says what it has changed, for the detail of the
+	// audit row; nothing is stored where it says nothing. An error of change is returned and
+	// nothing is changed. change may be called more than once. ErrNotInitialized.
+	AmendSettings(ctx context.Context, change func(*Settings) (changed string, err error), a Audit) (Settings, error)
 	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
@@ -192,11 +210,13 @@ const (
 	SecretInstallation = "installation" // never leaves the service; other keys are derived from it
 )
 
-// AppStore shows a user the applications (OAuth clients) that hold consent.
+// AppStore shows a user the applications (OAuth clients) that have access to the
+// account: by a consent, or by a grant with a code or token that can be used.
 type AppStore interface {
-	// Apps lists the clients the user has granted scopes to.
-	Apps(ctx context.Context, sub string) ([]App, error)
-	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound.
+	// Apps lists them in the order of names.
+	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
+	// RemoveApp deletes the consent and revokes the client's grants of the user.
+	// ErrAppNotFound when Apps would not list it.
 	RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error
 }
 

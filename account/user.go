@@ -73,6 +73,10 @@ func CanonicalHandle(typed string) (string, error) {
 	return mapped, nil
 }
 
+// withoutAt takes the @ off a handle that was typed as pages show it. A new handle
+// does not go through here: what a person chooses is taken as typed.
+func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpace(typed), "@") }
+
 // reservedHandles would read as the service itself in a URL or a message.
 var reservedHandles = []string{
 	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout", "register", "account", "me", "cairn",

@@ -13,7 +13,7 @@ var endpoints = []struct{ method, path, body string }{
 	{"POST", "/api/admin/users/bob/suspend", ""}, {"POST", "/api/admin/users/bob/unsuspend", ""}, {"PUT", "/api/admin/users/bob/flags", `{"admin":true}`},
 	{"POST", "/api/admin/users/bob/reset-password-code", ""}, {"GET", "/api/admin/settings", ""}, {"PUT", "/api/admin/settings", `{"max_users":1}`},
 	{"GET", "/api/admin/clients", ""}, {"GET", "/api/admin/audit", ""}, {"GET", "/api/admin/users/nobody", ""}, {"PUT", "/api/admin/users/nobody/flags", `{"x":1}`},
-	{"GET", "/api/admin/users?limit=x", ""}, {"GET", "/api/admin/audit?cursor=!", ""},
+	{"GET", "/api/admin/users?limit=x", ""}, {"PATCH", "/api/admin/users/bob", `{"email_verified":true}`}, {"GET", "/api/admin/audit?cursor=!", ""},
 }
 
 func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
@@ -34,7 +34,7 @@ func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
 		w.browser().page(path).redirectsTo("/id/login/")
 		bob.page(path).is(403).shows(`data-page="error"`).hides("Name of bob")
 	}
-	for _, deed := range []string{"suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
+	for _, deed := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
 		w.browser().page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").redirectsTo("/id/login/")
 		bob.page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").is(403)
 	}
@@ -83,10 +83,10 @@ func TestMethodsOfTheAdministration(t *testing.T) {
 	w.addUser("bob")
 	b := w.signedIn("root1")
 	for path, allow := range map[string]string{
-		"/api/admin/users": "GET, HEAD", "/api/admin/users/bob": "DELETE, GET, HEAD", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
+		"/api/admin/users": "GET, HEAD", "/api/admin/users/bob": "DELETE, GET, HEAD, PATCH", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
 		"/api/admin/settings": "GET, HEAD, PUT", "/api/admin/clients": "GET, HEAD", "/api/admin/audit": "GET, HEAD", "/admin/users/bob/delete": "POST",
 	} {
-		a := b.send("PATCH", path, "", "").is(405, "method_not_allowed")
+		a := b.send("TRACE", path, "", "").is(405, "method_not_allowed")
 		if got := a.header.Get("Allow"); got != allow {
 			t.Errorf("%s: Allow %q, want %q", path, got, allow)
 		}

@@ -60,7 +60,7 @@ func New(accounts *account.Service, clients ClientLister) *Service {
 func (s *Service) Mount(m *mux.Router) {
 	api := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
 	api("/api/admin/users", account.Methods{"GET": s.listUsers})
-	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "DELETE": s.deleteUser})
+	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "PATCH": s.amendUser, "DELETE": s.deleteUser})
 	api("/api/admin/users/{handle}/suspend", account.Methods{"POST": s.suspend})
 	api("/api/admin/users/{handle}/unsuspend", account.Methods{"POST": s.unsuspend})
 	api("/api/admin/users/{handle}/flags", account.Methods{"PUT": s.putFlags})
@@ -74,13 +74,14 @@ func (s *Service) Mount(m *mux.Router) {
 	page := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
 	page("/admin/", account.Methods{"GET": s.usersPage})
 	page("/admin/users/{handle}", account.Methods{"GET": s.userPage})
-	page("/admin/users/{handle}/suspend", account.Methods{"POST": s.form(s.suspendForm)})
-	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form(s.unsuspendForm)})
-	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form(s.flagsForm)})
-	page("/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.form(s.resetCodeForm)})
-	page("/admin/users/{handle}/end-session", account.Methods{"POST": s.form(s.endSessionForm)})
-	page("/admin/users/{handle}/end-sessions", account.Methods{"POST": s.form(s.endSessionsForm)})
-	page("/admin/users/{handle}/delete", account.Methods{"POST": s.form(s.deleteForm)})
+	page("/admin/users/{handle}/profile", account.Methods{"POST": s.form("profile", s.profileForm)})
+	page("/admin/users/{handle}/suspend", account.Methods{"POST": s.form("end", s.suspendForm)})
+	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form("end", s.unsuspendForm)})
+	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form("access", s.flagsForm)})
+	page("/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.form("password", s.resetCodeForm)})
+	page("/admin/users/{handle}/end-session", account.Methods{"POST": s.form("sessions", s.endSessionForm)})
+	page("/admin/users/{handle}/end-sessions", account.Methods{"POST": s.form("sessions", s.endSessionsForm)})
+	page("/admin/users/{handle}/delete", account.Methods{"POST": s.form("end", s.deleteForm)})
 }
 
 // mount puts the guard before every method of a path, so that none is forgotten.

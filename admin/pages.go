@@ -4,20 +4,28 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
 )
 
-// notices are what a page can say after a form; the query names one, it never
-// brings text.
-var notices = map[string]string{
-	"suspended":      "The account is suspended. All its sessions have ended.",
-	"unsuspended":    "The suspension is lifted.",
-	"flags-saved":    "The access is saved.",
-	"session-ended":  "The session is ended.",
-	"sessions-ended": "All sessions are ended.",
-	"deleted":        "The account is deleted.",
+// notices are what a page can say after a form, and the section that the form stands
+// in; the query names one, it never brings text.
+var notices = map[string]struct{ section, text string }{
+	"profile-saved":  {"profile", "The profile is saved."},
+	"flags-saved":    {"access", "The access is saved."},
+	"session-ended":  {"sessions", "The session has ended."},
+	"sessions-ended": {"sessions", "All sessions have ended."},
+	"suspended":      {"end", "The account is suspended. All its sessions have ended."},
+	"unsuspended":    {"end", "The suspension is lifted."},
+	"deleted":        {"", "The account is deleted."},
+}
+
+// answerTo is the notice that the query of a page names.
+func answerTo(r *http.Request) templates.Answer {
+	n := notices[r.URL.Query().Get("notice")]
+	return templates.Answer{Section: n.section, Notice: n.text}
 }
 
 func rowOf(u account.User) templates.AdminUserRow {
@@ -34,7 +42,7 @@ func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	page := templates.AdminUsers{Query: q.Get("query"), NextCursor: next, Notice: notices[q.Get("notice")]}
+	page := templates.AdminUsers{Query: q.Get("query"), NextCursor: next, Answer: answerTo(r)}
 	for _, u := range users {
 		page.Users = append(page.Users, rowOf(u))
 	}
@@ -47,7 +55,7 @@ func (s *Service) userPage(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Notice: notices[r.URL.Query().Get("notice")]})
+	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Answer: answerTo(r)})
 }
 
 // showUserPage fills in what every state of the page has.
@@ -58,13 +66,16 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	sessions, apps, err := s.office.Access(r.Context(), u)
+	access, err := s.office.Access(r.Context(), u, account.AllSessions(r))
 	if err != nil {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	page.User, page.Self, page.KnownFlags = rowOf(u), u.Sub == id.User.Sub, settings.Flags
-	page.Sessions, page.Apps = account.SessionRows(sessions, id.Session.ID), account.AppRows(apps)
+	if page.Section != "profile" || page.Error == "" {
+		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
+	}
+	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
+	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(access.Sessions, id.Session.ID), access.MoreSessions, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 }
 
@@ -72,9 +83,9 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 // or "" when it has answered itself.
 type deed func(w http.ResponseWriter, r *http.Request, u account.User) (string, error)
 
-// form reads the form and does the deed; a refusal shows the user's page with
-// the reason.
-func (s *Service) form(do deed) http.HandlerFunc {
+// form reads the form of a section of the user's page and does the deed; a refusal
+// shows the page with the reason.
+func (s *Service) form(section string, do deed) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		u, err := s.target(r)
 		if err == nil {
@@ -97,12 +108,47 @@ func (s *Service) form(do deed) http.HandlerFunc {
 			return
 		}
 		account.Note(r.Context(), p.Code)
-		s.showUserPage(w, r, p.Status, u, templates.AdminUser{Error: p.Detail})
+		page := templates.AdminUser{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, ErrorField: refusedField(section, p)}
+		if f := r.PostForm; section == "profile" {
+			page.Profile = templates.AdminProfile{DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified")}
+		}
+		s.showUserPage(w, r, p.Status, u, page)
 	}
 }
 
+// refusedField names the field a refusal is about, "" for none.
+func refusedField(section string, p *account.Problem) string {
+	switch {
+	case section == "profile" && len(p.Errors) > 0:
+		return strings.TrimPrefix(p.Errors[0].Pointer, "/")
+	case p.Code == "not_confirmed":
+		return "confirm"
+	case section == "end" && p.Code == "invalid_text":
+		return "reason"
+	}
+	return ""
+}
+
 func noticeOn(u account.User, notice string) string {
-	return "/admin/users/" + url.PathEscape(u.Handle) + "?notice=" + notice
+	return "/admin/users/" + url.PathEscape(u.Handle) + "?notice=" + notice + "#" + notices[notice].section
+}
+
+// profileForm changes only what differs from the stored state, as flagsForm
+// does. The address goes with its mark: nobody verifies one that they have not seen.
+func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	name, email, verified := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email")), r.PostForm.Has("email_verified")
+	if email == "" && u.EmailVerified {
+		verified = false // the tick was for the address that is removed
+	}
+	var c account.UserChange
+	if name != u.DisplayName {
+		c.DisplayName = &name
+	}
+	if email != u.Email || verified != u.EmailVerified {
+		c.Email, c.EmailVerified = &email, &verified
+	}
+	_, err := s.office.Amend(r.Context(), account.ActorOf(r), u, c)
+	return noticeOn(u, "profile-saved"), err
 }
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -142,7 +188,7 @@ func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u accoun
 	if err != nil {
 		return "", err
 	}
-	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Code, ResetURL: s.accounts.ResetURL(u.Handle, c)})
+	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
 	return "", nil
 }
 

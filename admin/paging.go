@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,14 +25,14 @@ type page struct {
 }
 
 // readPage reads query, cursor and limit. What is there but cannot be used is
-// refused: a client that gets the first page again would loop for ever.
+// refused.
 func readPage(r *http.Request) (page, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return page{}, badParameter("The query of the address cannot be read.")
 	}
 	p := page{limit: defaultPage}
-	for _, name := range []string{"query", "cursor", "limit"} {
+	for _, name := range []string{"query", "limit"} {
 		if len(q[name]) > 1 {
 			return page{}, badParameter("The parameter " + name + " is given more than once.")
 		}
@@ -48,22 +47,13 @@ func readPage(r *http.Request) (page, error) {
 			return page{}, badParameter("A limit is a number from 1 to 200.")
 		}
 	}
-	if c := q.Get("cursor"); q.Has("cursor") && c != "" {
-		key, err := base64.RawURLEncoding.Strict().DecodeString(c)
-		if err != nil || len(key) > 64 || cursor(string(key)) != c { // the decoder skips line breaks
-			return page{}, account.ErrInvalidCursor
-		}
-		p.key = string(key)
-	}
-	return p, nil
+	p.key, err = account.ReadCursor(q)
+	return p, err
 }
 
 func badParameter(detail string) error {
 	return account.NewProblem(http.StatusBadRequest, "invalid_request", detail)
 }
-
-// cursor makes the opaque cursor of the page after key.
-func cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
 func orNull(s string) *string {
 	if s == "" {

@@ -74,7 +74,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) {
 	out := auditList{Events: make([]auditEntry, 0, len(rows))}
 	if len(rows) > p.limit {
 		rows = rows[:p.limit]
-		out.NextCursor = orNull(cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
+		out.NextCursor = orNull(account.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
 	}
 	for _, a := range rows {
 		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})

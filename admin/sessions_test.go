@@ -37,13 +37,13 @@ func TestAdministratorsNeverEndOtherSessionsThanNamed(t *testing.T) {
 	}
 	sid := second.call("GET", "/api/me", nil).json()["session"].(map[string]any)["id"].(string)
 	b.page("/admin/users/bob/end-session", "id", theirs).is(404)
-	b.page("/admin/users/bob/end-session", "id", sid).redirectsTo("/id/admin/users/bob?notice=session-ended")
+	b.page("/admin/users/bob/end-session", "id", sid).redirectsTo("/id/admin/users/bob?notice=session-ended#sessions")
 	second.call("GET", "/api/me", nil).is(401)
 	third.call("GET", "/api/me", nil).is(200)
-	b.page("/admin/users/bob/end-sessions", "x", "").redirectsTo("/id/admin/users/bob?notice=sessions-ended")
+	b.page("/admin/users/bob/end-sessions", "x", "").redirectsTo("/id/admin/users/bob?notice=sessions-ended#sessions")
 	third.call("GET", "/api/me", nil).is(401)
 	eve.call("GET", "/api/me", nil).is(200)
-	b.page("/admin/users/bob?notice=sessions-ended").is(200).shows("All sessions are ended.", "Not signed in anywhere").hides(`id="sessions-end"`)
+	b.page("/admin/users/bob?notice=sessions-ended").is(200).shows("All sessions have ended.", "Not signed in anywhere").hides(`id="sessions-end"`)
 	w.signedIn("bob")
 	b.call("POST", "/api/admin/users/bob/sessions/end-all", nil).is(http.StatusOK)
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/admin"
 )
@@ -13,11 +15,11 @@ func TestSettingsChangeByName(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
-	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false}`
+	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":""}`
 	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
 		t.Errorf("got %s", got)
 	}
-	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false}`
+	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":""}`
 	if got := strings.TrimSpace(b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).is(200).body); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -36,6 +38,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 	for body, pointer := range map[string]string{
 		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
 		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
+		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
 		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
 	} {
 		p := b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_settings").json()
@@ -47,6 +50,28 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 		b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_request")
 	}
 	b.call("GET", "/api/admin/settings", nil).shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
+}
+
+// A flag has a description as long as there is the flag; those of the built-in ones
+// can be changed, not removed.
+func TestFlagsAreDescribed(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	b := w.signedIn("root1")
+	put := func(body string, want map[string]any) {
+		t.Helper()
+		got := b.send("PUT", "/api/admin/settings", "application/json", body).is(200).json()["flag_descriptions"]
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+	activity, admin := "Uses the activity application.", "Administers this installation: users, flags and settings."
+	put(`{"flags":["coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
+	b.call("GET", "/admin/users/root1", nil).shows("Trains others.", "Runs.")
+	put(`{"flag_descriptions":{"activity":""}}`, map[string]any{"activity": activity, "admin": admin, "coach": "Trains others."})
+	put(`{"flags":[]}`, map[string]any{"activity": activity, "admin": admin})
+	put(`{"flags":["coach"]}`, map[string]any{"activity": activity, "admin": admin})
+	b.call("GET", "/api/admin/audit", nil).shows("flags flag_descriptions")
 }
 
 func TestClientsAreListedWithoutSecrets(t *testing.T) {

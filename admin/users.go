@@ -81,7 +81,7 @@ func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
 		return users, "", err
 	}
 	users = users[:p.limit]
-	return users, cursor(users[p.limit-1].Handle), nil
+	return users, account.Cursor(users[p.limit-1].Handle), nil
 }
 
 // target is the user that the path names.
@@ -103,18 +103,39 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request) {
 	account.WriteJSON(w, http.StatusOK, out)
 }
 
+// amendUser answers as showUser does, with the user after the change.
+func (s *Service) amendUser(w http.ResponseWriter, r *http.Request) {
+	u, err := s.target(r)
+	var change account.UserChange
+	if err == nil {
+		change, err = account.ReadUserChange(w, r)
+	}
+	if err == nil {
+		u, err = s.office.Amend(r.Context(), account.ActorOf(r), u, change)
+	}
+	var out userDetail
+	if err == nil {
+		out, err = s.detailOf(r.Context(), u)
+	}
+	if err != nil {
+		s.accounts.Fail(w, r, err)
+		return
+	}
+	account.WriteJSON(w, http.StatusOK, out)
+}
+
 func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, error) {
 	settings, err := s.office.Settings(ctx)
 	if err != nil {
 		return userDetail{}, err
 	}
-	sessions, apps, err := s.office.Access(ctx, u)
+	access, err := s.office.Access(ctx, u, true)
 	if err != nil {
 		return userDetail{}, err
 	}
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: account.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(apps),
+		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(access.Apps),
 	}, nil
 }

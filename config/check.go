@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -48,7 +50,7 @@ func (s Settings) Check() (Checked, error) {
 	if c.Database, err = checkDatabase(s.Database); err != nil {
 		return Checked{}, err
 	}
-	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" {
+	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" && !s.NoOIDC {
 		return Checked{}, errNoSigningKey()
 	}
 	if c.CookieDomain, err = checkCookieDomain(s.CookieDomain, c.Issuer); err != nil {
@@ -93,7 +95,25 @@ func (c Checked) Warnings() []string {
 	if c.HTTPS && c.TLS == nil && len(c.TrustedProxies) == 0 {
 		w = append(w, "the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every visitor counts as one address, name the proxy with --trusted-proxy")
 	}
+	// Behind a proxy the two differ rightly.
+	if listen := portOf(c.Listen); isLoopback(c.Issuer.Hostname()) && len(c.TrustedProxies) == 0 && listen != "0" && listen != issuerPort(c.Issuer) {
+		w = append(w, fmt.Sprintf("the issuer %s names another port than --listen %s: browsers and applications do not reach this service under it, write %s://%s in --issuer",
+			c.IssuerString, c.Listen, c.Issuer.Scheme, net.JoinHostPort(c.Issuer.Hostname(), listen)+c.Issuer.Path))
+	}
 	return w
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
+
+// issuerPort is the port of an issuer, also where its scheme implies it.
+func issuerPort(u *url.URL) string {
+	if port := u.Port(); port != "" || u.Scheme == "http" {
+		return cmp.Or(port, "80")
+	}
+	return "443"
 }
 
 func checkListen(s string) (string, error) {

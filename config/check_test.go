@@ -359,3 +359,31 @@ func TestQuestionableChoicesAreNamed(t *testing.T) {
 		t.Errorf("warnings: %s", w)
 	}
 }
+
+// Whoever listens on another port than the issuer says is told at the start, and not by a browser that finds nothing.
+func TestAListenAddressBesideTheIssuerIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		issuer, listen, proxy string
+		want                  string
+	}{
+		{"http://localhost:4040", "127.0.0.1:5050", "", "write http://localhost:5050 in --issuer"},
+		{"http://localhost:4040/id", ":5050", "", "write http://localhost:5050/id in --issuer"},
+		{"http://[::1]", "[::1]:5050", "", "write http://[::1]:5050 in --issuer"},
+		{"http://localhost:4040", ":4040", "", ""},
+		{"http://localhost", "127.0.0.1:80", "", ""},
+		{"http://localhost:4040", "127.0.0.1:0", "", ""},
+		{"http://localhost:8080", "127.0.0.1:4040", "127.0.0.1", ""},
+		{"https://id.example.org", "127.0.0.1:4040", "127.0.0.1", ""},
+	} {
+		c, err := with(func(s *config.Settings) {
+			s.Issuer, s.Listen, s.TrustedProxies = tt.issuer, tt.listen, []string{tt.proxy}
+		}).Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := strings.Join(c.Warnings(), "\n")
+		if tt.want == "" && strings.Contains(w, "another port") || !strings.Contains(w, tt.want) {
+			t.Errorf("%+v: %q", tt, w)
+		}
+	}
+}

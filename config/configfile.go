@@ -2,18 +2,20 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// entry is one key of a config file. value is a string or a list of strings ([]any, as kong wants it); anything else
-// leaves kind to say what was found instead.
+// entry is one key of a config file. value is a string, a boolean or a list of strings ([]any, as kong wants it);
+// anything else leaves kind to say what was found instead.
 type entry struct {
 	key   string
 	line  int // 0: not known
@@ -21,12 +23,20 @@ type entry struct {
 	kind  string
 }
 
-// loadConfigFile reads a flat mapping of settings, YAML or JSON. source names the flag or variable that gave the path.
-// Every error names the file and the key and no value, because a database URL holds a password.
-func loadConfigFile(path, source string) (map[string]any, error) {
-	text, _, err := readFile(path, maxTextFile)
+// loadConfigFile reads a flat mapping of settings, YAML or JSON. source names the flag or variable that gave the path;
+// named tells that there was one. Every error names the file and the key and no value, because a database URL holds a
+// password. Relative paths are taken from the file's folder.
+func loadConfigFile(path, source string, named bool) (map[string]any, error) {
+	text, info, err := readFile(path, maxTextFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	// Whoever writes this file chooses the database and the keys.
+	if openTo(info.Mode(), 0o022) {
+		return nil, fmt.Errorf("%s %s: other users of the machine may write it (mode %04o): run chmod go-w %s", source, path, info.Mode().Perm(), shellQuote(path))
+	}
+	if uid := owner(info); !named && uid > 0 && uid != os.Geteuid() {
+		return nil, fmt.Errorf("%s %s: it belongs to another user (uid %d): run the command as that user, or name the file with --config", source, path, uid)
 	}
 	parse := parseYAML
 	if isJSON(path, text) {
@@ -45,21 +55,105 @@ func loadConfigFile(path, source string) (map[string]any, error) {
 		s, known := settingNamed(e.key)
 		_, twice := values[e.key]
 		_, isList := e.value.([]any)
+		truth, isBool := e.value.(bool)
 		switch {
 		case !known:
 			return nil, fmt.Errorf("%s unknown key %q: %s", where, e.key, keySuggestion(e.key))
 		case twice:
 			return nil, fmt.Errorf("%s key %q is there twice: remove one", where, e.key)
-		case e.value == nil && s.list:
+		case isBool && s.bool:
+			values[e.key] = truth
+			continue
+		case s.bool:
+			return nil, fmt.Errorf("%s key %q is %s: write true or false", where, e.key, cmp.Or(e.kind, "not a boolean"))
+		case (e.value == nil || isBool) && s.list:
 			return nil, fmt.Errorf("%s key %q is %s: write a list of strings, as [a, b]", where, e.key, e.kind)
-		case e.value == nil:
+		case e.value == nil || isBool:
 			return nil, fmt.Errorf("%s key %q is %s: write a string, in quotes if in doubt", where, e.key, e.kind)
 		case isList && !s.list:
 			return nil, fmt.Errorf("%s key %q is a list: write one string", where, e.key)
 		}
+		if text, ok := e.value.(string); ok && s.list && s.path {
+			e.value = fields(text)
+		}
+		if s.path {
+			e.value = relativeTo(filepath.Dir(path), e.value)
+		}
 		values[e.key] = e.value
 	}
+	if dsn, _ := values["database"].(string); hasPassword(dsn) && openTo(info.Mode(), 0o007) {
+		return nil, fmt.Errorf("%s %s: it holds the database's password and every user of the machine can read it (mode %04o): run chmod o= %s",
+			source, path, info.Mode().Perm(), shellQuote(path))
+	}
 	return values, nil
+}
+
+// fields splits the other notation of a list, one string with commas.
+func fields(text string) []any {
+	var list []any
+	for item := range strings.SplitSeq(text, ",") {
+		list = append(list, item)
+	}
+	return list
+}
+
+// relativeTo takes a path, or a list of paths, from a folder. A URL is no path.
+func relativeTo(folder string, value any) any {
+	switch v := value.(type) {
+	case string:
+		if v != "" && !filepath.IsAbs(v) && !strings.Contains(v, "://") {
+			return filepath.Join(folder, v)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = relativeTo(folder, strings.TrimSpace(item.(string)))
+		}
+		return out
+	}
+	return value
+}
+
+// WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database
+// and private-key-file, if there is one. Paths are written relative to the file's folder where they lie in it. It
+// never overwrites: an existing path is an error that wraps os.ErrExist. Only its owner can read it.
+func WriteConfig(path string, s Settings) error {
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	doc := &yaml.Node{Kind: yaml.MappingNode, HeadComment: "Settings of this installation, found by every command that runs in this folder.\n" +
+		"A key is the name of a flag of cairn serve; relative paths are relative to this file."}
+	for _, e := range []struct{ key, value string }{
+		{"issuer", s.Issuer}, {"listen", s.Listen}, {"database", s.Database}, {"private-key-file", s.PrivateKeyFile},
+	} {
+		value := e.value
+		if setting, _ := settingNamed(e.key); setting.path && value != "" && !strings.Contains(value, "://") {
+			if value, err = pathFrom(folder, value); err != nil {
+				return fmt.Errorf("%s: %w", e.key, err)
+			}
+		}
+		if value != "" {
+			doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: e.key}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value})
+		}
+	}
+	text, err := yaml.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return createFile(path, text)
+}
+
+// pathFrom writes a path relative to a folder when it is in it, else in full.
+func pathFrom(folder, path string) (string, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if short, err := filepath.Rel(folder, full); err == nil && filepath.IsLocal(short) {
+		return short, nil
+	}
+	return full, nil
 }
 
 func keySuggestion(key string) string {
@@ -116,6 +210,8 @@ func parseYAML(text []byte) ([]entry, error) {
 			e.value = value.Value
 		case value.Kind == yaml.SequenceNode:
 			e.value, e.kind = yamlStrings(value)
+		case value.Kind == yaml.ScalarNode && value.ShortTag() == "!!bool":
+			e.value, e.kind = strings.EqualFold(value.Value, "true"), yamlKind(value)
 		default:
 			e.kind = yamlKind(value)
 		}
@@ -203,7 +299,7 @@ func jsonStrings(value any) (any, string) {
 	case nil:
 		return nil, "empty"
 	case bool:
-		return nil, "a boolean"
+		return v, "a boolean"
 	case float64:
 		return nil, "a number"
 	}

@@ -78,3 +78,16 @@ func (c Checked) DatabaseLabel() string {
 	}
 	return u.String()
 }
+
+// HasPassword tells whether the database's URL holds a password.
+func (c Checked) HasPassword() bool { return hasPassword(c.Database) }
+
+// hasPassword tells whether a database URL holds a password.
+func hasPassword(dsn string) bool {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return strings.Contains(dsn, "://") // unreadable: assume the worst
+	}
+	_, set := u.User.Password()
+	return u.Scheme != "" && (set || u.Query().Has("password"))
+}

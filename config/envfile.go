@@ -10,7 +10,7 @@ import (
 // an unknown SERVICE_ name is a slip and refused, any other name belongs to the application that shares the file.
 func (e *Environment) loadEnvFile(path string, known []string) error {
 	const remedy = "write NAME=VALUE, one a line, with quotes around a value with blanks"
-	text, mode, err := readFile(path, maxTextFile)
+	text, info, err := readFile(path, maxTextFile)
 	if err != nil {
 		return fmt.Errorf("--env-file: %w", err)
 	}
@@ -38,9 +38,9 @@ func (e *Environment) loadEnvFile(path string, known []string) error {
 		values[p.name] = p.value
 	}
 	// The group may read the file: it is shared with the activity application, which runs as another user.
-	if values[secretVariable] != "" && openTo(mode, 0o007) {
+	if values[secretVariable] != "" && openTo(info.Mode(), 0o007) {
 		return fmt.Errorf("--env-file %s: it holds %s and every user of the machine can read it (mode %04o): run chmod o= %s",
-			path, secretVariable, mode.Perm(), shellQuote(path))
+			path, secretVariable, info.Mode().Perm(), shellQuote(path))
 	}
 	e.file = values
 	return nil

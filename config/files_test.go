@@ -26,6 +26,7 @@ trusted-proxy:
   - ::1
 allowed-origin: https://a.example.org
 rate-limit: ["login=1/1m", all=off]
+no-oidc: true
 log-level: warn
 log-format: json
 `
@@ -34,19 +35,21 @@ const everyKeyJSON = `{
 	"listen": ":1", "issuer": "https:\/\/example.org", "database": "postgres://u:p@h/d", "private-key-file": "p",
 	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "status-ttl": "5s", "tls-cert-file": "c",
 	"tls-key-file": "k", "trusted-proxy": ["10.0.0.0/8", "::1"], "allowed-origin": "https://a.example.org",
-	"rate-limit": ["login=1/1m", "all=off"], "log-level": "warn", "log-format": "json"
+	"rate-limit": ["login=1/1m", "all=off"], "no-oidc": true, "log-level": "warn", "log-format": "json"
 }`
 
 func TestAConfigFileSetsEverySetting(t *testing.T) {
-	want := config.Settings{
-		Listen: ":1", Issuer: "https://example.org", Database: "postgres://u:p@h/d", PrivateKeyFile: "p", AdditionalKeyFiles: []string{"a", "b"},
-		CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", TLSCertFile: "c", TLSKeyFile: "k", TrustedProxies: []string{"10.0.0.0/8", "::1"},
-		AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"}, LogLevel: "warn", LogFormat: "json",
-	}
 	for name, text := range map[string]string{
 		"c.yaml": everyKey, "c.yml": everyKey, "c.conf": everyKey, "c.json": everyKeyJSON, "c": everyKeyJSON, "flow.yaml": "---\n" + everyKey,
 	} {
-		p, _, err := parse(t, nil, "serve", "--config", write(t, name, text))
+		file := write(t, name, text)
+		beside := func(name string) string { return filepath.Join(filepath.Dir(file), name) }
+		want := config.Settings{
+			Listen: ":1", Issuer: "https://example.org", Database: "postgres://u:p@h/d", PrivateKeyFile: beside("p"), AdditionalKeyFiles: []string{beside("a"), beside("b")},
+			CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", TLSCertFile: beside("c"), TLSKeyFile: beside("k"), TrustedProxies: []string{"10.0.0.0/8", "::1"},
+			AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"}, NoOIDC: true, LogLevel: "warn", LogFormat: "json",
+		}
+		p, _, err := parse(t, nil, "serve", "--config", file)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -84,6 +87,7 @@ func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
 		{"merge", "c.yaml", "<<: {listen: a}", []string{`unknown key "<<"`}},
 		{"duplicate", "c.yaml", "listen: a\nissuer: b\nlisten: c", []string{"c.yaml: line 3", `"listen" is there twice`}},
 		{"number", "c.yaml", "listen: 4040", []string{"line 1", `"listen" is a number`, "quotes"}},
+		{"no boolean", "c.yaml", "no-oidc: maybe", []string{`"no-oidc" is not a boolean`, "true or false"}},
 		{"boolean", "c.yaml", "cookie-name: true", []string{`"cookie-name" is a boolean`}},
 		{"null", "c.yaml", "issuer:", []string{`"issuer" is empty`}},
 		{"mapping", "c.yaml", "issuer: {a: b}", []string{`"issuer" is a mapping`}},

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -66,7 +65,7 @@ func errNoSigningKey() *SettingError {
 }
 
 func loadKey(flag, path string) (jose.JSONWebKey, error) {
-	text, mode, err := readFile(path, maxSecretFile)
+	text, info, err := readFile(path, maxSecretFile)
 	if err != nil {
 		remedy := "check the path, and that the service's user may read the file"
 		if errors.Is(err, os.ErrNotExist) {
@@ -79,8 +78,8 @@ func loadKey(flag, path string) (jose.JSONWebKey, error) {
 		return jose.JSONWebKey{}, refuse(flag, remedy, "%s %s", path, problem)
 	}
 	private, isPrivate := key.(*rsa.PrivateKey)
-	if isPrivate && openTo(mode, 0o077) {
-		return jose.JSONWebKey{}, refuse(flag, "run chmod 600 "+shellQuote(path), "%s", openProblem(path, mode))
+	if isPrivate && openTo(info.Mode(), 0o077) {
+		return jose.JSONWebKey{}, refuse(flag, "run chmod 600 "+shellQuote(path), "%s", openProblem(path, info.Mode()))
 	}
 	public, _ := key.(*rsa.PublicKey)
 	if isPrivate {
@@ -157,63 +156,23 @@ func GenerateKey(path string, bits int) (kid string, err error) {
 	if bits < MinKeyBits || bits > MaxKeyBits {
 		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, MaxKeyBits)
 	}
-	// Opened before the slow part, so that a taken path or a missing folder answers at once.
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("%w: keys are never overwritten, choose another path", err)
+	// Before the slow part; createFile does not overwrite either.
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%s: %w: keys are never overwritten, choose another path", path, os.ErrExist)
 	}
-	if err != nil {
-		return "", fmt.Errorf("creating the key file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(path) // an empty file would keep the next try from working
-		}
-	}()
-	kid, err = writeNewKey(f, bits)
-	if closeErr := f.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("closing the key file: %w", closeErr)
-	}
-	if err != nil {
-		return "", err
-	}
-	if err = syncFolder(filepath.Dir(path)); err != nil {
-		return "", err
-	}
-	return kid, nil
-}
-
-func writeNewKey(f *os.File, bits int) (string, error) {
 	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		return "", fmt.Errorf("making the key: %w", err)
 	}
-	kid, err := keyID(&key.PublicKey)
-	if err != nil {
+	if kid, err = keyID(&key.PublicKey); err != nil {
 		return "", err
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return "", fmt.Errorf("encoding the key: %w", err)
 	}
-	if err := pem.Encode(f, &pem.Block{Type: "PRIVATE KEY", Bytes: der}); err != nil {
-		return "", fmt.Errorf("writing the key file: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return "", fmt.Errorf("writing the key file to the disk: %w", err)
+	if err := createFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+		return "", fmt.Errorf("the key file %w", err)
 	}
 	return kid, nil
-}
-
-// syncFolder makes the new name survive a power loss, not only the contents.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("opening the key's folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("writing the key's folder to the disk: %w", err)
-	}
-	return nil
 }

@@ -252,7 +252,7 @@ func TestAKeyIsNeverOverwritten(t *testing.T) {
 		t.Error("the key has changed")
 	}
 	_, err = config.GenerateKey(filepath.Join(folder, "none", "signing.pem"), 2048)
-	refused(t, err, "creating the key file")
+	refused(t, err, "key file cannot be written")
 	for _, bits := range []int{0, 1024, 2047, 16384} {
 		small := filepath.Join(folder, "small.pem")
 		_, err = config.GenerateKey(small, bits)

@@ -1,13 +1,20 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
+// WritesConfig marks a command that makes the config file. It gets values of a file that is named, and not of one
+// that other commands would find: it decides by itself where its file is, with [Environment.Find].
+type WritesConfig interface{ WritesConfig() }
+
 // Options makes kong take its values in the order flag, environment, env-file, config file, default. They go into
 // kong.New of a program whose root embeds [Files]; e is bound, so that a command's Run may ask for *Environment.
+//
+// Where no config file is named, one is looked for only by a command that has one of the settings among its flags.
 //
 // kong by itself reads the variables of env tags from the process and lets a config file beat them. So the names are
 // taken out of kong's model once it is built, for every flag of the program, and a resolver looks them up in e. The
@@ -58,7 +65,7 @@ func (l *loader) loadFiles(ctx *kong.Context) error {
 	}
 	l.loadedFor = ctx
 	e := l.environment
-	e.file, e.config = nil, nil
+	e.file, e.config, e.configFile = nil, nil, ""
 	if path, _ := l.fileFlag(ctx, "env-file"); path != "" {
 		var known []string
 		for _, names := range l.names {
@@ -68,16 +75,41 @@ func (l *loader) loadFiles(ctx *kong.Context) error {
 			return err
 		}
 	}
-	path, source := l.fileFlag(ctx, "config")
-	if path == "" {
-		return nil
+	if path, source := l.fileFlag(ctx, "config"); path != "" {
+		return e.load(path, source, true)
 	}
-	values, err := loadConfigFile(path, source)
-	if err != nil {
-		return err
+	if l.findsConfig(ctx) {
+		if path := e.Find(); path != "" {
+			return e.LoadFound(path)
+		}
 	}
-	e.config = values
 	return nil
+}
+
+// findsConfig tells whether the command reads a config file that nobody named.
+func (l *loader) findsConfig(ctx *kong.Context) bool {
+	selected := ctx.Selected()
+	if selected == nil {
+		return false
+	}
+	if selected.Target.CanAddr() {
+		if _, writes := selected.Target.Addr().Interface().(WritesConfig); writes {
+			return false
+		}
+	}
+	for _, path := range ctx.Path {
+		if slices.ContainsFunc(path.Flags, l.isSetting) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSetting tells a setting from another command's flag that happens to share its name.
+func (l *loader) isSetting(flag *kong.Flag) bool {
+	s, ok := settingNamed(flag.Name)
+	names := l.names[flag.Value]
+	return ok && len(names) == 1 && names[0] == s.env
 }
 
 // fileFlag returns the value of one of the flags of Files, which kong has parsed and not yet put into place, and the
@@ -108,14 +140,12 @@ func (l *loader) variable(v *kong.Value) (value, name string) {
 // Validate implements kong.Resolver; the files were checked when they were read.
 func (l *loader) Validate(*kong.Application) error { return nil }
 
-// Resolve implements kong.Resolver, for a flag that the command line does not give. A key of the config file belongs
-// to the setting of that name only, not to another command's flag that happens to share it.
+// Resolve implements kong.Resolver, for a flag that the command line does not give.
 func (l *loader) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if value, name := l.variable(flag.Value); name != "" {
 		return value, nil
 	}
-	s, ok := settingNamed(flag.Name)
-	if names := l.names[flag.Value]; !ok || len(names) != 1 || names[0] != s.env {
+	if !l.isSetting(flag) {
 		return nil, nil
 	}
 	if value, ok := l.environment.config[flag.Name]; ok {

@@ -39,12 +39,12 @@ func secretFromFile(path string) ([]byte, error) {
 	refused := func(remedy, problem string) *SettingError {
 		return &SettingError{Env: secretFileVariable, Problem: problem, Remedy: remedy}
 	}
-	text, mode, err := readFile(path, maxSecretFile)
+	text, info, err := readFile(path, maxSecretFile)
 	if err != nil {
 		return nil, refused("check the path, and that the service's user may read the file", err.Error()).because(err)
 	}
-	if openTo(mode, 0o077) {
-		return nil, refused("run chmod 600 "+shellQuote(path), openProblem(path, mode))
+	if openTo(info.Mode(), 0o077) {
+		return nil, refused("run chmod 600 "+shellQuote(path), openProblem(path, info.Mode()))
 	}
 	secret := bytes.TrimRight(text, "\r\n")
 	if bytes.ContainsAny(secret, "\r\n\x00") {

@@ -16,12 +16,12 @@ func (f TLSFiles) Load() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, refuse("tls-cert-file", remedy, "%s", err).because(err)
 	}
-	key, mode, err := readFile(f.KeyFile, maxSecretFile)
+	key, info, err := readFile(f.KeyFile, maxSecretFile)
 	if err != nil {
 		return nil, refuse("tls-key-file", remedy, "%s", err).because(err)
 	}
-	if openTo(mode, 0o077) {
-		return nil, refuse("tls-key-file", "run chmod 600 "+shellQuote(f.KeyFile), "%s", openProblem(f.KeyFile, mode))
+	if openTo(info.Mode(), 0o077) {
+		return nil, refuse("tls-key-file", "run chmod 600 "+shellQuote(f.KeyFile), "%s", openProblem(f.KeyFile, info.Mode()))
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {

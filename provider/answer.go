@@ -1,10 +1,11 @@
 package provider
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,9 +41,27 @@ var descriptions = map[string]string{
 	"slow_down":                  "Too many requests. Wait a while.",
 }
 
+// errNoResponseType is an invalid_request with a description of its own.
+var errNoResponseType = fosite.ErrInvalidRequest.WithDescription("The response_type parameter is missing. Only response_type=code is supported.")
+
+// describe is the name and description of an error as clients get them.
+func describe(e *fosite.RFC6749Error) (name, description string) {
+	if e == errNoResponseType {
+		return e.ErrorField, e.DescriptionField
+	}
+	if name = e.ErrorField; descriptions[name] == "" {
+		name = "server_error"
+	}
+	return name, descriptions[name]
+}
+
 // authorizePage answers with an HTML page: the client or its redirect URI is
 // not proven, or nothing may be sent to it.
 func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
+	if account.Abandoned(r, err) {
+		p.accounts.Fail(w, r, err)
+		return
+	}
 	problem, known := account.ProblemOf(err)
 	if !known || errors.Is(err, account.ErrUnavailable) {
 		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
@@ -58,17 +77,14 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 
 // refuseAuthorization sends an OAuth error to the proven redirect URI.
 func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *fosite.RFC6749Error) {
-	name := e.ErrorField
-	if descriptions[name] == "" {
-		name = "server_error"
-	}
+	name, description := describe(e)
 	account.Note(r.Context(), "authorize_"+name)
-	p.answer(w, r, req, url.Values{"error": {name}, "error_description": {descriptions[name]}})
+	p.answer(w, r, req, url.Values{"error": {name}, "error_description": {description}})
 }
 
 // authorizeFailure is for what fosite or the store says.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
-	if errors.Is(err, account.ErrUnavailable) {
+	if errors.Is(err, account.ErrUnavailable) || account.Abandoned(r, err) {
 		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
 		return
 	}
@@ -84,11 +100,39 @@ func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req 
 	p.refuseAuthorization(w, r, req, e)
 }
 
+// responseMode is the way of the answer, empty for the default. A request object
+// is refused unread, but whoever sends one may name the way in it: it counts where the
+// parameter is missing, unverified, because it changes nothing but how the proven redirect URI
+// gets the refusal.
+func (req *authorization) responseMode() string {
+	if req.form.Has("response_mode") || len(req.form["request"]) != 1 {
+		mode := req.form["response_mode"]
+		if len(mode) != 1 {
+			return ""
+		}
+		return mode[0]
+	}
+	parts := strings.Split(req.form.Get("request"), ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	var object struct {
+		ResponseMode string `json:"response_mode"`
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &object) != nil {
+		return ""
+	}
+	return object.ResponseMode
+}
+
 // answer sends the parameters to the redirect URI, with state as it came and
-// iss (RFC 9207), by query or by form_post.
+// iss (RFC 9207), by query or by form_post; in the fragment only the refusal of a
+// request object that says so.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
 	params.Set("iss", p.issuer)
-	posted := slices.Equal(req.form["response_mode"], []string{"form_post"})
+	mode := req.responseMode()
+	posted := mode == "form_post"
 	if state := req.form["state"]; len(state) == 1 && state[0] != "" && (!posted || survivesForm(state[0])) {
 		params.Set("state", state[0])
 	}
@@ -99,7 +143,11 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 		return
 	}
 	// Not http.Redirect: it would rewrite a private-use scheme's path.
-	w.Header().Set("Location", withQuery(req.redirectURI, params))
+	location := withQuery(req.redirectURI, params)
+	if mode == "fragment" && !req.form.Has("response_mode") {
+		location = req.redirectURI + "#" + params.Encode()
+	}
+	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 }
 

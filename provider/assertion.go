@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +35,7 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	if p.assertions == nil || form.Get("client_assertion_type") != assertionType || form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0 {
 		return refused(errors.New("no assertion, or another method beside it"))
 	}
-	t, claims, err := readAssertion(form.Get("client_assertion"))
+	t, claims, aud, err := readAssertion(form.Get("client_assertion"))
 	if err != nil {
 		return refused(err)
 	}
@@ -60,7 +58,7 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	if err := t.Claims(key, &jwt.Claims{}); err != nil {
 		return refused(fmt.Errorf("verify assertion: %w", err))
 	}
-	if err := p.checkAssertion(claims, path.Base(r.URL.Path)); err != nil {
+	if err := p.checkAssertion(claims, aud); err != nil {
 		return refused(err)
 	}
 	// Last: only a genuine assertion leaves a trace.
@@ -74,31 +72,36 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	return c, nil
 }
 
-// readAssertion reads the claims, which nothing has proven yet.
-func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, error) {
+// readAssertion reads the claims, which nothing has proven yet, and aud where it
+// is a string: jwt.Claims does not tell it from a list of one.
+func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, string, error) {
 	var c jwt.Claims
+	var audience struct {
+		Aud any `json:"aud"`
+	}
 	if len(raw) > maxAssertion || strings.Count(raw, ".") != 2 {
-		return nil, c, errors.New("not a token")
+		return nil, c, "", errors.New("not a token")
 	}
 	t, err := jwt.ParseSigned(raw, assertionAlgorithms)
 	if err != nil {
-		return nil, c, fmt.Errorf("read assertion: %w", err)
+		return nil, c, "", fmt.Errorf("read assertion: %w", err)
 	}
 	if len(t.Headers) != 1 || t.Headers[0].ExtraHeaders[jose.HeaderKey("b64")] != nil {
-		return nil, c, errors.New("not a plain token")
+		return nil, c, "", errors.New("not a plain token")
 	}
-	if err := t.UnsafeClaimsWithoutVerification(&c); err != nil {
-		return nil, c, fmt.Errorf("read assertion: %w", err)
+	if err := t.UnsafeClaimsWithoutVerification(&c, &audience); err != nil {
+		return nil, c, "", fmt.Errorf("read assertion: %w", err)
 	}
-	return t, c, nil
+	aud, _ := audience.Aud.(string)
+	return t, c, aud, nil
 }
 
-// checkAssertion holds the claims to RFC 7523 section 3. Every audience must be
-// ours: an assertion that another server may take too could have come from there.
-func (p *Provider) checkAssertion(c jwt.Claims, endpoint string) error {
-	ours := []string{p.issuer, p.issuer + "/oauth2/token", p.issuer + "/oauth2/" + endpoint}
-	if len(c.Audience) == 0 || slices.ContainsFunc(c.Audience, func(aud string) bool { return !slices.Contains(ours, aud) }) {
-		return errors.New("aud is not this service alone")
+// checkAssertion holds the claims to RFC 7523 section 3. There is one audience,
+// the issuer or the token endpoint whatever the endpoint in use: an assertion that another
+// server may take too could have come from there.
+func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
+	if aud != p.issuer && aud != p.issuer+"/oauth2/token" {
+		return errors.New("aud is not one string, the issuer or the token endpoint")
 	}
 	if c.ID == "" || len(c.ID) > maxJTI {
 		return errors.New("no jti, or a long one")

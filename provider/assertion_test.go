@@ -164,17 +164,16 @@ func TestGenuineAssertionIsNeverRefused(t *testing.T) {
 		"no kid":    {"token", signJWT(t, jose.ES256, k.ec, "", assertionClaims()), nil},
 		"client_id": {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), []string{"client_id", "signer"}},
 		// RFC 6749 section 3.2: a parameter without a value is not there.
-		"empty parameters":   {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), []string{"client_id", "", "client_secret", ""}},
-		"issuer":             {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", testIssuer)), nil},
-		"array":              {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", []string{testIssuer})), nil},
-		"several":            {"par", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", []string{testIssuer, testIssuer + "/oauth2/token", testIssuer + "/oauth2/par"})), nil},
-		"endpoint in use":    {"revoke", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", testIssuer+"/oauth2/revoke")), nil},
-		"five minutes":       {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("exp", noon.Add(5*time.Minute).Unix())), nil},
-		"no iat":             {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("iat", nil)), nil},
-		"fraction":           {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("exp", float64(noon.Add(time.Minute).Unix())+0.5)), nil},
-		"nbf":                {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("nbf", noon.Unix())), nil},
-		"clock a bit ahead":  {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("iat", noon.Add(10*time.Second).Unix())), nil},
-		"typ of RFC 7523bis": {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims(), "typ", "client-authentication+jwt"), nil},
+		"empty parameters":    {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), []string{"client_id", "", "client_secret", ""}},
+		"issuer":              {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", testIssuer)), nil},
+		"at another endpoint": {"par", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), nil},
+		"issuer at another":   {"revoke", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("aud", testIssuer)), nil},
+		"five minutes":        {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("exp", noon.Add(5*time.Minute).Unix())), nil},
+		"no iat":              {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("iat", nil)), nil},
+		"fraction":            {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("exp", float64(noon.Add(time.Minute).Unix())+0.5)), nil},
+		"nbf":                 {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("nbf", noon.Unix())), nil},
+		"clock a bit ahead":   {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("iat", noon.Add(10*time.Second).Unix())), nil},
+		"typ of RFC 7523bis":  {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims(), "typ", "client-authentication+jwt"), nil},
 	} {
 		if got, err := p.tryAssertion(c.endpoint, c.assertion, c.form...); err != nil || got.ID != "signer" {
 			t.Errorf("%s: %v", name, errors.Unwrap(err))
@@ -201,10 +200,10 @@ func TestForgedOrStaleAssertionNeverAuthenticates(t *testing.T) {
 		"alg of another key": {signJWT(t, jose.PS256, k.rsa, "r", assertionClaims()), nil}, "RS512": {signJWT(t, jose.RS512, k.rsa, "r", assertionClaims()), nil}, "unknown kid": {signJWT(t, jose.RS256, k.rsa, "x", assertionClaims()), nil}, "kid of another key": {signJWT(t, jose.RS256, k.rsa, "e", assertionClaims()), nil},
 		"changed payload": {parts[0] + "." + b64([]byte(`{"iss":"signer","sub":"signer","jti":"x","exp":99999999999,"aud":"`+testIssuer+`"}`)) + "." + parts[2], nil},
 		"crit":            {signJWT(t, jose.RS256, k.rsa, "r", assertionClaims(), "crit", "x"), nil},
-		"no exp":          {rs("exp", nil), nil}, "exp over": {rs("exp", noon.Unix()), nil}, "exp an hour ahead": {rs("exp", later), nil}, "exp text": {rs("exp", "soon"), nil}, "exp endless": {rs("exp", 1e300), nil}, "exp null": {rs("exp", json.RawMessage("null")), nil},
+		"no exp":          {rs("exp", nil), nil}, "exp over": {rs("exp", noon.Unix()), nil}, "exp an hour ahead": {rs("exp", later), nil}, "exp years ahead without iat": {rs("exp", noon.AddDate(9, 0, 0).Unix(), "iat", nil), nil}, "exp text": {rs("exp", "soon"), nil}, "exp endless": {rs("exp", 1e300), nil}, "exp null": {rs("exp", json.RawMessage("null")), nil},
 		"no jti": {rs("jti", nil), nil}, "empty jti": {rs("jti", ""), nil}, "long jti": {rs("jti", strings.Repeat("x", 257)), nil}, "jti number": {rs("jti", 7), nil},
 		"no iss": {rs("iss", nil), nil}, "no sub": {rs("sub", nil), nil}, "other sub": {rs("sub", "secret"), nil}, "other iss": {rs("iss", "secret"), nil}, "both of another client": {rs("iss", "secret", "sub", "secret"), nil}, "unknown client": {rs("iss", "nobody", "sub", "nobody"), nil}, "no client": {rs("iss", "", "sub", ""), nil},
-		"no aud": {rs("aud", nil), nil}, "empty aud": {rs("aud", []string{}), nil}, "foreign aud": {rs("aud", "https://other.example"), nil}, "ours among foreign": {rs("aud", []string{testIssuer, "https://other.example"}), nil}, "aud with a slash": {rs("aud", testIssuer+"/"), nil}, "aud of another endpoint": {rs("aud", testIssuer+"/oauth2/revoke"), nil}, "aud number": {rs("aud", 1), nil}, "aud a prefix": {rs("aud", testIssuer+".evil.example"), nil},
+		"no aud": {rs("aud", nil), nil}, "empty aud": {rs("aud", []string{}), nil}, "foreign aud": {rs("aud", "https://other.example"), nil}, "ours among foreign": {rs("aud", []string{testIssuer, "https://other.example"}), nil}, "aud with a slash": {rs("aud", testIssuer+"/"), nil}, "aud of another endpoint": {rs("aud", testIssuer+"/oauth2/revoke"), nil}, "a list of one": {rs("aud", []string{testIssuer}), nil}, "a list of ours": {rs("aud", []string{testIssuer, testIssuer + "/oauth2/token"}), nil}, "aud null": {rs("aud", json.RawMessage("null")), nil}, "aud number": {rs("aud", 1), nil}, "aud a prefix": {rs("aud", testIssuer+".evil.example"), nil},
 		"nbf ahead": {rs("nbf", noon.Add(2*time.Minute).Unix()), nil}, "iat ahead": {rs("iat", noon.Add(2*time.Minute).Unix()), nil}, "long life nearly over": {rs("iat", noon.Add(-time.Hour).Unix()), nil}, "iat text": {rs("iat", "x"), nil},
 		"claims twice":  {signJWT(t, jose.RS256, k.rsa, "r", `{"iss":"signer","sub":"signer","jti":"x","exp":`+jsonNumber(noon.Add(time.Minute))+`,"exp":1,"aud":"`+testIssuer+`"}`), nil},
 		"not an object": {signJWT(t, jose.RS256, k.rsa, "r", `[]`), nil}, "too large": {rs("x", strings.Repeat("x", maxAssertion)), nil},
@@ -253,7 +252,7 @@ func embedded(t testing.TB, key *rsa.PrivateKey, payload any) string {
 // assertionSeeds are genuine assertions, then near misses.
 func assertionSeeds(t testing.TB, k assertionKeys) (genuine, wrong []string) {
 	genuine = []string{
-		signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("jti", "1")), signJWT(t, jose.ES256, k.ec, "e", assertionClaims("jti", "2")), signJWT(t, jose.ES256, k.ec, "", assertionClaims("jti", "3", "aud", []string{testIssuer})),
+		signJWT(t, jose.RS256, k.rsa, "r", assertionClaims("jti", "1")), signJWT(t, jose.ES256, k.ec, "e", assertionClaims("jti", "2")), signJWT(t, jose.ES256, k.ec, "", assertionClaims("jti", "3", "aud", testIssuer)),
 	}
 	for _, g := range genuine {
 		p := strings.Split(g, ".")

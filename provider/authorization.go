@@ -111,7 +111,10 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return errors.New("the store returned a client of another type")
 	}
 	uri := req.form.Get("redirect_uri")
-	if uri == "" || !matchRedirect(client.RedirectURIs, uri) {
+	if uri == "" {
+		return page("The application that sent you here did not say where the answer goes: redirect_uri is missing from its request. Tell its operator.")
+	}
+	if !client.matchRedirect(uri) {
 		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI = client, uri
@@ -137,6 +140,7 @@ func (p *Provider) ask(r *http.Request, req *authorization, id *account.Identity
 		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
+	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
 	if id != nil && req.sealed != "" {
 		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
 	}
@@ -157,6 +161,8 @@ func (p *Provider) checkRequest(req *authorization) (question, *fosite.RFC6749Er
 		return q, fosite.ErrRequestURINotSupported
 	case f.Has("registration"):
 		return q, fosite.ErrRegistrationNotSupported
+	case f.Get("response_type") == "":
+		return q, errNoResponseType
 	case f.Get("response_type") != "code":
 		return q, fosite.ErrUnsupportedResponseType
 	}

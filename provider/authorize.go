@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -43,7 +45,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	if identity == nil && r.Method == http.MethodPost && !r.Form.Has("continue") {
 		// A form of another site comes without the cookie (SameSite=Lax). By GET
 		// it is there, if there is one.
-		p.sendOn(w, r, req, nil, "/oauth2/authorize")
+		p.sendOn(w, r, req, nil, "/oauth2/authorize", "")
 		return
 	}
 	if identity != nil {
@@ -55,9 +57,9 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	v, problem := decide(q)
 	switch v {
 	case login:
-		p.sendOn(w, r, req, identity, "/login/")
+		p.sendOn(w, r, req, identity, "/login/", q.freshSignIn())
 	case consent:
-		p.sendOn(w, r, req, identity, "/oauth2/consent")
+		p.sendOn(w, r, req, identity, "/oauth2/consent", "")
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
@@ -67,8 +69,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 // sendOn sends the browser to the sign-in or consent page with the request
-// sealed into the URL.
-func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path string) {
+// sealed into the URL. fresh says why who is signed in has to sign in.
+func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string) {
 	sealed := req.sealed
 	if sealed == "" {
 		var err error
@@ -84,11 +86,28 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 	if hint, err := account.CanonicalHandle(req.form.Get("login_hint")); err == nil && path == "/login/" {
 		next.Set("handle", hint)
 	}
-	if id != nil && path == "/login/" {
-		// A fresh sign-in is needed: the page must not offer to go on without one.
-		next.Set("fresh", "1")
+	if fresh != "" {
+		// The page must not go on without a sign-in.
+		next.Set("fresh", fresh)
 	}
 	http.Redirect(w, r, p.accounts.Path(path)+"?"+next.Encode(), http.StatusSeeOther)
+}
+
+// applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used.
+func (p *Provider) applicationName(ctx context.Context, continuation string) string {
+	var c pending
+	if p.seal.open(purposeContinue, continuation, &c) != nil {
+		return ""
+	}
+	form, err := url.ParseQuery(c.Query)
+	if err != nil {
+		return ""
+	}
+	req := &authorization{form: form}
+	if p.proveClient(ctx, req) != nil {
+		return ""
+	}
+	return cmp.Or(req.client.Name, req.client.ID)
 }
 
 // issueCode lets fosite make and store the code. fosite sees a canonical
@@ -104,7 +123,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		}
 	}
 	clean := &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: form.Encode()}, Form: form, Header: http.Header{}}
-	ar, err := p.fosite.NewAuthorizeRequest(ctx, clean.WithContext(ctx))
+	ar, err := p.fosite.NewAuthorizeRequest(withProven(ctx, req.client, req.redirectURI), clean)
 	if err != nil && !errors.Is(err, fosite.ErrInvalidState) { // its last check; state is not its business here
 		p.authorizeFailure(w, r, req, err)
 		return
@@ -120,7 +139,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	resp, err := p.fosite.NewAuthorizeResponse(ctx, ar, session)
 	if errors.Is(err, account.ErrSessionNotFound) && !req.silent() {
 		// The session ended between the look at it and the code.
-		p.sendOn(w, r, req, nil, "/login/")
+		p.sendOn(w, r, req, nil, "/login/", "")
 		return
 	}
 	if err != nil {

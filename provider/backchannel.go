@@ -162,6 +162,9 @@ func (s *LogoutSender) deliver(ctx context.Context, n LogoutNotice) {
 	case err == nil:
 		log.InfoContext(ctx, "logout delivered")
 		err = s.outbox.LogoutDone(ctx, n.ID)
+	case errors.Is(err, errLogoutRefused):
+		log.WarnContext(ctx, "logout refused", "error", err)
+		err = s.outbox.LogoutDone(ctx, n.ID)
 	case errors.Is(err, fosite.ErrNotFound) || now.Sub(n.CreatedAt) > logoutGiveUp:
 		log.WarnContext(ctx, "logout given up", "error", err)
 		err = s.outbox.LogoutDone(ctx, n.ID)
@@ -173,6 +176,10 @@ func (s *LogoutSender) deliver(ctx context.Context, n LogoutNotice) {
 		log.WarnContext(ctx, "logout notice not updated", "error", err)
 	}
 }
+
+// errLogoutRefused is the client's last word (Back-Channel Logout section 2.8):
+// the same token again would be refused again.
+var errLogoutRefused = errors.New("the client answered 400: it does not accept the logout token")
 
 // logoutBackoff is 5 s, doubled for each failure before, at most an hour.
 func logoutBackoff(failures int) time.Duration {
@@ -212,6 +219,9 @@ func (s *LogoutSender) send(ctx context.Context, n LogoutNotice) error {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
+	if answer.StatusCode == http.StatusBadRequest {
+		return errLogoutRefused
+	}
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
 		return fmt.Errorf("the client answered %d", answer.StatusCode)
 	}

@@ -37,10 +37,10 @@ func claimScope(name string) string {
 	return ""
 }
 
-// claimsOf are the claims of a user, without sub, that the granted scopes give
-// and those that were asked for by name. Empty values are left out.
-func claimsOf(u account.User, scopes fosite.Arguments, asked []string) map[string]any {
-	all, out := everyClaim(u), map[string]any{}
+// claimsOf are the claims of a user for a client, without sub, that the granted
+// scopes give and those that were asked for by name. Empty values are left out.
+func claimsOf(u account.User, c *Client, scopes fosite.Arguments, asked []string) map[string]any {
+	all, out := everyClaim(u, c), map[string]any{}
 	for _, s := range scopeClaims {
 		granted := scopes.Has(s.scope)
 		for _, name := range s.claims {
@@ -52,10 +52,10 @@ func claimsOf(u account.User, scopes fosite.Arguments, asked []string) map[strin
 	return out
 }
 
-// everyClaim is all that is known of a user.
-func everyClaim(u account.User) map[string]any {
+// everyClaim is all that the client can be told of a user.
+func everyClaim(u account.User, client *Client) map[string]any {
 	c := map[string]any{
-		"name": u.DisplayName, "preferred_username": u.Handle, "groups": append([]string{}, u.Flags...),
+		"name": u.DisplayName, "preferred_username": u.Handle, "groups": append([]string{}, client.GroupsOf(u)...),
 	}
 	if !u.UpdatedAt.IsZero() {
 		c["updated_at"] = u.UpdatedAt.Unix()

@@ -111,12 +111,12 @@ func FuzzClaimsParameter(f *testing.F) {
 }
 
 func TestEmptyClaimIsNeverSent(t *testing.T) {
-	got := claimsOf(account.User{Sub: "u", Handle: "ada", DisplayName: "Ada"}, Scopes, nil)
+	got := claimsOf(account.User{Sub: "u", Handle: "ada", DisplayName: "Ada"}, &Client{}, Scopes, nil)
 	if diff := cmp.Diff(map[string]any{"name": "Ada", "preferred_username": "ada", "groups": []string{}}, got); diff != "" {
 		t.Error(diff)
 	}
 	// A claim asked for by name comes alone.
-	got = claimsOf(account.User{Handle: "ada", DisplayName: "Ada", Email: "ada@example.org"}, []string{"openid"}, []string{"email_verified", "nickname"})
+	got = claimsOf(account.User{Handle: "ada", DisplayName: "Ada", Email: "ada@example.org"}, &Client{}, []string{"openid"}, []string{"email_verified", "nickname"})
 	if diff := cmp.Diff(map[string]any{"email_verified": false}, got); diff != "" {
 		t.Error(diff)
 	}

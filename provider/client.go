@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Client authentication methods (RFC 7591 section 2). AuthAny accepts basic and
@@ -30,12 +32,13 @@ type Client struct {
 	Scopes                []string
 	AuthMethod            string // one of the Auth constants; AuthNone is a public client
 	RequirePKCE           bool
-	RequireFlag           string // access flag that a user needs, or empty
-	Trusted               bool   // first party: no consent page
-	IDTokenClaims         bool   // profile claims in the ID token too
-	AllowInsecureRedirect bool   // http redirect URIs beyond the loopback
-	ClientCredentials     bool   // may use the client_credentials grant, for itself
-	JWKS                  []byte // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
+	RequireFlag           string   // access flag that a user needs, or empty
+	Trusted               bool     // first party: no consent page
+	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
+	Groups                []string // flags that the groups claim may name; none: all but admin
+	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
+	ClientCredentials     bool     // may use the client_credentials grant, for itself
+	JWKS                  []byte   // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
 	// RefreshGrace is how long a rotated refresh token still works, for clients
 	// that send parallel refreshes; at most MaxRefreshGrace, 0 is strict.
 	RefreshGrace           time.Duration
@@ -47,6 +50,14 @@ type Client struct {
 	CreatedAt          time.Time
 }
 
+// NewClient is a registration with the defaults: a confidential client that may
+// ask for every scope and finds the claims of the granted ones in its ID tokens.
+func NewClient(id, name string, now time.Time) *Client {
+	return &Client{
+		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
+	}
+}
+
 // MaxRefreshGrace bounds Client.RefreshGrace.
 const MaxRefreshGrace = time.Minute
 
@@ -55,6 +66,17 @@ type ClientSecret struct {
 	Hash      []byte
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: does not expire
+}
+
+// GroupsOf are the flags of a user that the client is told of: what makes
+// somebody an administrator here is no business of an application unless the operator says so.
+func (c *Client) GroupsOf(u account.User) []string {
+	return slices.DeleteFunc(slices.Clone(u.Flags), func(flag string) bool {
+		if len(c.Groups) == 0 {
+			return flag == account.FlagAdmin
+		}
+		return !slices.Contains(c.Groups, flag)
+	})
 }
 
 // NeedsPKCE tells whether an authorization request without a code challenge is

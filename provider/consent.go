@@ -1,13 +1,17 @@
 package provider
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
@@ -49,15 +53,62 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 	return b.Decision
 }
 
-// scopeSentences say on the consent page what each scope means.
-var scopeSentences = map[string]string{
-	"openid":         "Know that it is you, by an identifier of this service",
-	"profile":        "See your profile: names, handle and what else you have filled in",
-	"email":          "See your email address",
-	"address":        "See your postal address",
-	"phone":          "See your phone number",
-	"groups":         "See which access flags you have",
-	"offline_access": "Stay connected while you are away",
+// consentItem says what a scope gives the client of this user: what is stored, in
+// the words of claimsOf, so that nobody has to guess it.
+func consentItem(scope string, u account.User, client *Client) templates.ScopeItem {
+	claims := claimsOf(u, client, fosite.Arguments{scope}, nil)
+	with := func(sentence, claim string) string {
+		if value, _ := claims[claim].(string); value != "" {
+			return sentence + " (" + value + ")"
+		}
+		return sentence + " (none is stored)"
+	}
+	item := templates.ScopeItem{Name: scope}
+	switch scope {
+	case "openid":
+		item.Sentence = "Sign you in"
+	case "profile":
+		item.Sentence, item.Detail = with("Your name", "name"), profileDetail(claims)
+	case "email":
+		item.Sentence = with("Your email", "email")
+	case "address":
+		item.Sentence = "Your postal address"
+		if claims["address"] == nil {
+			item.Sentence += " (none is stored)"
+		}
+	case "phone":
+		item.Sentence = with("Your phone number", "phone_number")
+	case "groups":
+		groups, _ := claims["groups"].([]string)
+		item.Sentence = "Your groups: " + cmp.Or(strings.Join(groups, ", "), "none")
+	case "offline_access":
+		item.Sentence = "Stay signed in while you are away"
+	}
+	return item
+}
+
+// profileDetail names what else of the profile is stored and goes with the name.
+func profileDetail(claims map[string]any) string {
+	var also []string
+	for _, s := range scopeClaims {
+		if s.scope != "profile" {
+			continue
+		}
+		for _, claim := range s.claims {
+			switch {
+			case claims[claim] == nil || claim == "name" || claim == "updated_at":
+			case claim == "preferred_username":
+				also = append(also, fmt.Sprintf("handle (%s)", claims[claim]))
+			case claim == "profile":
+				also = append(also, "profile page")
+			case claim == "zoneinfo":
+				also = append(also, "time zone")
+			default:
+				also = append(also, strings.ReplaceAll(claim, "_", " "))
+			}
+		}
+	}
+	return "With your " + strings.Join(also, ", ")
 }
 
 // consentPage shows what the application asks for.
@@ -85,7 +136,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		if page.NewOnly && slices.Contains(had, s) && !strings.Contains(req.form.Get("prompt"), "consent") {
 			continue
 		}
-		page.Scopes = append(page.Scopes, templates.ScopeItem{Name: s, Sentence: scopeSentences[s]})
+		page.Scopes = append(page.Scopes, consentItem(s, id.User, req.client))
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
 }

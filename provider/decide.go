@@ -31,6 +31,7 @@ type question struct {
 	maxAge    time.Duration // negative: not asked for
 	hintSub   string        // sub of a verified id_token_hint, or empty
 	badHint   bool
+	loginHint string    // canonical handle of login_hint, or empty
 	arrived   time.Time // first arrival of the request, whole seconds
 	returned  bool      // came back with a continuation
 	proofSeen string    // fingerprint of the session at first arrival
@@ -76,7 +77,7 @@ func decide(q question) (verdict, *fosite.RFC6749Error) {
 	if q.badHint {
 		return refused, fosite.ErrInvalidRequest
 	}
-	if q.hintSub != "" && q.hintSub != q.identity.User.Sub || !q.claims.admits(q.identity.User.Sub) {
+	if q.expectsAnother() {
 		// Somebody else than the client expects. One chance to sign in as that
 		// person, not a loop.
 		if silent || q.signedInSince() {
@@ -100,6 +101,23 @@ func (q question) needsSignIn() bool {
 		return true
 	}
 	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
+}
+
+// freshSignIn says what the sign-in page is for when somebody is signed in: to
+// confirm the same account, unless the request leaves open which, or asks for another.
+func (q question) freshSignIn() string {
+	switch {
+	case q.identity == nil:
+		return ""
+	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(), q.loginHint != "" && q.loginHint != q.identity.User.Handle:
+		return account.FreshChoose
+	}
+	return account.FreshConfirm
+}
+
+// expectsAnother tells whether the request names another user than who is signed in.
+func (q question) expectsAnother() bool {
+	return q.hintSub != "" && q.hintSub != q.identity.User.Sub || !q.claims.admits(q.identity.User.Sub)
 }
 
 func (q question) decideConsent(silent bool) (verdict, *fosite.RFC6749Error) {

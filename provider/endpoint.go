@@ -21,7 +21,7 @@ func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) boo
 		p.oauthError(w, r, http.StatusMethodNotAllowed, "invalid_request")
 		return false
 	}
-	wait, err := p.limits.Take(account.LimitToken, account.ClientAddress(r))
+	wait, err := p.limits.Take(r.Context(), account.LimitToken, account.ClientAddress(r))
 	if err != nil {
 		p.tokenError(w, r, err)
 		return false

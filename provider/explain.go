@@ -218,7 +218,8 @@ func whyNoConsent(q question) string {
 
 // refuse notes the error that the application gets.
 func (e *explaining) refuse(problem *fosite.RFC6749Error, handle string) {
-	e.Answer, e.Error, e.Why = AnswerError, problem.ErrorField, descriptions[problem.ErrorField]
+	e.Answer = AnswerError
+	e.Error, e.Why = describe(problem)
 	if handle == "" {
 		return
 	}

@@ -48,7 +48,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	switch {
 	case uri == "":
 		e.wrong("redirect_uri", "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
-	case matchRedirect(client.RedirectURIs, uri):
+	case client.matchRedirect(uri):
 		e.good("redirect_uri", uri+" is registered")
 	default:
 		e.wrong("redirect_uri", whereTheyDiffer(uri, client.RedirectURIs))
@@ -111,7 +111,11 @@ func (e *explaining) explainParameters() {
 	if e.req.client == nil {
 		return
 	}
-	e.judge("response_type", "code", fmt.Sprintf("%q: only code is supported.", clip(f.Get("response_type"))), "response_type")
+	wrongType := fmt.Sprintf("%q: only code is supported.", clip(f.Get("response_type")))
+	if f.Get("response_type") == "" {
+		wrongType = "It is missing: only code is supported."
+	}
+	e.judge("response_type", "code", wrongType, "response_type")
 	if mode := f.Get("response_mode"); mode != "" {
 		e.judge("response_mode", mode, fmt.Sprintf("%q: only query and form_post are supported, and with form_post a state of plain text.", clip(mode)), "response_mode", "state")
 	}
@@ -225,6 +229,13 @@ func (e *explaining) explainScopes() {
 			text += "; offline_access gives a refresh token"
 		}
 		e.good("scope", text)
+	}
+	if slices.Contains(granted, "groups") {
+		text := "groups names the flags of the user but admin."
+		if len(c.Groups) > 0 {
+			text = "groups names those of the user's flags that the client is registered for (--group): " + strings.Join(c.Groups, " ")
+		}
+		e.note("scope", text)
 	}
 	for _, s := range asked {
 		switch {

@@ -62,7 +62,7 @@ func (s *idTokenSigner) GenerateIDToken(ctx context.Context, lifespan time.Durat
 		if client.IDTokenClaims {
 			scopes = r.GetGrantedScopes()
 		}
-		claims = claimsOf(u, scopes, storedClaims(session.Claims, client).IDToken)
+		claims = claimsOf(u, client, scopes, storedClaims(session.Claims, client).IDToken)
 	}
 	claims["iss"] = s.issuer
 	claims["sub"] = session.Subject

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -18,8 +20,9 @@ const maxLogoutQuery = 12 << 10
 
 // endSession is the end_session_endpoint (OpenID Connect RP-Initiated Logout
 // 1.0 section 2). With a genuine id_token_hint of the signed-in user the session ends at
-// once; without one a page asks, or any site could sign people out. Only a
-// genuine hint, and a URI that is registered for its client, lets the browser go elsewhere.
+// once; without one a page asks, or any site could sign people out, and what is
+// invalid is said there. Only an address that is registered for the client lets the browser
+// go elsewhere: by itself after a genuine hint, else by a link.
 func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 	form, ok := p.logoutForm(w, r)
 	if !ok {
@@ -30,21 +33,31 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, err)
 		return
 	}
-	client, sub, err := p.logoutClient(r, form)
+	req, err := p.readLogout(r.Context(), form)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
-	target := ""
-	if client != nil && slices.Contains(client.PostLogoutRedirectURIs, form.Get("post_logout_redirect_uri")) {
-		target = form.Get("post_logout_redirect_uri")
+	if req.problem == "" && id != nil && req.sub != "" && id.User.Sub != req.sub {
+		req.problem = "The application asks to sign out another account than the one that is signed in here."
 	}
-	asked := form.Get("post_logout_redirect_uri") != ""
-	if client == nil || id != nil && id.User.Sub != sub || asked && target == "" {
-		p.confirmLogout(w, r, id)
+	if req.problem != "" || req.sub == "" {
+		p.confirmLogout(w, r, id, req)
 		return
 	}
-	p.finishLogout(w, r, sub, target, form["state"])
+	if err := p.accounts.SignOut(w, r, req.sub); err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	switch {
+	case req.uri != "":
+		w.Header().Set("Location", req.back())
+		w.WriteHeader(http.StatusSeeOther)
+	case id == nil:
+		p.accounts.Show(w, r, http.StatusOK, templates.Logout{})
+	default:
+		p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{})
+	}
 }
 
 // logoutForm reads the parameters. A POST is sent on as a GET of the same
@@ -79,46 +92,115 @@ func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Value
 	return form, true
 }
 
-// logoutClient verifies the hint: signed by a published key, ours, for a
-// registered client; an expired one is fine. No client without a genuine hint.
-func (p *Provider) logoutClient(r *http.Request, form url.Values) (*Client, string, error) {
+// logoutRequest is what an application asks for, as far as it can be proven.
+type logoutRequest struct {
+	client *Client // nil: nobody knows who asks
+	sub    string  // of a genuine id_token_hint, else ""
+	uri    string  // post_logout_redirect_uri, if it is registered for client
+	state  string
+	// problem tells the person what is invalid; "" when nothing is.
+	problem string
+}
+
+// back is where the browser goes: the registered address with state and nothing else.
+func (q logoutRequest) back() string {
+	if q.uri == "" || q.state == "" {
+		return q.uri
+	}
+	return withQuery(q.uri, url.Values{"state": {q.state}})
+}
+
+func (q logoutRequest) clientName() string {
+	if q.client == nil {
+		return ""
+	}
+	return cmp.Or(q.client.Name, q.client.ID)
+}
+
+// readLogout verifies the hint (signed by a published key, ours, for a registered
+// client; an expired one is fine) and finds the address among those of the client
+// that the hint was issued to or, without a hint, that client_id names.
+func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutRequest, error) {
+	q := logoutRequest{state: form.Get("state")}
+	const notOurs = "What the application sent to prove whom it signed in (id_token_hint) is not an ID token of this service."
+	id, sub := form.Get("client_id"), ""
 	hint := form.Get("id_token_hint")
-	if hint == "" {
-		return nil, "", nil
+	if hint != "" {
+		c, err := p.idTokens.hint(hint)
+		if err != nil {
+			q.problem = notOurs
+			return q, nil
+		}
+		if id != "" && id != c.Audience[0] {
+			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) was issued to."
+			return q, nil
+		}
+		id, sub = c.Audience[0], c.Subject
 	}
-	c, err := p.idTokens.hint(hint)
-	if err != nil || form.Has("client_id") && form.Get("client_id") != c.Audience[0] {
-		return nil, "", nil
+	if id == "" {
+		return q, nil
 	}
-	found, err := p.clients.GetClient(r.Context(), c.Audience[0])
+	found, err := p.clients.GetClient(ctx, id)
 	if errors.Is(err, fosite.ErrNotFound) {
-		return nil, "", nil
+		q.problem = "The application that asks (client_id) is not registered with this service."
+		if hint != "" {
+			q.problem = notOurs
+		}
+		return q, nil
 	}
 	if err != nil {
-		return nil, "", err
+		return q, err
 	}
 	client, ok := found.(*Client)
 	if !ok {
-		return nil, "", errors.New("the store returned a client of another type")
+		return q, errors.New("the store returned a client of another type")
 	}
-	return client, c.Subject, nil
+	q.client, q.sub = client, sub
+	switch uri := form.Get("post_logout_redirect_uri"); {
+	case uri == "":
+	case slices.Contains(client.PostLogoutRedirectURIs, uri):
+		q.uri = uri
+	default:
+		q.problem = "The address to go back to (post_logout_redirect_uri) is not registered for this application."
+	}
+	return q, nil
 }
+
+// logoutAnswer is the sealed value of the confirmation page: whose session, and the way back.
+type logoutAnswer struct {
+	binding
+	Back string `json:"q,omitempty"` // client_id, post_logout_redirect_uri and state, encoded
+}
+
+// maxLogoutBack bounds the way back, in bytes: with a state that is longer there is none.
+const maxLogoutBack = 4 << 10
 
 // confirmLogout asks. The sealed value ties the answer to this session: another
 // site's form has none.
-func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *account.Identity) {
+func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest) {
+	page, status := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}, http.StatusOK
+	if req.problem != "" {
+		account.Note(r.Context(), "logout_invalid_request")
+		status = http.StatusBadRequest
+	}
 	if id == nil {
-		p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: p.accounts.Path("/login/"), BackName: "Sign in"})
+		p.accounts.Show(w, r, status, page)
 		return
 	}
-	confirm, err := p.seal.seal(purposeLogout, bind(id, "", ""))
+	answer := logoutAnswer{binding: bind(id, "", "")}
+	if req.uri != "" {
+		back := url.Values{"client_id": {req.client.ID}, "post_logout_redirect_uri": {req.uri}, "state": {req.state}}.Encode()
+		if len(back) <= maxLogoutBack {
+			answer.Back = back
+		}
+	}
+	confirm, err := p.seal.seal(purposeLogout, answer)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
-	p.accounts.Show(w, r, http.StatusOK, templates.Logout{
-		Handle: id.User.Handle, SignedIn: true, Action: p.accounts.Path("/oauth2/logout"), Hidden: map[string]string{"confirm": confirm},
-	})
+	page.Handle, page.SignedIn, page.Action, page.Hidden = id.User.Handle, true, p.accounts.Path("/oauth2/logout"), map[string]string{"confirm": confirm}
+	p.accounts.Show(w, r, status, page)
 }
 
 func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confirmed string) {
@@ -130,31 +212,25 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 	if id == nil {
 		// Signed out already, or the form of another site, which comes without the
 		// cookie (SameSite=Lax): to clear it in the answer would sign the person out.
-		p.confirmLogout(w, r, nil)
+		p.accounts.Show(w, r, http.StatusOK, templates.Logout{})
 		return
 	}
-	var b binding
-	if p.seal.open(purposeLogout, confirmed, &b) != nil || b != bind(id, "", "") {
+	var answer logoutAnswer
+	if p.seal.open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
 		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}
-	p.finishLogout(w, r, "", "", nil)
-}
-
-// finishLogout ends the session, of sub alone if that is not empty, and goes to the
-// proven target with state and nothing else, or shows a page.
-func (p *Provider) finishLogout(w http.ResponseWriter, r *http.Request, sub, target string, state []string) {
-	if err := p.accounts.SignOut(w, r, sub); err != nil {
+	back, err := url.ParseQuery(answer.Back)
+	var req logoutRequest
+	if err == nil {
+		req, err = p.readLogout(r.Context(), back)
+	}
+	if err == nil {
+		err = p.accounts.SignOut(w, r, "")
+	}
+	if err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
-	if target == "" {
-		p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: p.accounts.Path("/login/"), BackName: "Sign in again"})
-		return
-	}
-	if len(state) == 1 && state[0] != "" {
-		target = withQuery(target, url.Values{"state": state})
-	}
-	w.Header().Set("Location", target)
-	w.WriteHeader(http.StatusSeeOther)
+	p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: req.back(), BackName: req.clientName()})
 }

@@ -79,7 +79,9 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
 // redirect at the authorization endpoint.
 func (p *Provider) refusePushed(w http.ResponseWriter, r *http.Request, err error) {
 	if e := (*fosite.RFC6749Error)(nil); errors.As(err, &e) && descriptions[e.ErrorField] != "" {
-		p.oauthError(w, r, http.StatusBadRequest, e.ErrorField)
+		name, description := describe(e)
+		account.Note(r.Context(), "par_"+name)
+		p.writeOAuth(w, r, http.StatusBadRequest, map[string]any{"error": name, "error_description": description})
 		return
 	}
 	if problem := (*account.Problem)(nil); errors.As(err, &problem) {

@@ -169,6 +169,7 @@ func (p *Provider) wire(c *fosite.Config) {
 // Mount registers the endpoints on the router of the base path.
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
+	a.NameApplications(p.applicationName)
 	p.mountMetadata(m)
 	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
 	a.Handle(m, "/oauth2/consent", account.Methods{"GET": p.consentPage, "POST": p.consentForm})
@@ -200,7 +201,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 func MountDisabled(m *mux.Router, a *account.Service) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then SERVICE_OIDC_PRIVATE_KEY_FILE=FILE (or --private-key-file FILE) for cairn serve."))
+			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and a restart."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",

@@ -95,15 +95,22 @@ func authority(raw string) string {
 	return rest
 }
 
+// localhostBase begins the URIs that a public client may register without a port.
+const localhostBase = "http://localhost"
+
 // matchRedirect compares the requested URI with the registered ones as strings
 // (RFC 9700 section 2.1): no normalization, so nothing to confuse. Only the
-// port of an http URI on a loopback IP literal may differ (RFC 8252 section 7.3).
-func matchRedirect(registered []string, requested string) bool {
-	if slices.Contains(registered, requested) {
+// port of an http URI on a loopback IP literal may differ (RFC 8252 section 7.3);
+// that of localhost only for a public client that has registered none.
+func (c *Client) matchRedirect(requested string) bool {
+	if slices.Contains(c.RedirectURIs, requested) {
 		return true
 	}
-	for _, reg := range registered {
-		for _, base := range []string{"http://127.0.0.1", "http://[::1]"} {
+	for _, reg := range c.RedirectURIs {
+		for _, base := range []string{"http://127.0.0.1", "http://[::1]", localhostBase} {
+			if base == localhostBase && !c.anyPortOfLocalhost(reg) {
+				continue
+			}
 			regRest, ok1 := afterLoopback(reg, base)
 			reqRest, ok2 := afterLoopback(requested, base)
 			if ok1 && ok2 && regRest == reqRest {
@@ -112,6 +119,11 @@ func matchRedirect(registered []string, requested string) bool {
 		}
 	}
 	return false
+}
+
+// anyPortOfLocalhost tells whether a registered URI stands for every port.
+func (c *Client) anyPortOfLocalhost(registered string) bool {
+	return c.IsPublic() && authority(registered) == "localhost" && strings.HasPrefix(registered, localhostBase)
 }
 
 // afterLoopback strips the base and a port and returns what follows.

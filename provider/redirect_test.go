@@ -45,9 +45,9 @@ func TestRedirectURIsThatPeopleUseAreNeverRefused(t *testing.T) {
 }
 
 func TestRedirectURIMatchesNothingButItself(t *testing.T) {
-	registered := []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb"}
+	c := &Client{AuthMethod: AuthNone, RedirectURIs: []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb"}}
 	for _, ok := range []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://127.0.0.1:50000/cb", "http://[::1]:50000/cb?x=1", "http://localhost:3000/cb"} {
-		if !matchRedirect(registered, ok) {
+		if !c.matchRedirect(ok) {
 			t.Errorf("%q was refused", ok)
 		}
 	}
@@ -60,26 +60,55 @@ func TestRedirectURIMatchesNothingButItself(t *testing.T) {
 		"http://2130706433/cb", "http://0177.0.0.1/cb", "http://[::ffff:127.0.0.1]/cb", "http://localhost:3001/cb", "http://localhost/cb", "http://127.0.0.1.evil.example/cb",
 		"http://[::1]:7000/cb", "http://[::1]/cb", "http://127.0.0.1:50000/cb#x", "http://127.0.0.1\\@evil.example/cb",
 	} {
-		if matchRedirect(registered, bad) {
+		if c.matchRedirect(bad) {
 			t.Errorf("%q matched", bad)
 		}
 	}
 }
 
+// RFC 8252 section 7.3 speaks of the IP literals; native applications register
+// the name as well.
+func TestLocalhostWithoutAPortMatchesAnyPortOfAPublicClient(t *testing.T) {
+	for _, c := range []struct {
+		method, registered, requested string
+		want                          bool
+	}{
+		{AuthNone, "http://localhost/cb", "http://localhost:53412/cb", true},
+		{AuthNone, "http://localhost/cb?x=1", "http://localhost:1/cb?x=1", true},
+		{AuthNone, "http://localhost", "http://localhost:8080", true},
+		{AuthNone, "http://localhost/cb", "http://localhost/cb", true},
+		{AuthAny, "http://localhost/cb", "http://localhost:53412/cb", false},
+		{AuthNone, "http://localhost:3000/cb", "http://localhost:53412/cb", false},
+		{AuthNone, "http://localhost:3000/cb", "http://localhost/cb", false},
+		{AuthNone, "http://localhost/cb", "http://localhost:53412/other", false},
+		{AuthNone, "http://localhost/cb", "http://localhost:0/cb", false},
+		{AuthNone, "http://localhost/cb", "http://localhost:1@evil.example/cb", false},
+		{AuthNone, "http://localhost/cb", "http://localhost.evil.example:1/cb", false},
+		{AuthNone, "http://localhost/cb", "http://127.0.0.1:1/cb", false},
+		{AuthNone, "https://localhost/cb", "https://localhost:1/cb", false},
+		{AuthNone, "https://localhost/cb", "http://localhost:1/cb", false},
+	} {
+		client := &Client{AuthMethod: c.method, RedirectURIs: []string{c.registered}}
+		if client.matchRedirect(c.requested) != c.want {
+			t.Errorf("%s, registered %s, requested %s: want %v", c.method, c.registered, c.requested, c.want)
+		}
+	}
+}
+
 func FuzzMatchedRedirectAlwaysHasARegisteredHost(f *testing.F) {
-	registered := []string{"https://rp.example.org/cb", "http://127.0.0.1/cb"}
-	for _, s := range []string{"https://rp.example.org/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:1@evil/cb", "http://127.0.0.1/cb", "x"} {
+	c := &Client{AuthMethod: AuthNone, RedirectURIs: []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://localhost/cb"}}
+	for _, s := range []string{"https://rp.example.org/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:1@evil/cb", "http://127.0.0.1/cb", "http://localhost:1/cb", "http://localhost:1@evil/cb", "x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if !matchRedirect(registered, s) {
+		if !c.matchRedirect(s) {
 			return
 		}
 		u, err := url.Parse(s)
 		if err != nil {
 			t.Fatalf("%q matched and does not parse", s)
 		}
-		if h := u.Hostname(); u.User != nil || u.Fragment != "" || h != "rp.example.org" && h != "127.0.0.1" || u.Path != "/cb" {
+		if h := u.Hostname(); u.User != nil || u.Fragment != "" || h != "rp.example.org" && h != "127.0.0.1" && h != "localhost" || u.Path != "/cb" {
 			t.Errorf("%q matched: host %q path %q", s, h, u.Path)
 		}
 	})

@@ -1,11 +1,105 @@
 package provider_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/provider"
 )
+
+func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
+	good := func() *provider.Client {
+		c := provider.NewClient("app", "App", time.Now())
+		c.RedirectURIs = []string{"https://app.example.org/cb"}
+		return c
+	}
+	if err := good().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		member string
+		change func(*provider.Client)
+	}{
+		{"client_id", func(c *provider.Client) { c.ID = "" }},
+		{"client_id", func(c *provider.Client) { c.ID = "a b" }},
+		{"client_id", func(c *provider.Client) { c.ID = strings.Repeat("a", 65) }},
+		{"client_id", func(c *provider.Client) { c.ID = "activity" }},
+		{"client_id", func(c *provider.Client) { c.ID = "ACTIVITY" }},
+		{"client_name", func(c *provider.Client) { c.Name = "" }},
+		{"client_name", func(c *provider.Client) { c.Name = "App\n" }},
+		{"redirect_uris", func(c *provider.Client) { c.RedirectURIs = nil }},
+		{"redirect_uris", func(c *provider.Client) { c.RedirectURIs = append(c.RedirectURIs, "javascript:alert(1)") }},
+		{"redirect_uris", func(c *provider.Client) { c.RedirectURIs = []string{"http://app.example.org/cb"} }},
+		{"post_logout_redirect_uris", func(c *provider.Client) { c.PostLogoutRedirectURIs = []string{"https://app.example.org/#x"} }},
+		{"backchannel_logout_uri", func(c *provider.Client) { c.BackchannelLogoutURI = "https://10.0.0.1/logout" }},
+		{"scopes", func(c *provider.Client) { c.Scopes = []string{"openid", "admin"} }},
+		{"require_flag", func(c *provider.Client) { c.RequireFlag = "No" }},
+		{"groups", func(c *provider.Client) { c.Groups = []string{"activity", ""} }},
+		{"token_endpoint_auth_method", func(c *provider.Client) { c.AuthMethod = "" }},
+		{"jwks", func(c *provider.Client) { c.AuthMethod = provider.AuthJWT }},
+		{"jwks", func(c *provider.Client) { c.JWKS = []byte(`{"keys":[]}`) }},
+		{"refresh_grace", func(c *provider.Client) { c.RefreshGrace = 61 * time.Second }},
+		{"refresh_grace", func(c *provider.Client) { c.AuthMethod, c.RefreshGrace = provider.AuthNone, time.Second }},
+		{"client_credentials", func(c *provider.Client) { c.AuthMethod, c.ClientCredentials = provider.AuthNone, true }},
+	} {
+		bad := good()
+		c.change(bad)
+		var broken *provider.RegistrationError
+		if err := bad.Check(); !errors.As(err, &broken) || broken.Member != c.member {
+			t.Errorf("%v, want an error about %s", err, c.member)
+		}
+	}
+}
+
+func TestOperatorIsWarnedOfLocalhostOnAnyPort(t *testing.T) {
+	c := provider.NewClient("app", "App", time.Now())
+	c.RedirectURIs = []string{"http://localhost/cb", "http://localhost:3000/cb", "http://127.0.0.1/cb"}
+	if got := c.Warnings(); len(got) != 0 {
+		t.Errorf("a confidential client matches exactly, and yet: %q", got)
+	}
+	c.AuthMethod = provider.AuthNone
+	if got := c.Warnings(); len(got) != 1 || !strings.Contains(got[0], "http://localhost/cb ") {
+		t.Errorf("warnings %q", got)
+	}
+}
+
+// What routes to this machine or its network, under every name that an address
+// has (RFC 6890), at both ends of each range, and the neighbours that are public.
+func TestReservedAddressesAreNotPublic(t *testing.T) {
+	for _, c := range []struct{ reserved, public []string }{
+		{[]string{"0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255"}, []string{"1.0.0.0", "9.255.255.255", "11.0.0.0"}},
+		{[]string{"100.64.0.0", "100.127.255.255"}, []string{"100.63.255.255", "100.128.0.0"}},
+		{[]string{"127.0.0.1", "127.255.255.255"}, []string{"126.255.255.255", "128.0.0.0"}},
+		{[]string{"169.254.0.0", "169.254.169.254"}, []string{"169.253.255.255", "169.255.0.0"}},
+		{[]string{"172.16.0.0", "172.31.255.255"}, []string{"172.15.255.255", "172.32.0.0"}},
+		{[]string{"192.0.0.0", "192.0.0.255", "192.0.2.0", "192.0.2.255"}, []string{"191.255.255.255", "192.0.1.0", "192.0.3.0"}},
+		{[]string{"192.88.99.0", "192.88.99.255"}, []string{"192.88.98.255", "192.88.100.0"}},
+		{[]string{"192.168.0.0", "192.168.255.255"}, []string{"192.167.255.255", "192.169.0.0"}},
+		{[]string{"198.18.0.0", "198.19.255.255"}, []string{"198.17.255.255", "198.20.0.0"}},
+		{[]string{"198.51.100.0", "198.51.100.255", "203.0.113.0", "203.0.113.255"}, []string{"198.51.99.255", "198.51.101.0", "203.0.112.255", "203.0.114.0"}},
+		{[]string{"224.0.0.1", "239.255.255.255", "240.0.0.0", "255.255.255.255"}, []string{"223.255.255.255"}},
+		{[]string{"[::]", "[::1]", "[::2]", "[::10.0.0.7]", "[::8.8.8.8]", "[::ffff:10.0.0.7]"}, []string{"[::ffff:8.8.8.8]"}},
+		{[]string{"[64:ff9b::]", "[64:ff9b::10.0.0.7]", "[64:ff9b::ffff:ffff]", "[64:ff9b:1::]", "[64:ff9b:1:ffff:ffff:ffff:ffff:ffff]"}, []string{"[64:ff9b:2::]"}},
+		{[]string{"[100::]", "[100::ffff:ffff:ffff:ffff]"}, []string{"[100:0:0:1::]"}},
+		{[]string{"[2001::]", "[2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff]"}, []string{"[2001:200::]", "[2000:ffff::]"}},
+		{[]string{"[2001:db8::]", "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]"}, []string{"[2001:db7:ffff::]", "[2001:db9::]"}},
+		{[]string{"[2002::]", "[2002:a00:7::1]", "[2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff]"}, []string{"[2003::]"}},
+		{[]string{"[fc00::]", "[fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]", "[fe80::1]", "[febf::1]", "[ff02::1]"}, []string{"[2a00:1450::1]"}},
+	} {
+		for _, host := range c.reserved {
+			if provider.CheckBackchannelLogoutURI("https://"+host+"/logout", false) == nil {
+				t.Errorf("%s counts as public", host)
+			}
+		}
+		for _, host := range c.public {
+			if err := provider.CheckBackchannelLogoutURI("https://"+host+"/logout", false); err != nil {
+				t.Errorf("%s: %v", host, err)
+			}
+		}
+	}
+}
 
 func TestBackchannelLogoutURIsNeverPointElsewhere(t *testing.T) {
 	for _, c := range []struct {

@@ -32,8 +32,11 @@ var ErrGrantRevoked = errors.New("grant revoked")
 //   - a grant is one row: code signature, PKCE challenge, redirect URI, nonce,
 //     session; tokens are rows that name it. Only signatures are stored.
 //   - InvalidateAuthorizeCodeSession and RotateRefreshToken are conditional
-//     updates; the loser gets fosite.ErrInvalidatedAuthorizeCode or
-//     fosite.ErrInactiveToken.
+//     updates. Of several calls at once the loser (but for the grace of the client)
+//     is a second use (RFC 6749 section 4.1.2, RFC 9700 section 4.14.2): it revokes
+//     the grant, commits the transaction of the context and gets
+//     fosite.ErrInvalidatedAuthorizeCode or fosite.ErrInactiveToken, with ErrGrantRevoked
+//     where nothing was left to revoke.
 //   - a used code and a rotated or revoked refresh token are returned together
 //     with fosite.ErrInvalidatedAuthorizeCode and fosite.ErrInactiveToken, of
 //     a revoked grant also with ErrGrantRevoked.
@@ -49,7 +52,7 @@ var ErrGrantRevoked = errors.New("grant revoked")
 //   - an access token whose session has no Subject (client_credentials) belongs
 //     to a client alone: it is kept and found like the others, and RevokeGrant
 //     takes the id of its request.
-//   - any other error wraps account.ErrUnavailable.
+//   - any other error wraps account.ErrUnavailable, or context.Canceled.
 type Storage interface {
 	fosite.ClientManager
 	oauth2.CoreStorage
@@ -109,7 +112,7 @@ type LogoutOutbox interface {
 
 // ClientStore is what the operator's commands and the administrator's page need.
 type ClientStore interface {
-	// CreateClient. ErrClientExists.
+	// CreateClient. ErrClientExists, or the *RegistrationError of Client.Check.
 	CreateClient(ctx context.Context, c *Client) error
 	// Client. ErrClientNotFound.
 	Client(ctx context.Context, id string) (*Client, error)
@@ -119,7 +122,8 @@ type ClientStore interface {
 
 // ClientManagement is what the operator does with registered clients.
 type ClientManagement interface {
-	// UpdateClient replaces everything but the id, the secrets and CreatedAt. ErrClientNotFound.
+	// UpdateClient replaces everything but the id, the secrets and CreatedAt. ErrClientNotFound,
+	// or the *RegistrationError of Client.Check.
 	UpdateClient(ctx context.Context, c *Client) error
 	// RotateClientSecret adds the hash of a new secret; the present ones end at
 	// until (at once when until is not after now). ErrClientNotFound.

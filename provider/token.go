@@ -93,11 +93,13 @@ func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error)
 	e := fosite.ErrorToRFC6749Error(err)
 	refresh := r.PostForm.Get("grant_type") == "refresh_token" && r.PostForm.Get("refresh_token") != ""
 	switch {
+	case account.Abandoned(r, err):
+		p.accounts.Fail(w, r, err)
 	case errors.Is(err, account.ErrUnavailable), errors.Is(err, fosite.ErrSerializationFailure):
 		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", account.RequestID(r.Context()))
 		w.Header().Set("Retry-After", "2")
 		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "2")
 		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
 	case errors.Is(err, errUserGone), errors.Is(err, fosite.ErrInvalidatedAuthorizeCode):

@@ -61,10 +61,10 @@ func canonical(s string) bool {
 }
 
 // reuseGuard stands between fosite and the storage where a code or a refresh
-// token is used a second time: nothing else makes fosite revoke. fosite drops an
-// error of the revocation after a code and answers invalid_grant while the tokens
-// live; the guard keeps it for the token endpoint. What was revoked before needs
-// no second revocation and is no second use.
+// token is used a second time. fosite drops an error of the revocation after a
+// code and answers invalid_grant while the tokens live; the guard keeps it for the
+// token endpoint. What was revoked before needs no second revocation and is no
+// second use.
 type reuseGuard struct{ Storage }
 
 // GetAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage.
@@ -77,6 +77,25 @@ func (g reuseGuard) GetAuthorizeCodeSession(ctx context.Context, signature strin
 func (g reuseGuard) GetRefreshTokenSession(ctx context.Context, signature string, s fosite.Session) (fosite.Requester, error) {
 	r, err := g.Storage.GetRefreshTokenSession(ctx, signature, s)
 	return r, seen(ctx, err)
+}
+
+// InvalidateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage.
+func (g reuseGuard) InvalidateAuthorizeCodeSession(ctx context.Context, signature string) error {
+	return lost(ctx, g.Storage.InvalidateAuthorizeCodeSession(ctx, signature))
+}
+
+// RotateRefreshToken implements oauth2.RefreshTokenStorage.
+func (g reuseGuard) RotateRefreshToken(ctx context.Context, grantID, signature string) error {
+	return lost(ctx, g.Storage.RotateRefreshToken(ctx, grantID, signature))
+}
+
+// lost notes a second use that came at the moment of the first.
+func lost(ctx context.Context, err error) error {
+	second := errors.Is(err, fosite.ErrInvalidatedAuthorizeCode) || errors.Is(err, fosite.ErrInactiveToken)
+	if c := CacheFrom(ctx); c != nil && second && !errors.Is(err, ErrGrantRevoked) {
+		c.reused = true
+	}
+	return err
 }
 
 func seen(ctx context.Context, err error) error {

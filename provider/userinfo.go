@@ -68,7 +68,7 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 
 // userInfo is what the endpoint tells of a user.
 func userInfo(u account.User, c *Client, session *GrantSession, granted fosite.Arguments) map[string]any {
-	claims := claimsOf(u, granted, storedClaims(session.Claims, c).UserInfo)
+	claims := claimsOf(u, c, granted, storedClaims(session.Claims, c).UserInfo)
 	claims["sub"] = u.Sub
 	return claims
 }
@@ -117,6 +117,8 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
 // (401): a client drops its session on the second.
 func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
+	case account.Abandoned(r, err):
+		p.accounts.Fail(w, r, err)
 	case errors.Is(err, account.ErrUnavailable):
 		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", account.RequestID(r.Context()))
 		w.Header().Set("Retry-After", "2")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,6 +14,9 @@ import (
 func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	if odd(c.ID) {
 		return provider.ErrClientNotFound
+	}
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("update client: %w", err)
 	}
 	row := rowOf(c)
 	err := s.writeOne(ctx, "update client", func(db *gorm.DB) error {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -35,7 +36,33 @@ func TestUpdateNeverTouchesSecretsOrOthers(t *testing.T) {
 		if got.Trusted || got.RequireFlag != "" {
 			t.Errorf("%+v", got)
 		}
-		want(t, s.UpdateClient(t.Context(), &provider.Client{ID: "none"}), provider.ErrClientNotFound)
+		sent.ID = "none"
+		want(t, s.UpdateClient(t.Context(), &sent), provider.ErrClientNotFound)
+	})
+}
+
+// The rules stand behind every way to write a client.
+func TestClientThatBreaksARuleIsNeverWritten(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		c := addClient(t, s, "app")
+		for member, change := range map[string]func(*provider.Client){
+			"client_id":     func(c *provider.Client) { c.ID = "Activity" },
+			"redirect_uris": func(c *provider.Client) { c.ID, c.RedirectURIs = "new", []string{"http://app.example.org/cb"} },
+		} {
+			bad := *c
+			change(&bad)
+			for _, err := range []error{s.CreateClient(t.Context(), &bad), s.UpdateClient(t.Context(), &bad)} {
+				var broken *provider.RegistrationError
+				if !errors.As(err, &broken) || broken.Member != member {
+					t.Errorf("%s: %v", member, err)
+				}
+			}
+		}
+		all, err := s.Clients(t.Context())
+		must(t, err)
+		if diff := cmp.Diff([]*provider.Client{c}, all); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,8 @@ type clientRow struct {
 	PostLogoutURIs        string `gorm:"column:post_logout_redirect_uris"`
 	BackchannelURI        string `gorm:"column:backchannel_logout_uri"`
 	BackchannelPrivate    bool
-	CreatedAt             int64 `gorm:"autoCreateTime:false"`
+	Groups                string `gorm:"column:client_groups"`
+	CreatedAt             int64  `gorm:"autoCreateTime:false"`
 }
 
 type clientSecretRow struct {
@@ -53,6 +55,9 @@ func (r clientRow) client() *provider.Client {
 	if r.JWKS != "" {
 		c.JWKS = []byte(r.JWKS)
 	}
+	if r.Groups != "" {
+		c.Groups = strings.Fields(r.Groups)
+	}
 	if r.PostLogoutURIs != "" {
 		c.PostLogoutRedirectURIs = strings.Fields(r.PostLogoutURIs)
 	}
@@ -65,12 +70,15 @@ func rowOf(c *provider.Client) clientRow {
 		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims,
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
-		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, CreatedAt: seconds(c.CreatedAt),
+		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: seconds(c.CreatedAt),
 	}
 }
 
 // CreateClient implements provider.ClientStore.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
 	row := rowOf(c)
 	return s.write(ctx, "create client", func(tx *gorm.DB) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
@@ -183,7 +191,7 @@ func (s *Store) clientOf(ctx context.Context, id string) (fosite.Client, error) 
 	if c := authenticatedClient(ctx); c != nil && c.GetID() == id {
 		return c, nil
 	}
-	cache, now := &s.clients, time.Now()
+	cache, now := &s.clients, s.clock()
 	cache.mu.Lock()
 	hit, ok := cache.byID[id]
 	cache.mu.Unlock()

@@ -23,7 +23,7 @@ func TestClientComesBackAsStored(t *testing.T) {
 			RedirectURIs: []string{"https://a.example.org/cb?x=1", "com.example.app:/cb"}, Scopes: []string{"openid", "groups"}, AuthMethod: provider.AuthBasic,
 			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenClaims: true, AllowInsecureRedirect: true, CreatedAt: noon,
 		}
-		public := &provider.Client{ID: "public", Name: "A", AuthMethod: provider.AuthNone, CreatedAt: noon}
+		public := &provider.Client{ID: "public", Name: "A", RedirectURIs: []string{"https://b.example.org/cb"}, AuthMethod: provider.AuthNone, CreatedAt: noon}
 		must(t, s.CreateClient(ctx, full))
 		must(t, s.CreateClient(ctx, public))
 		want(t, s.CreateClient(ctx, full), provider.ErrClientExists)
@@ -49,7 +49,7 @@ func TestClientComesBackAsStored(t *testing.T) {
 
 func TestExpiredSecretIsNeverGiven(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		c := &provider.Client{ID: "app", Name: "App", AuthMethod: provider.AuthAny, CreatedAt: noon, Secrets: []provider.ClientSecret{
+		c := &provider.Client{ID: "app", Name: "App", RedirectURIs: []string{"https://app.example.org/cb"}, AuthMethod: provider.AuthAny, CreatedAt: noon, Secrets: []provider.ClientSecret{
 			{Hash: []byte("new"), CreatedAt: noon}, {Hash: []byte("old"), CreatedAt: noon, ExpiresAt: time.Now().Add(-time.Second)},
 		}}
 		must(t, s.CreateClient(t.Context(), c))
@@ -81,13 +81,13 @@ func TestConsentIsAddedAndTakenBackWhole(t *testing.T) {
 		must(t, s.SaveConsent(ctx, u.Sub, c.ID, nil, noon))
 		g := newGrantStored(t, s, c, signIn(t, s, u))
 		access, _ := addTokens(t, s, g)
-		apps, err := s.Apps(ctx, u.Sub)
+		apps, err := s.Apps(ctx, u.Sub, noon)
 		must(t, err)
 		if len(apps) != 2 || apps[0].LastUsedAt.IsZero() || !apps[1].LastUsedAt.IsZero() {
 			t.Fatalf("applications %+v", apps)
 		}
 		apps[0].LastUsedAt = time.Time{}
-		if diff := cmp.Diff(account.App{ClientID: "app", ClientName: c.Name, Scopes: []string{"email", "openid", "profile"}, GrantedAt: noon.Add(time.Hour)}, apps[0]); diff != "" {
+		if diff := cmp.Diff(account.App{ClientID: "app", ClientName: c.Name, Scopes: []string{"email", "offline_access", "openid", "profile"}, GrantedAt: noon}, apps[0]); diff != "" {
 			t.Error(diff)
 		}
 		must(t, s.RemoveApp(ctx, u.Sub, c.ID, noon))

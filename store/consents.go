@@ -59,15 +59,23 @@ type appRow struct {
 	LastToken  int64
 }
 
-// Apps implements account.Store, in the order of names.
-func (s *Store) Apps(ctx context.Context, sub string) ([]account.App, error) {
+// liveGrant is the condition that a grant g can be used at a time, which it
+// takes twice: its code, or a token of it. A rotated refresh token is dead but
+// for a grace, in which its successor is alive.
+const liveGrant = `g.revoked_at = 0 AND (g.code_used_at = 0 AND g.code_expires_at > ?
+	OR EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id AND t.expires_at > ? AND t.used_at = 0))`
+
+// Apps implements account.Store.
+func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.App, error) {
 	if odd(sub) {
 		return []account.App{}, nil
 	}
 	var rows []appRow
-	err := s.conn(ctx).Raw(`SELECT c.client_id, k.name, string_agg(c.scope, ' ') AS scopes, min(c.granted_at) AS granted_at, max(c.last_used_at) AS last_used_at,
-		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = c.client_id), 0) AS last_token
-		FROM consents c JOIN clients k ON k.id = c.client_id WHERE c.sub = ? GROUP BY c.client_id, k.name ORDER BY k.name, c.client_id`, sub, sub).Find(&rows).Error
+	err := s.conn(ctx).Raw(`SELECT a.client_id, k.name, string_agg(a.scope, ' ') AS scopes, min(a.granted_at) AS granted_at, max(a.last_used_at) AS last_used_at,
+		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
+		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
+			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
+		JOIN clients k ON k.id = a.client_id GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, seconds(now), seconds(now)).Find(&rows).Error
 	if err != nil {
 		return nil, fail("list applications", err)
 	}
@@ -75,6 +83,7 @@ func (s *Store) Apps(ctx context.Context, sub string) ([]account.App, error) {
 	for _, r := range rows {
 		scopes := strings.Fields(r.Scopes)
 		slices.Sort(scopes)
+		scopes = slices.Compact(scopes)
 		out = append(out, account.App{
 			ClientID: r.ClientID, ClientName: r.Name, Scopes: scopes, GrantedAt: moment(r.GrantedAt), LastUsedAt: moment(max(r.LastUsedAt, r.LastToken)),
 		})
@@ -91,8 +100,17 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		if err := expect(tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ?", sub, clientID), account.ErrAppNotFound); err != nil {
+		var live int64
+		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant, sub, clientID, seconds(now), seconds(now)).Find(&live).Error
+		if err != nil {
 			return err
+		}
+		consent := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ?", sub, clientID)
+		if consent.Error != nil {
+			return consent.Error
+		}
+		if live == 0 && consent.RowsAffected == 0 {
+			return account.ErrAppNotFound
 		}
 		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", seconds(now), sub, clientID).Error
 	})

@@ -51,15 +51,15 @@ func endSessions(tx *gorm.DB, e ending, now time.Time) ([]string, error) {
 	return ids, revoke(tx, tokens)
 }
 
-// endAll takes back whatever a person or a thief holds: sessions and grants
-// (but those of the session keep, if not empty) and reset codes. The row of the
-// user must have been changed or locked before, in the same transaction: a
+// endAll ends whatever a person or a thief holds: sessions (but keep, if not
+// empty), every grant, also of sessions that ended earlier, and reset codes. The row
+// of the user must have been changed or locked before, in the same transaction: a
 // session that is being made waits for that row and then finds it changed.
 func endAll(tx *gorm.DB, sub, keep string, now time.Time) error {
 	if err := tx.Exec("DELETE FROM reset_codes WHERE sub = ?", sub).Error; err != nil {
 		return err
 	}
-	_, err := endSessions(tx, ending{sub: sub, where: " AND id <> ?", args: []any{keep}, grants: " AND sid <> ?", with: []any{keep}}, now)
+	_, err := endSessions(tx, ending{sub: sub, where: " AND id <> ?", args: []any{keep}}, now)
 	return err
 }
 
@@ -92,6 +92,22 @@ func endOne(tx *gorm.DB, sub, id string, now time.Time) error {
 		return account.ErrSessionNotFound
 	}
 	return err
+}
+
+// endOldest ends the live sessions of a user but the newest keep, to make room for one
+// more. The row of the user is locked: nobody else makes one meanwhile.
+func endOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
+	for {
+		var ids []string
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, seconds(now), noticeBatch, keep).Find(&ids).Error
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		_, err = endSessions(tx, ending{sub: sub, where: " AND id IN ?", args: []any{ids}, grants: " AND sid IN ?" + keepsOffline, with: []any{ids}}, now)
+		if err != nil || len(ids) < noticeBatch {
+			return err
+		}
+	}
 }
 
 // EndOtherSessions implements account.Store.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // refusals are the errors with a meaning that a deed can end with. Everything
 // else is a failure of the database.
 var refusals = []error{
-	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrNotInitialized,
+	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
 	account.ErrInvalidCredentials, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidPreference,
 	account.ErrHandleTaken, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	provider.ErrClientNotFound, provider.ErrClientExists,
@@ -25,8 +26,9 @@ var refusals = []error{
 	account.ErrUnavailable, // already wrapped
 }
 
-// fail wraps the error of a deed: a refusal keeps its meaning, anything else is
-// account.ErrUnavailable. nil stays nil.
+// fail wraps the error of an operation: a refusal keeps its meaning, the end that
+// the caller has put to it is context.Canceled, anything else is
+// account.ErrUnavailable, a deadline too. nil stays nil.
 func fail(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -36,7 +38,19 @@ func fail(doing string, err error) error {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
 	return fmt.Errorf("%s: %w: %w", doing, account.ErrUnavailable, err)
+}
+
+// canceled adds context.Canceled to what a driver says after the caller has given
+// up: that the transaction is over, or the database busy.
+func canceled(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Canceled, err)
 }
 
 // expect is the error of a statement, or none when it changed or found nothing.

@@ -94,9 +94,12 @@ func TestRotatedTokenNeverWorksAfterTheGrace(t *testing.T) {
 		if active(t, s, token) {
 			t.Error("the token works after the grace")
 		}
-		want(t, s.RotateRefreshToken(t.Context(), g.ID, token), fosite.ErrInactiveToken)
 		if !active(t, s, first) || !active(t, s, second) {
 			t.Error("a successor ended with the grace")
+		}
+		want(t, s.RotateRefreshToken(t.Context(), g.ID, token), fosite.ErrInactiveToken)
+		if active(t, s, first) || active(t, s, second) {
+			t.Error("a second use after the grace left its family alive")
 		}
 		want(t, s.RotateRefreshToken(asClient(t.Context(), c), "another grant", first), fosite.ErrInactiveToken)
 	})
@@ -163,7 +166,8 @@ func TestSixteenRefreshesAtOnce(t *testing.T) {
 					t.Fatalf("%s: one token has %d successors, want %d", c.ID, n, expected)
 				}
 				for i, err := range errs {
-					if err == nil && !active(t, s, next(i)) {
+					// The others end what a strict client's winner got.
+					if err == nil && expected == 16 && !active(t, s, next(i)) {
 						t.Error("a successor does not work")
 					}
 				}

@@ -90,8 +90,8 @@ func grantSession(r fosite.Requester) *provider.GrantSession {
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be born after what would have revoked it.
 const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at, sweep_at)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
 
 // CreateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage: one row
 // holds the code, its challenge and nonce. account.ErrSessionNotFound when the
@@ -115,7 +115,7 @@ func (s *Store) CreateAuthorizeCodeSession(ctx context.Context, signature string
 		return expect(db.Exec(query,
 			r.GetID(), r.GetClient().GetID(), strings.Join(r.GetRequestedScopes(), " "), strings.Join(granted, " "), granted.Has("offline_access"),
 			signature, seconds(gs.CodeExpires), form.Get("redirect_uri"), form.Get("code_challenge"), form.Get("code_challenge_method"), nonce, gs.ACR, gs.Claims,
-			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
+			seconds(gs.AuthTime), seconds(gs.RequestedAt), seconds(r.GetRequestedAt()), seconds(gs.CodeExpires), gs.SessionID, gs.Subject), account.ErrSessionNotFound)
 	})
 }
 
@@ -174,8 +174,10 @@ func (s *Store) InvalidateAuthorizeCodeSession(ctx context.Context, signature st
 		return fosite.ErrNotFound
 	}
 	now := s.now()
-	err := s.writeOne(ctx, "spend code", func(db *gorm.DB) error {
-		return expect(db.Exec("UPDATE grants SET code_used_at = ? WHERE code_sig = ? AND code_used_at = 0 AND revoked_at = 0", now, signature), fosite.ErrInvalidatedAuthorizeCode)
+	err := s.spendOnce(ctx, "spend code", fosite.ErrInvalidatedAuthorizeCode, func(tx *gorm.DB) *gorm.DB {
+		return tx.Exec("UPDATE grants SET code_used_at = ? WHERE code_sig = ? AND code_used_at = 0 AND revoked_at = 0", now, signature)
+	}, func(tx *gorm.DB) *gorm.DB {
+		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE code_sig = ? AND code_used_at > 0 AND revoked_at = 0", now, signature)
 	})
 	if cache := provider.CacheFrom(ctx); cache != nil {
 		// Kept for the ID token, but no longer as an unused code.
@@ -184,6 +186,36 @@ func (s *Store) InvalidateAuthorizeCodeSession(ctx context.Context, signature st
 		}
 	}
 	return err
+}
+
+// spendOnce spends a code or a refresh token. Whoever finds it spent has used it
+// a second time, be it at the same moment, and revokes the grant: the result is
+// second, with provider.ErrGrantRevoked where nothing was left to revoke. It commits
+// the transaction of the context then: its owner takes second for a failure
+// and rolls back, which must not undo the revocation.
+func (s *Store) spendOnce(ctx context.Context, doing string, second error, spend, revoke func(tx *gorm.DB) *gorm.DB) error {
+	var refused error
+	err := s.write(ctx, doing, func(tx *gorm.DB) error {
+		refused = nil
+		if res := spend(tx); res.Error != nil || res.RowsAffected > 0 {
+			return res.Error
+		}
+		refused = second
+		res := revoke(tx)
+		if res.Error == nil && res.RowsAffected == 0 {
+			refused = fmt.Errorf("%w: %w", second, provider.ErrGrantRevoked)
+		}
+		return res.Error
+	})
+	if err != nil || refused == nil {
+		return err
+	}
+	if transactionFrom(ctx) != nil {
+		if err := s.Commit(ctx); err != nil {
+			return err
+		}
+	}
+	return fail(doing, refused)
 }
 
 // CreatePKCERequestSession implements pkce.PKCERequestStorage: the challenge

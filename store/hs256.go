@@ -27,13 +27,21 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 	return row.Live, moment(row.Last), nil
 }
 
+// IssuedRS256 tells whether tokens that a private key has signed may be in use: a session's, or those of a grant, of
+// which there are none without a key.
+func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
+	var rows []int
+	err := s.conn(ctx).Raw("SELECT 1 WHERE EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)", account.AlgorithmRS256).Find(&rows).Error
+	return len(rows) > 0, fail("look for RS256 tokens", err)
+}
+
 // EndHS256Sessions implements account.Store: user by user, so that no transaction
 // is long.
 func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
 	for after := ""; ; {
 		var subs []string
 		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret+" AND sub > ? ORDER BY sub LIMIT ?",
-			seconds(now), after, sweepBatch).Find(&subs).Error
+			seconds(now), after, largestBatch).Find(&subs).Error
 		if err != nil || len(subs) == 0 {
 			return total, fail("look for HS256 sessions", err)
 		}

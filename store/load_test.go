@@ -13,6 +13,9 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
+// crowd counts the visits.
+var crowd = account.Counter{Name: "invite", Key: "odd \x00\xff key", Limit: account.Limit{Count: 10_000, Window: time.Minute}}
+
 // visit is a round of everything that one member does.
 func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, round int) error {
 	ctx, n := t.Context(), newSession(u.Sub)
@@ -20,14 +23,14 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 	for _, step := range []func() error{
 		func() error { return s.CreateSession(ctx, n, u.PasswordHash) },
 		func() error { return s.CreateAuthorizeCodeSession(ctx, "sig-"+g.ID, g) },
-		func() error { return exchange(t, s, g, "sig-"+g.ID) },
+		func() error { return exchange(t, s, g, "sig-"+g.ID, "access-"+uuid.NewString()) },
 		func() error { _, _, err := s.Session(ctx, n.ID); return err },
-		func() error { return s.TouchSession(ctx, n.ID, noon.Add(time.Minute)) },
+		func() error { return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Minute)}) },
 		func() error { _, err := s.UpdateProfile(ctx, u.Sub, &display, nil, noon); return err },
 		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
-		func() error { _, err := s.Apps(ctx, u.Sub); return err },
+		func() error { _, err := s.Apps(ctx, u.Sub, noon); return err },
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },
-		func() error { return s.RateCounter("all", time.Minute).Increment("192.0.2.1", noon) },
+		func() error { _, err := s.Counters().Take(ctx, crowd, noon, false); return err },
 		func() error {
 			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, false, noon, act("user.flags"))
 			return err
@@ -64,12 +67,12 @@ func TestCrowdIsNeverLockedOut(t *testing.T) {
 			}
 			return nil
 		}))
-		hits, _, err := instances[0].RateCounter("all", time.Minute).Get("192.0.2.1", noon, noon.Add(-time.Minute))
+		counts, err := instances[0].Counters().Counts(t.Context(), crowd, noon)
 		must(t, err)
 		sessions, err := instances[0].Count("SELECT count(*) FROM sessions WHERE ended_at > 0")
 		must(t, err)
-		if hits != workers*rounds || sessions != workers*rounds {
-			t.Errorf("%d hits and %d sessions of %d visits", hits, sessions, workers*rounds)
+		if counts.Current.Events != workers*rounds || sessions != workers*rounds {
+			t.Errorf("%+v and %d sessions of %d visits", counts, sessions, workers*rounds)
 		}
 	})
 }

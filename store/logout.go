@@ -22,7 +22,12 @@ func noteLogouts(tx *gorm.DB, sub string, sessions []string, now time.Time) erro
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
-			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> ''`, seconds(now), seconds(now), sub, ids).Error
+			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, seconds(now), seconds(now), sub, ids).Error
+		if err != nil {
+			return err
+		}
+		// What was kept for this is for the sweep to look at again.
+		err = tx.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at", sub, ids).Error
 		if err != nil {
 			return err
 		}

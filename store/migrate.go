@@ -34,44 +34,53 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.CheckSchema(ctx); err == nil || !errors.Is(err, ErrNotMigrated) {
 		return err
 	}
-	p, err := s.migrator(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate database: %w", err)
-	}
-	// On SQLite nothing keeps another process from starting the same migration:
-	// each runs in one transaction, the second finds the tables made and fails,
-	// and at its next try nothing is left to do.
-	for try := 1; ; try++ {
-		_, err = p.Up(ctx)
-		if err == nil || try == migrateTries || ctx.Err() != nil {
-			return fail("migrate database", err)
+	err := s.withMigrator(ctx, func(p *goose.Provider) error {
+		// On SQLite nothing keeps another process from starting the same migration:
+		// each runs in one transaction, the second finds the tables made and fails,
+		// and at its next try nothing is left to do.
+		for try := 1; ; try++ {
+			_, err := p.Up(ctx)
+			if err == nil || try == migrateTries || ctx.Err() != nil {
+				return err
+			}
 		}
-	}
+	})
+	return fail("migrate database", err)
 }
 
-func (s *Store) migrator(ctx context.Context) (*goose.Provider, error) {
+// withMigrator calls do with what migrates. A migration takes as long as it does,
+// and ends with ctx alone.
+func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error) error {
 	files, err := fs.Sub(migrations, "migrations/"+s.dialect)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithSlog(s.log)}
-	dialect := goose.DialectSQLite3
+	pool, dialect := s.pool, goose.DialectSQLite3
 	if s.dialect == Postgres {
 		dialect = goose.DialectPostgres
 		// Advisory locks span a database; installations may share one in
 		// different schemas.
 		var schema string
-		if err := s.pool.QueryRowContext(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {
-			return nil, err
+		if err := s.db.WithContext(ctx).Raw("SELECT coalesce(current_schema(), '')").Find(&schema).Error; err != nil {
+			return err
 		}
 		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(schema)))
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120), lock.WithUnlockTimeout(1, 10))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
+		if pool, err = openMigrations(s.dsn); err != nil {
+			return err
+		}
+		defer func() { _ = pool.Close() }()
 	}
-	return goose.NewProvider(dialect, s.pool, files, options...)
+	p, err := goose.NewProvider(dialect, pool, files, options...)
+	if err != nil {
+		return err
+	}
+	return do(p)
 }
 
 // SchemaVersion is the number of the last migration that was run, 0 for none.

@@ -74,14 +74,15 @@ func TestLogNeverHasValues(t *testing.T) {
 		_, err = s.GetAccessTokenSession(t.Context(), "hunter2", nil) // no such table yet
 		want(t, err, account.ErrUnavailable)
 		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
-		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2"}), account.ErrUnavailable)
+		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}), account.ErrUnavailable)
 		if !strings.Contains(log.String(), "tokens") || strings.Contains(log.String(), "hunter2") {
 			t.Errorf("the log: %s", log.String())
 		}
 	})
 }
 
-// GORM's Scan logs a failed or slow statement with its values.
+// GORM's Scan logs a failed or slow statement with its values; that of database/sql
+// logs nothing.
 func TestScanIsNeverUsed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
@@ -89,7 +90,7 @@ func TestScanIsNeverUsed(t *testing.T) {
 		b, err := os.ReadFile(f)
 		must(t, err)
 		for line := range strings.Lines(string(b)) {
-			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") {
+			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") && !strings.Contains(line, " rows.Scan"+"(") {
 				t.Errorf("%s: %s", f, strings.TrimSpace(line))
 			}
 		}

@@ -19,8 +19,7 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 	})
 }
 
-// ChangePassword implements account.Store. It revokes also the grants of
-// sessions that ended earlier: whoever knew the old password may hold them.
+// ChangePassword implements account.Store.
 func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error {
 	if odd(sub) || odd(old) {
 		return account.ErrInvalidCredentials
@@ -30,6 +29,12 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
-		return endAll(tx, sub, storable(keepSession), now)
+		keepSession = storable(keepSession)
+		// A code that is being made in that session holds its row: it is waited for, and
+		// its grant revoked with the others.
+		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
+			return err
+		}
+		return endAll(tx, sub, keepSession, now)
 	})
 }

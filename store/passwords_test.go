@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 		ctx := t.Context()
 		h, bystander := equip(t, s, "ada"), equip(t, s, "bob")
 		kept := signIn(t, s, h.user)
-		keptAccess, _ := addTokens(t, s, newGrantStored(t, s, addClient(t, s, "kept"), kept))
+		app := addClient(t, s, "kept")
+		keptAccess, keptRefresh := addTokens(t, s, newGrantStored(t, s, app, kept))
 		want(t, s.ChangePassword(ctx, h.user.Sub, "wrong", "new", kept.ID, noon), account.ErrInvalidCredentials)
 		want(t, s.ChangePassword(ctx, "nobody", h.user.PasswordHash, "new", kept.ID, noon), account.ErrInvalidCredentials)
 		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", kept.ID, noon))
@@ -26,8 +28,72 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 			t.Error("the session that changed the password ended")
 		}
 		_, err := s.GetAccessTokenSession(ctx, keptAccess, nil)
-		must(t, err)
+		want(t, err, fosite.ErrInactiveToken)
+		if active(t, s, keptRefresh) {
+			t.Error("a grant of the session that changed the password lives")
+		}
+		addCode(t, s, newGrant(app, kept, "openid")) // what it grants from now on does
 		want(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash), account.ErrInvalidCredentials)
+	})
+}
+
+// A grant with offline_access outlives the sign-out of its session, and nothing
+// else that ends access.
+func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for what, end := range map[string]func(u account.User) error{
+			"password change": func(u account.User) error {
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon)
+			},
+			"reset": func(u account.User) error {
+				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
+				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon)
+			},
+			"suspension": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
+		} {
+			u := addUser(t, s, what)
+			n := signIn(t, s, u)
+			g := newGrant(addClient(t, s, strings.ReplaceAll(what, " ", "-")), n, "openid", "offline_access")
+			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
+			_, refresh := addTokens(t, s, g)
+			must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+			if !active(t, s, refresh) {
+				t.Fatalf("%s: the grant ended with its session", what)
+			}
+			must(t, end(u))
+			if active(t, s, refresh) {
+				t.Errorf("the grant outlived the %s", what)
+			}
+		}
+	})
+}
+
+// A code on its way in the session that stays is revoked, or made after the change.
+func TestCodeOfBeforeAPasswordChangeNeverSurvivesIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		g := newGrant(addClient(t, s, "app"), n, "openid")
+		tx, err := s.BeginTX(ctx)
+		must(t, err)
+		must(t, s.CreateAuthorizeCodeSession(tx, "sig-"+g.ID, g))
+		changed := make(chan error, 1)
+		go func() { changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon) }()
+		if s.Dialect() == store.Postgres {
+			for waiting := int64(0); waiting == 0; {
+				waiting, err = s.Count("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.query LIKE 'UPDATE sessions SET ended_at%'")
+				must(t, err)
+				select {
+				case err := <-changed:
+					t.Fatalf("the change did not wait for the code: %v", err)
+				default:
+				}
+			}
+		}
+		must(t, s.Commit(tx))
+		must(t, <-changed)
+		want(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID), fosite.ErrInvalidatedAuthorizeCode)
 	})
 }
 

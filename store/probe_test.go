@@ -2,18 +2,29 @@ package store
 
 import (
 	"context"
+	"errors"
 
+	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
 
 // MigrateTo brings an empty database to an earlier version's schema.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
-	p, err := s.migrator(ctx)
-	if err != nil {
+	return s.withMigrator(ctx, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, version)
 		return err
+	})
+}
+
+// StatementTimeouts are those of PostgreSQL for the service and for migrations.
+func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations string, err error) {
+	pool, err := openMigrations(s.dsn)
+	if err != nil {
+		return "", "", err
 	}
-	_, err = p.UpTo(ctx, version)
-	return err
+	defer func() { _ = pool.Close() }()
+	err = s.db.Raw("SHOW statement_timeout").Find(&service).Error
+	return service, migrations, errors.Join(err, pool.QueryRowContext(ctx, "SHOW statement_timeout").Scan(&migrations))
 }
 
 // Texts is the single column that a query returns.
@@ -45,4 +56,12 @@ func (s *Store) CountStatements(do func()) (reads, writes int, err error) {
 		}
 	}
 	return reads, writes, nil
+}
+
+// Series is a table n(i) of the numbers from 0.
+func (s *Store) Series(length string) string {
+	if s.Dialect() == Postgres {
+		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
+	}
+	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
 }

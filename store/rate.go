@@ -5,67 +5,93 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"github.com/go-chi/httprate"
 	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
 )
 
-// rateTimeout bounds a look at a counter, whose interface has no context.
+// rateTimeout bounds each step of a counter.
 const rateTimeout = 3 * time.Second
 
-// RateCounter counts in the database, for several instances that share it.
-// Keys are kept hashed: they are addresses, or whatever was typed as a handle.
-func (s *Store) RateCounter(name string, window time.Duration) httprate.LimitCounter {
-	return &rateCounter{store: s, name: name, window: window}
-}
+// Counters counts in the database, for several instances that share it. Keys are
+// kept hashed: they are addresses, or whatever was typed as a handle.
+func (s *Store) Counters() account.Counters { return rateCounters{s} }
 
-type rateCounter struct {
-	store  *Store
-	name   string
-	window time.Duration
-}
+type rateCounters struct{ store *Store }
 
-// Config implements httprate.LimitCounter; the window is known.
-func (c *rateCounter) Config(int, time.Duration) {}
+// takeEvent adds an event to the row of its window where the rule of account.Limit
+// lets it. The row is locked before the rule is applied to it: nobody else counts
+// meanwhile. What is undecided after its time counts for good.
+const (
+	takeEvent = `INSERT INTO rate_counters (name, key_hash, started_at, hits, undecided, undecided_until, expires_at)
+		SELECT @name, @key, CAST(@start AS BIGINT), 1, CAST(@undecided AS BIGINT), CAST(@until AS BIGINT), CAST(@expires AS BIGINT)
+		WHERE 2 * ` + weightBefore + ` < @most
+		ON CONFLICT (name, key_hash, started_at) DO UPDATE SET hits = rate_counters.hits + 1,
+			undecided = excluded.undecided + CASE WHEN rate_counters.undecided_until > @now THEN rate_counters.undecided ELSE 0 END,
+			undecided_until = CASE WHEN excluded.undecided > 0 THEN excluded.undecided_until ELSE rate_counters.undecided_until END
+		WHERE 2 * (` + weightBefore + ` + rate_counters.hits * @window) < @most`
+	weightBefore = `coalesce((SELECT b.hits FROM rate_counters b WHERE b.name = @name AND b.key_hash = @key AND b.started_at = @before), 0) * @left`
+)
 
-// Increment implements httprate.LimitCounter.
-func (c *rateCounter) Increment(key string, window time.Time) error {
-	return c.IncrementBy(key, window, 1)
-}
-
-// IncrementBy implements httprate.LimitCounter.
-func (c *rateCounter) IncrementBy(key string, window time.Time, amount int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), rateTimeout)
+// Take implements account.Counters.
+func (c rateCounters) Take(ctx context.Context, of account.Counter, now time.Time, undecided bool) (taken bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
 	defer cancel()
-	// A count matters in its own window and in the next.
-	over := window.Add(2*c.window + time.Second)
-	return c.store.writeOne(ctx, "count", func(db *gorm.DB) error {
-		return db.Exec(`INSERT INTO rate_counters (name, key_hash, started_at, hits, expires_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (name, key_hash, started_at) DO UPDATE SET hits = rate_counters.hits + excluded.hits`,
-			c.name, rateKey(key), window.Unix(), amount, over.Unix()).Error
+	start, passed := of.Limit.Fixed(now)
+	seconds, window := int64(of.Limit.Window/time.Second), of.Limit.Window.Milliseconds()
+	args := map[string]any{
+		"name": of.Name, "key": rateKey(of.Key), "start": start, "before": start - seconds, "undecided": 0, "until": 0, "now": now.Unix(),
+		"left": window - passed, "window": window, "most": int64(2*of.Limit.Count-1) * window,
+		"expires": start + 2*seconds + 1, // a count matters in its own window and in the next
+	}
+	if undecided {
+		args["undecided"], args["until"] = 1, now.Add(account.UndecidedTime).Unix()
+	}
+	err = c.store.writeOne(ctx, "count", func(db *gorm.DB) error {
+		res := db.Exec(takeEvent, args)
+		taken = res.RowsAffected == 1
+		return res.Error
+	})
+	return taken, err
+}
+
+// Settle implements account.Counters.
+func (c rateCounters) Settle(ctx context.Context, of account.Counter, taken time.Time, counts bool) error {
+	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
+	defer cancel()
+	start, _ := of.Limit.Fixed(taken)
+	uncounted := 1
+	if counts {
+		uncounted = 0
+	}
+	return c.store.writeOne(ctx, "settle count", func(db *gorm.DB) error {
+		return db.Exec(`UPDATE rate_counters SET hits = hits - ?, undecided = CASE WHEN undecided > 0 THEN undecided - 1 ELSE 0 END
+			WHERE name = ? AND key_hash = ? AND started_at = ? AND hits > 0`, uncounted, of.Name, rateKey(of.Key), start).Error
 	})
 }
 
-// Get implements httprate.LimitCounter.
-func (c *rateCounter) Get(key string, current, previous time.Time) (now, before int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), rateTimeout)
+// Counts implements account.Counters.
+func (c rateCounters) Counts(ctx context.Context, of account.Counter, now time.Time) (out account.Counts, err error) {
+	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
 	defer cancel()
+	start, _ := of.Limit.Fixed(now)
 	var rows []struct {
 		StartedAt int64
 		Hits      int
+		Undecided int
 	}
-	err = c.store.conn(ctx).Raw("SELECT started_at, hits FROM rate_counters WHERE name = ? AND key_hash = ? AND started_at IN (?, ?)",
-		c.name, rateKey(key), current.Unix(), previous.Unix()).Find(&rows).Error
-	if err != nil {
-		return 0, 0, fail("read count", err)
-	}
+	err = c.store.conn(ctx).Raw(`SELECT started_at, hits, CASE WHEN undecided_until > ? THEN undecided ELSE 0 END AS undecided
+		FROM rate_counters WHERE name = ? AND key_hash = ? AND started_at IN (?, ?)`,
+		now.Unix(), of.Name, rateKey(of.Key), start, start-int64(of.Limit.Window/time.Second)).Find(&rows).Error
 	for _, r := range rows {
-		if r.StartedAt == current.Unix() {
-			now = r.Hits
+		tally := account.Tally{Events: r.Hits, Undecided: r.Undecided}
+		if r.StartedAt == start {
+			out.Current = tally
 		} else {
-			before = r.Hits
+			out.Previous = tally
 		}
 	}
-	return now, before, nil
+	return out, fail("read count", err)
 }
 
 func rateKey(key string) []byte {

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -119,6 +122,9 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
 			return err
 		}
+		if err := endOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
+			return err
+		}
 		return insertSession(tx, n)
 	})
 }
@@ -185,15 +191,21 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	return s.identity(ctx, selectSessionByLogin, hash)
 }
 
+// newestSessions selects the live sessions of a user in the order of lists, by the
+// index sessions_live.
+const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
+
 // Sessions implements account.Store.
-func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
-	if odd(sub) {
+func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.Time) ([]account.Session, error) {
+	if odd(q.Sub) {
 		return []account.Session{}, nil
 	}
+	query, args := "SELECT "+sessionColumns+" "+newestSessions, []any{q.Sub, seconds(now)}
+	if q.After != (account.SessionPlace{}) {
+		query, args = query+" AND (s.created_at, s.id) < (?, ?)", append(args, seconds(q.After.CreatedAt), storable(q.After.ID))
+	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw("SELECT "+sessionColumns+` FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?
-		ORDER BY s.created_at DESC, s.auth_time DESC, s.id`, sub, seconds(now)).Find(&rows).Error
-	if err != nil {
+	if err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error; err != nil {
 		return nil, fail("list sessions", err)
 	}
 	out := make([]account.Session, 0, len(rows))
@@ -203,16 +215,26 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 	return out, nil
 }
 
-// TouchSession implements account.Store. The address stays that of the sign-in:
-// a stolen cookie must not make the thief's address a known one, nor a journey
-// the owner's an unknown one.
-func (s *Store) TouchSession(ctx context.Context, id string, now time.Time) error {
-	if odd(id) {
-		return nil
+// touchBatch is how many sessions one statement touches: others wait for it.
+const touchBatch = 1000
+
+// TouchSessions implements account.Store, in one statement a batch. The address
+// stays that of the sign-in: a stolen cookie must not make the thief's address a
+// known one, nor a journey the owner's an unknown one.
+func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) error {
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), odd)
+	for batch := range slices.Chunk(ids, touchBatch) {
+		args := make([]any, 0, 2*len(batch))
+		for _, id := range batch {
+			args = append(args, id, seconds(seen[id]))
+		}
+		query := "WITH v (id, at) AS (VALUES " + strings.Repeat("(?, CAST(? AS BIGINT)), ", len(batch)-1) + `(?, CAST(? AS BIGINT)))
+			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
+		if err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error }); err != nil {
+			return err
+		}
 	}
-	return s.writeOne(ctx, "touch session", func(db *gorm.DB) error {
-		return db.Exec("UPDATE sessions SET last_seen_at = ? WHERE id = ? AND ended_at = 0 AND last_seen_at < ?", seconds(now), id, seconds(now)).Error
-	})
+	return nil
 }
 
 // KnownAddress implements account.Store.

@@ -169,11 +169,17 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
 		expired.ExpiresAt = noon
 		must(t, s.CreateSession(ctx, expired, u.PasswordHash))
-		list, err := s.Sessions(ctx, u.Sub, noon)
-		must(t, err)
 		var got []string
-		for _, n := range list {
-			got = append(got, n.ID)
+		for q := (account.SessionQuery{Sub: u.Sub, Limit: 2}); ; {
+			list, err := s.Sessions(ctx, q, noon)
+			must(t, err)
+			for _, n := range list {
+				got = append(got, n.ID)
+				q.After = account.SessionPlace{CreatedAt: n.CreatedAt, ID: n.ID}
+			}
+			if len(list) < q.Limit {
+				break
+			}
 		}
 		if diff := cmp.Diff(ids, got); diff != "" {
 			t.Error(diff)
@@ -184,16 +190,26 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
-		n := signIn(t, s, u)
-		must(t, s.TouchSession(ctx, n.ID, noon.Add(time.Minute)))
-		must(t, s.TouchSession(ctx, n.ID, noon)) // late
-		got, _, err := s.Session(ctx, n.ID)
+		n, other := signIn(t, s, u), signIn(t, s, u)
+		batch := map[string]time.Time{n.ID: noon.Add(time.Minute), other.ID: noon.Add(time.Second), "": noon, "unknown": noon, "\xff\x00": noon}
+		for i := range 2500 {
+			batch[name("nobody ", i)] = noon
+		}
+		must(t, s.TouchSessions(ctx, batch))
+		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon, other.ID: noon.Add(3 * time.Second)})) // late, and not
+		must(t, s.TouchSessions(ctx, nil))
+		got, _, err := s.Session(ctx, other.ID)
+		must(t, err)
+		if !got.LastSeenAt.Equal(noon.Add(3 * time.Second)) {
+			t.Errorf("the other at %v", got.LastSeenAt)
+		}
+		got, _, err = s.Session(ctx, n.ID)
 		must(t, err)
 		if got.Address != n.Address || !got.LastSeenAt.Equal(noon.Add(time.Minute)) {
 			t.Errorf("%s at %v", got.Address, got.LastSeenAt)
 		}
 		must(t, s.EndSession(ctx, u.Sub, n.ID, noon.Add(time.Hour)))
-		must(t, s.TouchSession(ctx, n.ID, noon.Add(2*time.Hour)))
+		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(2 * time.Hour)}))
 		got, _, err = s.Session(ctx, n.ID)
 		must(t, err)
 		if !got.LastSeenAt.Equal(noon.Add(time.Minute)) {
@@ -280,6 +296,52 @@ func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
 		must(t, err)
 		if later := bits(t, s, n.StatusList); len(later) != 0 || version(t, s, n.StatusList) == before {
 			t.Errorf("two hours after expiry: %v", later)
+		}
+	})
+}
+
+// Sign-ins at the same moment over two instances leave MaxSessions live sessions, and
+// the oldest end as those that are signed out.
+func TestTooManySessionsEndTheOldest(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		ctx, s := t.Context(), instances[0]
+		u, c := addUser(t, s, "ada"), addTelling(t, s, "app")
+		bob := signIn(t, s, addUser(t, s, "bob"))
+		var earlier []*account.Session
+		for i := range account.MaxSessions {
+			n := newSession(u.Sub)
+			n.CreatedAt = noon.Add(time.Duration(i-account.MaxSessions) * time.Minute)
+			must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			earlier = append(earlier, n)
+		}
+		online, offline := newGrant(c, *earlier[0], "openid"), newGrant(c, *earlier[0], "openid", "offline_access")
+		var tokens []string
+		for _, g := range []*fosite.Request{online, offline} {
+			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
+			access, _ := addTokens(t, s, g)
+			tokens = append(tokens, access)
+		}
+		const more = 20
+		wins(t, race(more, func(i int) error { return instances[i%2].CreateSession(ctx, newSession(u.Sub), u.PasswordHash) }))
+		for i, n := range earlier {
+			if live(t, s, n.ID) != (i >= more) {
+				t.Errorf("session %d of %d lives: %t", i, len(earlier), i < more)
+			}
+		}
+		list, err := s.Sessions(ctx, account.SessionQuery{Sub: u.Sub, Limit: 1000}, noon)
+		must(t, err)
+		revoked, err := s.RevokedIndices(ctx, earlier[0].StatusList)
+		must(t, err)
+		if len(list) != account.MaxSessions || len(revoked) != more || !slices.Contains(revoked, earlier[0].StatusIndex) || !live(t, s, bob.ID) {
+			t.Errorf("%d sessions, %d tokens revoked", len(list), len(revoked))
+		}
+		_, err = s.GetAccessTokenSession(ctx, tokens[0], nil)
+		want(t, err, fosite.ErrInactiveToken)
+		_, err = s.GetAccessTokenSession(ctx, tokens[1], nil) // offline access outlives the session
+		must(t, err)
+		if diff := cmp.Diff([]string{"app " + earlier[0].ID}, notices(t, s, u.Sub)); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -15,33 +15,56 @@ import (
 // Settings implements account.Store. What an older version did not store has
 // its default.
 func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
+	v, err := settingsOf(s.conn(ctx))
+	return v, fail("read settings", err)
+}
+
+func settingsOf(db *gorm.DB) (account.Settings, error) {
 	var row struct {
 		Value      string
 		Hs256Until int64
 	}
-	if err := expect(s.conn(ctx).Raw("SELECT value, hs256_until FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
-		return account.Settings{}, fail("read settings", err)
+	if err := expect(db.Raw("SELECT value, hs256_until FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
+		return account.Settings{}, err
 	}
 	out := account.DefaultSettings()
 	if err := json.Unmarshal([]byte(row.Value), &out); err != nil {
-		return account.Settings{}, fail("decode settings", err)
+		return account.Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
 	out.HS256Until = moment(row.Hs256Until)
 	return out, nil
 }
 
-// SaveSettings implements account.Store.
-func (s *Store) SaveSettings(ctx context.Context, v account.Settings, a account.Audit) error {
-	value, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode settings: %w", err)
-	}
-	return s.write(ctx, "save settings", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value)), account.ErrNotInitialized); err != nil {
+// AmendSettings implements account.Store.
+func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings) (string, error), a account.Audit) (account.Settings, error) {
+	var v account.Settings
+	var refused error // of change: not a failure of the database
+	err := s.write(ctx, "amend settings", func(tx *gorm.DB) error {
+		refused = nil
+		// The row is locked before it is read.
+		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
+			return err
+		}
+		var err error
+		if v, err = settingsOf(tx); err != nil {
+			return err
+		}
+		if a.Detail, refused = change(&v); refused != nil || a.Detail == "" {
+			return refused
+		}
+		value, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode settings: %w", err)
+		}
+		if err := tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value)).Error; err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
+	if refused != nil {
+		return v, fmt.Errorf("amend settings: %w", refused)
+	}
+	return v, err
 }
 
 // Secret implements account.Store.

@@ -19,7 +19,8 @@ func TestInitializingTwiceChangesNothing(t *testing.T) {
 		want(t, err, account.ErrNotInitialized)
 		_, err = s.Secret(ctx, account.SecretJWT)
 		want(t, err, account.ErrNotInitialized)
-		want(t, s.SaveSettings(ctx, account.DefaultSettings(), act("settings")), account.ErrNotInitialized)
+		_, err = s.AmendSettings(ctx, func(*account.Settings) (string, error) { return "all", nil }, act("settings"))
+		want(t, err, account.ErrNotInitialized)
 		stored := make([]bool, 8)
 		wins(t, race(8, func(i int) error {
 			v := account.DefaultSettings()
@@ -59,9 +60,11 @@ func TestSettingsComeBackAsSaved(t *testing.T) {
 		must(t, err)
 		v := account.Settings{
 			InstanceName: "Клуб", Registration: account.RegistrationClosed, MaxUsers: 7, InvitesPerMember: 0, MinPassword: 12,
-			Flags: []string{"activity", "admin", "beta"}, DefaultFlags: []string{},
+			Flags: []string{"activity", "admin", "beta"}, DefaultFlags: []string{}, Contact: "board@club.example",
+			FlagDescriptions: map[string]string{"activity": "A", "admin": "B", "beta": "C"},
 		}
-		must(t, s.SaveSettings(ctx, v, act("settings.save")))
+		_, err = s.AmendSettings(ctx, func(stored *account.Settings) (string, error) { *stored = v; return "all", nil }, act("settings.save"))
+		must(t, err)
 		got, err := s.Settings(ctx)
 		must(t, err)
 		if diff := cmp.Diff(v, got); diff != "" {
@@ -75,6 +78,33 @@ func TestSettingsComeBackAsSaved(t *testing.T) {
 		old.InstanceName = "Old"
 		if diff := cmp.Diff(old, got); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Administrators on several instances and the operator change the settings at the
+// same moment: no change is lost, and each has its audit row.
+func TestChangesOfSettingsAreNeverLost(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)
+		must(t, err)
+		for _, err := range race(8, func(int) error {
+			_, err := s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.MaxUsers++; return "max_users", nil }, act("settings.update"))
+			return err
+		}) {
+			must(t, err)
+		}
+		_, err = s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.MaxUsers++; return "", nil }, act("settings.update"))
+		must(t, err)
+		_, err = s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.MaxUsers++; return "", account.ErrInvalidSettings }, act("settings.update"))
+		want(t, err, account.ErrInvalidSettings)
+		v, err := s.Settings(ctx)
+		must(t, err)
+		rows, err := s.Audit(ctx, 0, 20)
+		must(t, err)
+		if v.MaxUsers != 8 || len(rows) != 8 || rows[0].Detail != "max_users" {
+			t.Errorf("%d changes, %d rows", v.MaxUsers, len(rows))
 		}
 	})
 }

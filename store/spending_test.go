@@ -1,17 +1,21 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/ory/fosite"
 
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-// exchange is what fosite does with a code: one transaction.
-func exchange(t *testing.T, s *store.Store, g *fosite.Request, code string) error {
+// exchange is what fosite does with a code: one transaction, rolled back after
+// a refusal.
+func exchange(t *testing.T, s *store.Store, g *fosite.Request, code, access string) error {
 	ctx, err := s.BeginTX(t.Context())
 	if err != nil {
 		return err
@@ -20,7 +24,6 @@ func exchange(t *testing.T, s *store.Store, g *fosite.Request, code string) erro
 		must(t, s.Rollback(ctx))
 		return err
 	}
-	access := "access-" + uuid.NewString()
 	if err := s.CreateAccessTokenSession(ctx, access, g); err != nil {
 		must(t, s.Rollback(ctx))
 		return err
@@ -38,7 +41,8 @@ func TestCodeIsSpentOnce(t *testing.T) {
 		for round := range 20 {
 			g := newGrant(c, n, "openid", "offline_access")
 			code := addCode(t, s, g)
-			errs := race(16, func(int) error { return exchange(t, s, g, code) })
+			access := func(i int) string { return name(g.ID, i) }
+			errs := race(16, func(i int) error { return exchange(t, s, g, code, access(i)) })
 			if n := wins(t, errs, fosite.ErrInvalidatedAuthorizeCode); n != 1 {
 				t.Fatalf("round %d: one code gave %d token sets", round, n)
 			}
@@ -46,6 +50,12 @@ func TestCodeIsSpentOnce(t *testing.T) {
 			must(t, err)
 			if tokens != 2 {
 				t.Fatalf("round %d: %d tokens of one code", round, tokens)
+			}
+			for i, err := range errs {
+				if err == nil {
+					_, err := s.GetAccessTokenSession(t.Context(), access(i), nil)
+					want(t, err, fosite.ErrInactiveToken) // fifteen second uses
+				}
 			}
 			r, err := s.GetAuthorizeCodeSession(t.Context(), code, nil)
 			want(t, err, fosite.ErrInvalidatedAuthorizeCode)
@@ -59,9 +69,9 @@ func TestCodeIsSpentOnce(t *testing.T) {
 func TestRefreshTokenIsSpentOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		c, n := addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada"))
-		g := newGrantStored(t, s, c, n)
-		_, refresh := addTokens(t, s, g)
 		for round := range 20 {
+			g := newGrantStored(t, s, c, n)
+			_, refresh := addTokens(t, s, g)
 			next := "refresh-" + uuid.NewString()
 			errs := race(16, func(i int) error {
 				ctx, err := s.BeginTX(t.Context())
@@ -81,16 +91,65 @@ func TestRefreshTokenIsSpentOnce(t *testing.T) {
 			if n := wins(t, errs, fosite.ErrInactiveToken); n != 1 {
 				t.Fatalf("round %d: %d successors", round, n)
 			}
-			r, err := s.GetRefreshTokenSession(t.Context(), refresh, nil)
-			want(t, err, fosite.ErrInactiveToken)
-			if r == nil || r.GetID() != g.ID {
-				t.Fatal("a rotated token comes without its requester: its family could not be revoked")
+			for _, token := range []string{refresh, next} {
+				if active(t, s, token) {
+					t.Fatalf("round %d: a token of the family survived fifteen second uses", round)
+				}
 			}
-			refresh = next
 		}
+		g := newGrantStored(t, s, c, n)
+		_, refresh := addTokens(t, s, g)
 		must(t, s.DeleteRefreshTokenSession(t.Context(), refresh))
-		_, err := s.GetRefreshTokenSession(t.Context(), refresh, nil)
-		want(t, err, fosite.ErrInactiveToken) // known, but used
+		if active(t, s, refresh) {
+			t.Error("a retired token works")
+		}
 		want(t, s.RotateRefreshToken(t.Context(), "another grant", refresh), fosite.ErrInactiveToken)
+	})
+}
+
+// The loser comes while the winner has spent the code and not committed yet: it
+// waits, for the row or for the writer. If the winner goes back it has won itself.
+func TestSecondUseBeforeTheFirstIsCommittedRevokes(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s, other := storetest.Open(t, dsn), storetest.Open(t, dsn)
+		c, n := addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada"))
+		for _, commits := range []bool{true, false} {
+			for what, spend := range map[string]func(in *store.Store, ctx context.Context, g *fosite.Request, refresh string) error{
+				"code": func(in *store.Store, ctx context.Context, g *fosite.Request, _ string) error {
+					return in.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID)
+				},
+				"refresh token": func(in *store.Store, ctx context.Context, g *fosite.Request, refresh string) error {
+					return in.RotateRefreshToken(ctx, g.ID, refresh)
+				},
+			} {
+				g := newGrantStored(t, s, c, n)
+				_, refresh := addTokens(t, s, g)
+				access := "access-" + uuid.NewString()
+				winner, err := s.BeginTX(t.Context())
+				must(t, err)
+				must(t, spend(s, winner, g, refresh))
+				must(t, s.CreateAccessTokenSession(winner, access, g))
+				lost := make(chan error, 1)
+				go func() {
+					ctx, err := other.BeginTX(t.Context())
+					if err == nil {
+						err = spend(other, ctx, g, refresh)
+						err = errors.Join(err, other.Rollback(ctx))
+					}
+					lost <- err
+				}()
+				if !commits {
+					must(t, s.Rollback(winner))
+					must(t, <-lost)
+					continue
+				}
+				must(t, s.Commit(winner))
+				if err := <-lost; !errors.Is(err, fosite.ErrInvalidatedAuthorizeCode) && !errors.Is(err, fosite.ErrInactiveToken) || errors.Is(err, provider.ErrGrantRevoked) {
+					t.Errorf("%s: the second use got %v", what, err)
+				}
+				_, err = s.GetAccessTokenSession(t.Context(), access, nil)
+				want(t, err, fosite.ErrInactiveToken)
+			}
+		}
 	})
 }

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
+	"strconv"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -21,13 +24,19 @@ const sqliteConnections = 8
 // deleted, so that the data of somebody who left is not in the file any more.
 const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
 
-func openSQLite(path string) (*sql.DB, gorm.Dialector, error) {
-	if err := protectFile(path); err != nil {
+func openSQLite(ctx context.Context, path string) (*sql.DB, gorm.Dialector, error) {
+	empty, err := protectFile(path)
+	if err != nil {
 		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
 	// The path as a URI, in which ?, # and % would mean something.
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + sqliteParameters
-	pool, err := sql.Open(sqlite.DriverName, dsn)
+	file := "file:" + (&url.URL{Path: path}).EscapedPath()
+	if empty {
+		if err := arrange(ctx, file); err != nil {
+			return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+		}
+	}
+	pool, err := sql.Open(sqlite.DriverName, file+sqliteParameters)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
@@ -36,15 +45,27 @@ func openSQLite(path string) (*sql.DB, gorm.Dialector, error) {
 	return pool, sqlite.New(sqlite.Config{Conn: pool}), nil
 }
 
-// protectFile creates the file before SQLite would, and takes it and the two
-// beside it from everybody but the owner: SQLite would leave it to the umask.
-func protectFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// arrange lets giveBackSpace make a file smaller, which has to be said before it has
+// tables.
+func arrange(ctx context.Context, file string) error {
+	db, err := sql.Open(sqlite.DriverName, file+"?_auto_vacuum=incremental&_busy_timeout=10000")
 	if err != nil {
 		return err
 	}
+	_, err = db.ExecContext(ctx, "VACUUM")
+	return errors.Join(err, db.Close())
+}
+
+// protectFile creates the file before SQLite would, and takes it and the two
+// beside it from everybody but the owner: SQLite would leave it to the umask. It tells
+// whether there is nothing in the file yet.
+func protectFile(path string) (empty bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
 	if err := f.Close(); err != nil {
-		return err
+		return false, err
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
@@ -52,8 +73,54 @@ func protectFile(path string) error {
 			err = os.Chmod(name, 0o600)
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+			return false, err
+		}
+		if name == path && info != nil {
+			empty = info.Size() == 0
 		}
 	}
-	return nil
+	return empty, nil
+}
+
+// freeShare is the part of a file's pages that stays free, for what is written next.
+const freeShare = 20
+
+// giveBackSpace makes a SQLite file smaller by pages that are free. Files of earlier
+// versions keep theirs: what is written next goes there.
+func (s *Store) giveBackSpace(ctx context.Context) error {
+	const doing = "give back space"
+	if s.dialect != SQLite {
+		return nil
+	}
+	number := func(pragma string) (n int64, err error) {
+		return n, s.conn(ctx).Raw("PRAGMA " + pragma).Find(&n).Error
+	}
+	const incremental = 2
+	if mode, err := number("auto_vacuum"); err != nil || mode != incremental {
+		return fail(doing, err)
+	}
+	before := int64(math.MaxInt64)
+	return s.batches(ctx, doing, func(b *batch) (bool, error) {
+		pages, err := number("page_count")
+		if err != nil {
+			return false, fail(doing, err)
+		}
+		free, err := number("freelist_count")
+		if err != nil || free <= pages/freeShare || free >= before {
+			return false, fail(doing, err)
+		}
+		before = free
+		return true, b.write(func(tx *gorm.DB) error {
+			// It frees a page at each step, so that all of its rows, which are empty,
+			// have to be read.
+			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = rows.Close() }()
+			for rows.Next() {
+			}
+			return rows.Err()
+		})
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -40,6 +41,10 @@ const (
 type Options struct {
 	Log *slog.Logger     // nil means slog.Default
 	Now func() time.Time // nil means time.Now; for what comes without a time: when a token was issued
+	// Timeout is how long a statement may take, with the wait for a connection, unless
+	// its context has a deadline; 0 means 10 seconds. A transaction has half as
+	// long again.
+	Timeout time.Duration
 }
 
 // Store is a database. Safe for concurrent use, also by several processes.
@@ -47,13 +52,17 @@ type Store struct {
 	db      *gorm.DB
 	pool    *sql.DB
 	dialect string
+	dsn     string // PostgreSQL's, for the connections of migrations
 	log     *slog.Logger
 	clock   func() time.Time
+	timeout time.Duration
 	// writer lets one transaction of this process write at a time on SQLite,
 	// which has one writer anyway: waiting here is fair and ends with the
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
 	writer  chan struct{}
 	clients clientCache
+	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
+	revocationsNoted atomic.Int64
 }
 
 var (
@@ -76,19 +85,22 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{log: o.Log, clock: o.Now}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	s := &Store{log: o.Log, clock: o.Now, timeout: o.Timeout}
 	var dialector gorm.Dialector
 	var err error
 	switch {
 	case dsn == "":
 		return nil, errors.New("open database: no path or URL given")
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
-		s.dialect = Postgres
+		s.dialect, s.dsn = Postgres, dsn
 		s.pool, dialector, err = openPostgres(dsn)
 	default:
 		s.dialect = SQLite
 		s.writer = make(chan struct{}, 1)
-		s.pool, dialector, err = openSQLite(dsn)
+		s.pool, dialector, err = openSQLite(ctx, dsn)
 	}
 	if err != nil {
 		return nil, err
@@ -98,9 +110,10 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	// wait for a connection while it makes those who have one wait for it.
 	s.db, err = gorm.Open(dialector, &gorm.Config{
 		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard,
+		DefaultContextTimeout: o.Timeout, // of every statement: what takes longer brings a deadline of its own
 	})
 	if err == nil {
-		err = s.pool.PingContext(ctx)
+		err = s.ping(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(openError(s.dialect, err), s.pool.Close())
@@ -158,6 +171,12 @@ func (s *Store) Close() error {
 
 // Dialect is SQLite or Postgres.
 func (s *Store) Dialect() string { return s.dialect }
+
+func (s *Store) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.pool.PingContext(ctx)
+}
 
 // Ping implements account.Store.
 func (s *Store) Ping(ctx context.Context) error { return fail("ping", s.CheckSchema(ctx)) }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,9 +30,9 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
 		must(t, s.SetClientAssertionJWT(ctx, "jti", noon.Add(time.Minute)))
-		counter := s.RateCounter("login", time.Minute)
-		must(t, counter.Increment("key", noon))
-		before, err := s.Apps(ctx, u.Sub)
+		_, err := s.Counters().Take(ctx, account.Counter{Name: "login", Key: "key", Limit: account.Limit{Count: 1, Window: time.Minute}}, noon, false)
+		must(t, err)
+		before, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
 		must(t, err)
 
 		sweep := func(at time.Time, expected store.SweepResult) {
@@ -65,7 +66,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		want(t, err, account.ErrInviteNotFound)
 		_, err = s.Invite(ctx, used.Code)
 		must(t, err)
-		after, err := s.Apps(ctx, u.Sub)
+		after, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
 		must(t, err)
 		if diff := cmp.Diff(before, after); diff != "" || before[0].LastUsedAt.IsZero() {
 			t.Errorf("when the application was last used went with its tokens: %s", diff)
@@ -92,32 +93,19 @@ func TestSweepGoesOnPastOneBatch(t *testing.T) {
 	})
 }
 
-func TestSharedCounterNeverLosesAHit(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		one, two := storetest.Open(t, dsn), storetest.Open(t, dsn)
-		window := noon.Truncate(time.Minute)
-		wins(t, race(16, func(i int) error {
-			c := []*store.Store{one, two}[i%2].RateCounter("login", time.Minute)
-			c.Config(10, time.Minute)
-			for range 5 {
-				if err := c.Increment("odd \x00\xff key", window); err != nil {
-					return err
-				}
-			}
-			return c.IncrementBy("another", window, 2)
-		}))
-		next := window.Add(time.Minute)
-		for key, hits := range map[string]int{"odd \x00\xff key": 80, "another": 32, "none": 0} {
-			now, before, err := two.RateCounter("login", time.Minute).Get(key, next, window)
-			must(t, err)
-			if now != 0 || before != hits {
-				t.Errorf("%q: %d now and %d before, want 0 and %d", key, now, before, hits)
-			}
-		}
-		now, before, err := one.RateCounter("register", time.Minute).Get("another", window, window.Add(-time.Minute))
+func TestSweptFileBecomesSmaller(t *testing.T) {
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+	pages := func() int64 {
+		n, err := s.Count("PRAGMA page_count")
 		must(t, err)
-		if now != 0 || before != 0 {
-			t.Error("limits share a counter")
-		}
-	})
+		return n
+	}
+	empty := pages()
+	must(t, s.Exec("INSERT INTO client_assertions (client_id, jti_hash, expires_at) SELECT 'app', randomblob(200), ? FROM "+s.Series("20000"), noon.Unix()))
+	full := pages()
+	got, err := s.Sweep(t.Context(), noon.Add(2*time.Hour))
+	must(t, err)
+	if left := pages(); got.Assertions != 20000 || full < empty+1000 || left > empty+empty/10 {
+		t.Errorf("%d pages at first, %d with %d rows, %d without", empty, full, got.Assertions, left)
+	}
 }

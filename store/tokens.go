@@ -159,15 +159,17 @@ const rotate = `UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE us
 	AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`
 
 // RotateRefreshToken implements oauth2.RefreshTokenStorage. Of several
-// rotations at once exactly one succeeds (all of them in a grace), the others get
-// fosite.ErrInactiveToken.
+// rotations at once exactly one succeeds, or all of them in a grace.
 func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature string) error {
 	if odd(signature) || odd(grantID) {
 		return fosite.ErrNotFound
 	}
 	now := s.now()
-	return s.writeOne(ctx, "rotate refresh token", func(db *gorm.DB) error {
-		return expect(db.Exec(rotate, now, signature, kindRefresh, grantID, now), fosite.ErrInactiveToken)
+	return s.spendOnce(ctx, "rotate refresh token", fosite.ErrInactiveToken, func(tx *gorm.DB) *gorm.DB {
+		return tx.Exec(rotate, now, signature, kindRefresh, grantID, now)
+	}, func(tx *gorm.DB) *gorm.DB {
+		return tx.Exec(`UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+			AND EXISTS (SELECT 1 FROM tokens t WHERE t.sig = ? AND t.kind = ? AND t.grant_id = grants.id AND t.used_at > 0)`, now, grantID, signature, kindRefresh)
 	})
 }
 

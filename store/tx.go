@@ -14,13 +14,17 @@ import (
 )
 
 const (
-	// txTimeout ends a transaction whoever forgot it: a panic between BeginTX
-	// and Commit must not keep the others from writing.
-	txTimeout = 15 * time.Second
+	// defaultTimeout ends a statement that nobody answers: a connection may be dead
+	// for a quarter of an hour before TCP says so.
+	defaultTimeout = 10 * time.Second
 	// writerWait is how long to wait for the writers before.
 	writerWait = 10 * time.Second
 	txTries    = 4
 )
+
+// txTimeout ends a transaction whoever forgot it: a panic between BeginTX and
+// Commit must not keep the others from writing.
+func (s *Store) txTimeout() time.Duration { return s.timeout + s.timeout/2 }
 
 // errWriterBusy is wrapped with account.ErrUnavailable.
 var errWriterBusy = errors.New("too many writers before this one")
@@ -85,7 +89,7 @@ func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) er
 	if t := transactionFrom(ctx); t != nil {
 		return fail(doing, do(t.db.WithContext(ctx)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, txTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.txTimeout())
 	defer cancel()
 	unlock, err := s.lockWriter(ctx)
 	if err != nil {
@@ -95,7 +99,7 @@ func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) er
 	for try := 1; ; try++ {
 		err = s.db.WithContext(ctx).Transaction(do)
 		if err == nil || try == txTries || !again(err) {
-			return fail(doing, err)
+			return fail(doing, canceled(ctx, err))
 		}
 	}
 }
@@ -113,7 +117,7 @@ func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB)
 	for try := 1; ; try++ {
 		err = do(s.db.WithContext(ctx))
 		if err == nil || try == txTries || !again(err) {
-			return fail(doing, err)
+			return fail(doing, canceled(ctx, err))
 		}
 	}
 }
@@ -128,12 +132,12 @@ func (s *Store) BeginTX(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return nil, fail("begin transaction", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, txTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.txTimeout())
 	db := s.db.WithContext(ctx).Begin()
 	if db.Error != nil {
 		cancel()
 		unlock()
-		return nil, fail("begin transaction", db.Error)
+		return nil, fail("begin transaction", canceled(ctx, db.Error))
 	}
 	t := &transaction{db: db}
 	// database/sql rolls back when ctx ends; the next writer comes in by itself.
@@ -152,7 +156,7 @@ func (s *Store) Commit(ctx context.Context) error {
 	if t == nil {
 		return fmt.Errorf("commit: %w: no open transaction", account.ErrUnavailable)
 	}
-	return fail("commit", t.finish(t.db.Commit))
+	return fail("commit", canceled(ctx, t.finish(t.db.Commit)))
 }
 
 // Rollback implements storage.Transactional. Nothing left to undo is no error:

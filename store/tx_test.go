@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,12 +50,12 @@ func TestForgottenTransactionNeverBlocksTheNext(t *testing.T) {
 			must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
 			end()
 			began := time.Now()
-			must(t, s.TouchSession(t.Context(), "any", noon))
+			must(t, s.TouchSessions(t.Context(), map[string]time.Time{"any": noon}))
 			must(t, s.RevokeGrant(t.Context(), "any", noon))
 			if waited := time.Since(began); waited > 5*time.Second {
 				t.Errorf("the next writer waited %v", waited)
 			}
-			want(t, s.Commit(ctx), account.ErrUnavailable)
+			want(t, s.Commit(ctx), context.Canceled)
 			must(t, s.Rollback(ctx))
 		}
 		must(t, s.InvalidateAuthorizeCodeSession(t.Context(), "sig-"+g.ID)) // undone each time
@@ -64,8 +65,8 @@ func TestForgottenTransactionNeverBlocksTheNext(t *testing.T) {
 func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")
-		ended, end := context.WithCancel(t.Context())
-		end()
+		ended, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer end()
 		gone := storetest.New(t)
 		must(t, gone.Exec("DROP TABLE sessions"))
 		must(t, gone.Exec("DROP TABLE tokens"))
@@ -81,7 +82,7 @@ func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 		}
 		_, err := s.UserByHandle(ended, "ada")
 		want(t, err, account.ErrUnavailable)
-		want(t, err, context.Canceled)
+		want(t, err, context.DeadlineExceeded)
 		_, err = s.GetClient(ended, "app")
 		want(t, err, account.ErrUnavailable)
 		_, err = s.BeginTX(ended)
@@ -89,5 +90,55 @@ func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 		want(t, s.CreateUser(ended, newUser("bob"), act("user.create")), account.ErrUnavailable)
 		_, err = s.UserByHandle(t.Context(), "bob")
 		want(t, err, account.ErrUserNotFound)
+	})
+}
+
+// Whoever gives up has not found the database failing: not while the statement
+// waits for another writer, nor before it.
+func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s, other := storetest.Open(t, dsn), storetest.Open(t, dsn)
+		if s.Dialect() == store.SQLite {
+			other = s // SQLite does not let go of whoever waits for another process
+		}
+		u := addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		g := newGrantStored(t, s, addClient(t, s, "app"), n)
+		holder, err := other.BeginTX(t.Context())
+		must(t, err)
+		must(t, other.UpgradeHash(holder, u.Sub, u.PasswordHash, "held"))
+		must(t, other.InvalidateAuthorizeCodeSession(holder, "sig-"+g.ID))
+		before, end := context.WithCancel(t.Context())
+		end()
+		for what, call := range map[string]func(ctx context.Context) error{
+			"read":        func(ctx context.Context) error { _, err := s.UserByHandle(ctx, "ada"); return err },
+			"statement":   func(ctx context.Context) error { return s.UpgradeHash(ctx, u.Sub, u.PasswordHash, "new") },
+			"transaction": func(ctx context.Context) error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
+			"begin": func(ctx context.Context) error {
+				tx, err := s.BeginTX(ctx)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = s.Rollback(tx) }()
+				return s.InvalidateAuthorizeCodeSession(tx, "sig-"+g.ID)
+			},
+		} {
+			for when, ctx := range map[string]context.Context{"before": before, "meanwhile": nil} {
+				if ctx == nil {
+					if what == "read" {
+						continue // waits for nobody
+					}
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(50*time.Millisecond, cancel)
+				}
+				err := call(ctx)
+				want(t, err, context.Canceled)
+				if errors.Is(err, account.ErrUnavailable) {
+					t.Errorf("%s, canceled %s: %v", what, when, err)
+				}
+			}
+		}
+		must(t, other.Rollback(holder))
 	})
 }

@@ -20,13 +20,14 @@ type Account struct {
 	EmailVerified, Admin       bool
 	// Flags are the access flags that are on.
 	Flags []string
-	// Notice says what has just been done; Error and ErrorCode what failed.
-	Notice, Error, ErrorCode string
+	Answer
 	// ErrorField is the field the error is about (display_name, email, current_password, new_password, note, password);
 	// "" lets ErrorCode say: weak_password is about new_password, invalid_credentials about current_password.
 	ErrorField string
 	Sessions   []SessionRow
-	Invites    []InviteRow
+	// MoreSessions says that there are others, which ?sessions=all shows.
+	MoreSessions bool
+	Invites      []InviteRow
 	// InvitesRemaining is how many invites the person may still make; -1 is without limit.
 	InvitesRemaining int
 	Apps             []AppRow

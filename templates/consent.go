@@ -17,13 +17,13 @@ type Consent struct {
 	RedirectHost    string
 }
 
-// ScopeItem is one scope and the sentence that says what it gives away.
-type ScopeItem struct{ Name, Sentence string }
+// ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
+type ScopeItem struct{ Name, Sentence, Detail string }
 
 func (Consent) page() string       { return "consent" }
 func (Consent) leavesOrigin() bool { return true }
 
-// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The static script
+// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The script form-post.js
 // sends it at once to an http or https target; otherwise, and without scripts, the person presses the button.
 type FormPost struct {
 	// RedirectURI is the validated redirect URI of the client, of any scheme that is not run by the browser itself:
@@ -44,29 +44,38 @@ type Logout struct {
 	Hidden map[string]string
 	// Action is a local path; "" means {base}/logout/.
 	Action string
-	// SignedIn false shows that there is nothing to end; the form stays only to hand Hidden on.
+	// SignedIn false shows that there is nothing to end, without a form.
 	SignedIn bool
+	// Problem says what is invalid in an application's request to sign out, "" for nothing: the person can sign out
+	// here all the same.
+	Problem string
+	// BackURL and BackName are of the application that asks, as in SignedOut.
+	BackURL, BackName string
 }
 
 func (Logout) page() string       { return "logout" }
 func (Logout) leavesOrigin() bool { return true }
 
+// Back is BackURL as the page links it, nil when there is none that may be linked.
+func (p Logout) Back() any { return linked(p.BackURL) }
+
 // SignedOut says that the session has ended.
 type SignedOut struct {
-	// BackURL is a local path or a registered post-logout redirect URI, "" for none; anything a browser would run is
-	// left out. BackName says where it leads.
+	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none; anything a browser
+	// would run is left out.
 	BackURL, BackName string
+	// Deleted says that the account itself is gone.
+	Deleted bool
 }
 
 func (SignedOut) page() string       { return "signed-out" }
 func (SignedOut) leavesOrigin() bool { return false }
 
 // Back is BackURL as the page links it, nil when there is none that may be linked.
-func (p SignedOut) Back() any {
-	if isLocal(p.BackURL) {
-		return p.BackURL
-	}
-	if target, err := redirectTarget(p.BackURL); err == nil {
+func (p SignedOut) Back() any { return linked(p.BackURL) }
+
+func linked(uri string) any {
+	if target, err := redirectTarget(uri); err == nil {
 		return target
 	}
 	return nil

@@ -12,6 +12,23 @@ type form interface {
 	fault(field string) (message string, blamed bool)
 }
 
+// Answer is what a page with several forms says about the one that was just sent. It stands in the section of that form,
+// whose fragment the form's address carries, so that the browser opens the page there.
+type Answer struct {
+	// Section is the id of the section; "" is above all of them.
+	Section string
+	// Notice says what has been done; Error and ErrorCode what failed.
+	Notice, Error, ErrorCode string
+}
+
+// In is the answer if it belongs to that section, else nil.
+func (a Answer) In(section string) *Answer {
+	if a.Section != section || a.Notice == "" && a.Error == "" {
+		return nil
+	}
+	return &a
+}
+
 // describedBy is the aria-describedby of a field: the ids of its own error, of the page's error when that is about the
 // field, and of the hint, in the order in which a screen reader should say them.
 func describedBy(f form, field string, hints ...string) string {

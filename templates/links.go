@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net"
+	"net/mail"
 	"net/url"
 	"strings"
 	"time"
@@ -23,11 +24,13 @@ func (r *Renderer) funcs() template.FuncMap {
 		"static":      r.staticPath,
 		"rfc3339":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"date":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
+		"ago":         func(t time.Time) string { return ago(r.now(), t) },
 		"describedby": describedBy,
 		"invalid":     isInvalid,
 		"fielderror":  fieldError,
 		"minimum":     minimumPassword,
 		"has":         contains,
+		"contacturl":  contactURL,
 	}
 }
 
@@ -119,4 +122,12 @@ func isPlainHTTP(target string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip == nil || !ip.IsLoopback()
+}
+
+// contactURL is where a contact leads: the e-mail address that it is as a whole, "" for a sentence.
+func contactURL(contact string) string {
+	if a, err := mail.ParseAddress(contact); err == nil && a.Name == "" && a.Address == contact {
+		return "mailto:" + url.PathEscape(contact)
+	}
+	return ""
 }

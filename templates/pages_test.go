@@ -3,6 +3,7 @@ package templates_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -19,12 +20,12 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"login": {
 			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
 			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]",
-			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "a#login-continue[href=/id/oauth2/authorize?continue=eyJ0IjoxfQ.c2VhbA]",
-			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]", "code#request-id",
+			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "div#ended[role=status]", "input[type=hidden][name=fresh]",
+			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]",
 		},
 		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
 		"register": {
-			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]",
+			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]", "input[name=email][type=email][autocomplete=email]",
 			"input[name=password][type=password][autocomplete=new-password][minlength=12]", "input[type=hidden][name=continue]", "button#register-submit",
 		},
 		"reset-password": {
@@ -43,22 +44,23 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"signed-out": {"a#signed-out-back[href=https://calendar.example/]"},
 		"error":      {"code#request-id", "a[href=/account/]"},
 		"account": {
-			"form[action=/id/account/profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/account/password]",
+			"form[action=/id/account/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/account/password#password]",
 			"input[name=current_password][autocomplete=current-password]", "input[name=new_password][autocomplete=new-password]",
-			"form[action=/id/account/sessions/end]", "input[name=id][value=s2]", "form[action=/id/account/sessions/end-others]",
-			"form[action=/id/account/invites]", "input[name=note]", "input[type=hidden][name=code][value=AAAA-BBBB-CCCC-DDDD]",
-			"button[data-copy=https://id.example/register/?code=AAAA]", "form[action=/id/account/apps/remove]", "input[name=client_id][value=c1]",
-			"form[action=/id/logout/]", "form[action=/id/account/delete]", "input[name=password]", "section#password",
+			"form[action=/id/account/sessions/end#sessions]", "input[name=id][value=s2]", "form[action=/id/account/sessions/end-others#sessions]",
+			"form[action=/id/account/invites#invites]", "input[name=note]", "input[type=hidden][name=code][value=AAAA-BBBB-CCCC-DDDD]",
+			"button[data-copy=https://id.example/register/?code=AAAA]", "form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]",
+			"form[action=/id/logout/]", "form[action=/id/account/delete#data]", "input[name=password]", "section#password",
 		},
 		"admin": {
 			"form[method=get][action=/id/admin/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/?query=a&cursor=n3xt]",
 		},
 		"admin-user": {
-			"form[method=post][action=/id/admin/users/ada/suspend]", "input[name=reason]", "form[action=/id/admin/users/ada/flags]",
+			"form[action=/id/admin/users/ada/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "input[type=checkbox][name=email_verified][checked]",
+			"form[method=post][action=/id/admin/users/ada/suspend#end]", "input[name=reason]", "form[action=/id/admin/users/ada/flags#access]",
 			"input[type=checkbox][name=flag][value=activity][checked]", "input[type=checkbox][name=flag][value=admin]", "input[name=known][value=admin]",
-			"form[action=/id/admin/users/ada/reset-password-code]", "form[action=/id/admin/users/ada/delete]", "input[name=confirm]", "code#reset-code",
+			"form[action=/id/admin/users/ada/reset-password-code#password]", "form[action=/id/admin/users/ada/delete#end]", "input[name=confirm]", "code#reset-code",
 		},
-		"admin-user, suspended": {"form[action=/id/admin/users/ada/unsuspend]"},
+		"admin-user, suspended": {"form[action=/id/admin/users/ada/unsuspend#end]"},
 	} {
 		doc := parse(t, render(t, r, pages[name]).Body.String())
 		for _, s := range selectors {
@@ -141,9 +143,10 @@ func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
 		{templates.Register{Error: "x", ErrorCode: "weak_password"}, "input[name=handle]", "handle-hint", false},
 		{templates.Register{Error: "x", ErrorCode: "invalid_invite"}, "input[name=code]", "error", true},
 		{full["reset-password"], "input[name=code]", "error code-hint", true},
-		{templates.Account{Error: "x", ErrorCode: "weak_password"}, "input[name=new_password]", "error new_password-hint", true},
-		{templates.Account{Error: "x", ErrorCode: "invalid_credentials"}, "input[name=current_password]", "error", true},
+		{templates.Account{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "weak_password"}}, "input[name=new_password]", "error new_password-hint", true},
+		{templates.Account{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "invalid_credentials"}}, "input[name=current_password]", "error", true},
 		{full["account"], "input[name=password]", "error", true},
+		{full["admin-user"], "input[name=email]", "error", true},
 	} {
 		doc := parse(t, render(t, r, c.page).Body.String())
 		n := one(t, doc, c.selector)
@@ -175,7 +178,7 @@ func TestClosedRegistrationHasNoForm(t *testing.T) {
 func TestOwnAccountIsNeverSuspendedByItsAdministrator(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Self: true}).Body.String())
-	for _, s := range []string{"form[action=/admin/users/ada/suspend]", "form[action=/admin/users/ada/delete]"} {
+	for _, s := range []string{"form[action=/admin/users/ada/suspend#end]", "form[action=/admin/users/ada/delete#end]"} {
 		if len(all(doc, s)) != 0 {
 			t.Errorf("%s is offered", s)
 		}
@@ -202,7 +205,34 @@ func TestEndOfASessionNeverOffersTheCurrentOne(t *testing.T) {
 			t.Error("the current session can be ended in the list")
 		}
 	}
-	if f := inside(one(t, doc, "input[name=id][value=s2]"), "form"); f == nil || attr(f, "action") != "/account/sessions/end" {
+	if f := inside(one(t, doc, "input[name=id][value=s2]"), "form"); f == nil || attr(f, "action") != "/account/sessions/end#sessions" {
 		t.Error("the other session cannot be ended")
+	}
+}
+
+// How long ago something was is the service's clock's business; the exact time stands in the title.
+func TestTimesAreRelativeWithTheExactTimeInTheTitle(t *testing.T) {
+	now := time.Date(2026, 5, 17, 12, 0, 0, 0, time.UTC)
+	r := newRenderer(t, templates.Options{Now: func() time.Time { return now }})
+	for want, at := range map[string]time.Time{
+		"just now":              now.Add(-59 * time.Second),
+		"1 minute ago":          now.Add(-time.Minute),
+		"59 minutes ago":        now.Add(-59 * time.Minute),
+		"1 hour ago":            now.Add(-60*time.Minute + time.Second),
+		"3 hours ago":           now.Add(-3 * time.Hour),
+		"1 day ago":             now.Add(-24 * time.Hour),
+		"30 days ago":           now.AddDate(0, 0, -30),
+		"2 months ago":          now.AddDate(0, -2, 0),
+		"1 year ago":            now.AddDate(-1, 0, 0),
+		"3 years ago":           now.AddDate(-3, 0, 0),
+		"in less than a minute": now.Add(time.Second),
+		"in 2 hours":            now.Add(2*time.Hour - time.Minute),
+		"in 14 days":            now.Add(14*24*time.Hour - time.Hour),
+	} {
+		doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{CreatedAt: at}}).Body.String())
+		found := one(t, doc, "time")
+		if text(found) != want || attr(found, "title") != at.Format("2 Jan 2006, 15:04 UTC") || attr(found, "datetime") != at.Format(time.RFC3339) {
+			t.Errorf("%v: %q, title %q, want %q", at, text(found), attr(found, "title"), want)
+		}
 	}
 }

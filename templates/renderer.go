@@ -1,5 +1,5 @@
-// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, the one
-// small script and the icon. All of it is embedded, and every page is parsed and checked once, in New.
+// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, two
+// small scripts and the icon. All of it is embedded, and every page is parsed and checked once, in New.
 //
 // The package leaves to others who may see a page, what goes into it and where a form's values go: it reads no request
 // beyond its method, keeps no state and knows no account. Security headers that are the same for every answer (HSTS,
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 //go:embed html/*.html
@@ -41,12 +42,15 @@ type Options struct {
 	// HTTPS says that browsers reach the service by https. A page that hands its visitor to an unencrypted
 	// application then says so.
 	HTTPS bool
+	// Now is the clock from which pages say how long ago something was; nil means time.Now.
+	Now func() time.Time
 }
 
 // Renderer fills the pages. It is safe for concurrent use.
 type Renderer struct {
 	base     string
 	https    bool
+	now      func() time.Time
 	pages    map[string]*template.Template
 	static   map[string]asset // by hashed name
 	hashed   map[string]string
@@ -72,7 +76,10 @@ func New(opts Options) (*Renderer, error) {
 	if err := checkBasePath(opts.BasePath); err != nil {
 		return nil, err
 	}
-	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, pages: make(map[string]*template.Template, len(samples))}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now, pages: make(map[string]*template.Template, len(samples))}
 	if err := r.loadStatic(); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func fullPages() map[string]templates.Page {
 	return map[string]templates.Page{
 		"login": templates.Login{
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
-			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, RequestID: "req-1",
+			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Fresh: "choose", Ended: "Your session was ended.",
 		},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",
@@ -64,7 +64,7 @@ func fullPages() map[string]templates.Page {
 		"error":      templates.Error{Status: 404, Title: "Not here", Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
 		"account": templates.Account{
 			Handle: "ada", DisplayName: "Ada", Email: "ada@example.org", EmailVerified: true, Admin: true, Flags: []string{"activity", "admin"},
-			Notice: "Saved.", Error: "The password is too short.", ErrorCode: "weak_password", ErrorField: "password", Sessions: sessions,
+			Answer: templates.Answer{Section: "data", Error: "The password is too short.", ErrorCode: "weak_password"}, ErrorField: "password", Sessions: sessions,
 			Invites: []templates.InviteRow{
 				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", CreatedAt: noon, ExpiresAt: noon},
 				{Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Used: true, UsedBy: "bo"},
@@ -72,10 +72,11 @@ func fullPages() map[string]templates.Page {
 			},
 			InvitesRemaining: 2, Apps: apps, MinPassword: 12,
 		},
-		"admin": templates.AdminUsers{Query: "a", Users: []templates.AdminUserRow{user}, NextCursor: "n3xt", Notice: "Done.", Error: "No."},
+		"admin": templates.AdminUsers{Query: "a", Users: []templates.AdminUserRow{user}, NextCursor: "n3xt", Answer: templates.Answer{Notice: "Done."}},
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
-			Sessions: sessions, Apps: apps, Notice: "Done.", Error: "No.",
+			Sessions: sessions, Apps: apps, Answer: templates.Answer{Section: "profile", Error: "No."}, ErrorField: "email",
+			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
 	}
 }

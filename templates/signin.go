@@ -12,12 +12,14 @@ type Login struct {
 	HandleFixed bool
 	// Error is a sentence for the person; ErrorCode is the service's code for it.
 	Error, ErrorCode string
-	// SignedInAs is the handle of the session that this browser already has, "" for none.
+	// Ended says why the session that this browser had is over, "" when there was none.
+	Ended string
+	// SignedInAs is the handle of the session that this browser has, when another account may be used; "" for none.
 	SignedInAs string
+	// Fresh goes back in a hidden field: what the sign-in of somebody who is signed in is for.
+	Fresh string
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
-	// RequestID is shown beside an error, for whoever asks the operator about it.
-	RequestID string
 }
 
 func (Login) page() string       { return "login" }
@@ -26,14 +28,14 @@ func (Login) leavesOrigin() bool { return true }
 // fault tells both fields of the error whatever it is about: on this page there is nothing else it could belong to.
 func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
 
-// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, password.
+// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, email, password.
 type Register struct {
 	Code string
 	// InvitedBy is the handle or name of the person whose invite it is and Note what they wrote; "" when not known.
-	InvitedBy, Note     string
-	Handle, DisplayName string
-	Error, ErrorCode    string
-	// FieldErrors are sentences by field name (code, handle, display_name, password).
+	InvitedBy, Note            string
+	Handle, DisplayName, Email string
+	Error, ErrorCode           string
+	// FieldErrors are sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
 	// Closed shows that nobody can register now, without a form.
 	Closed bool
@@ -57,7 +59,7 @@ func (p Register) fault(field string) (string, bool) {
 
 // Focus is the field to start at: the first with an error, else the first that is empty.
 func (p Register) Focus() string {
-	return focus(p, []string{"code", "handle", "display_name"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true})
+	return focus(p, []string{"code", "handle", "display_name", "email"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true, "email": true})
 }
 
 // ResetPassword is the page for a reset code: POST {base}/reset-password/ with handle, code, password.
@@ -70,6 +72,8 @@ type ResetPassword struct {
 	MinPassword int
 	// Continue is the sealed authorization request the sign-in link hands on, "" for none.
 	Continue string
+	// Contact is whom to ask for a code, "" where the administrators have said nothing.
+	Contact string
 }
 
 func (ResetPassword) page() string       { return "reset-password" }

@@ -55,7 +55,7 @@ func (r *Renderer) loadStatic() error {
 	return nil
 }
 
-// StaticURL is the path of a static file ("cairn.css", "cairn.js", "favicon.svg") with base path and content hash; "" for
+// StaticURL is the path of a static file ("cairn.css", "cairn.js", "form-post.js", "favicon.svg") with base path and content hash; "" for
 // a name that is not there.
 func (r *Renderer) StaticURL(name string) string {
 	hashed, ok := r.hashed[name]

@@ -19,7 +19,8 @@ func TestStaticFilesAreKeptForGoodUnderTheirHash(t *testing.T) {
 	r := newRenderer(t, templates.Options{BasePath: "/id"})
 	h := r.Static()
 	for name, contentType := range map[string]string{
-		"cairn.css": "text/css; charset=utf-8", "cairn.js": "text/javascript; charset=utf-8", "favicon.svg": "image/svg+xml",
+		"cairn.css": "text/css; charset=utf-8", "cairn.js": "text/javascript; charset=utf-8", "form-post.js": "text/javascript; charset=utf-8",
+		"favicon.svg": "image/svg+xml",
 	} {
 		u := r.StaticURL(name)
 		stem, ext, _ := strings.Cut(name, ".")
@@ -74,7 +75,7 @@ func TestNothingElseIsServed(t *testing.T) {
 // Styles and scripts must work under the pages' policy: nothing from elsewhere, nothing that needs inline code.
 func TestStaticFilesAskForNothingElse(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
-	for _, name := range []string{"cairn.css", "cairn.js", "favicon.svg"} {
+	for _, name := range []string{"cairn.css", "cairn.js", "form-post.js", "favicon.svg"} {
 		w := newRecorder()
 		r.Static().ServeHTTP(w, httptest.NewRequest(http.MethodGet, r.StaticURL(name), nil))
 		body := strings.ReplaceAll(w.Body.String(), `xmlns="http://www.w3.org/2000/svg"`, "")

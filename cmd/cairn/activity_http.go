@@ -24,7 +24,7 @@ func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
 	c := newChecker(checker{lint: true})
 	a.Handle(m, "/api/activity/validate", account.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
-		wait, err := limits.Take(account.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
+		wait, err := limits.Take(r.Context(), account.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
 		if wait > 0 {
 			err = account.RateLimited(wait)
 		}

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +26,7 @@ var allowed = map[string][]string{
 	"account/session": {},
 	"templates":       {},
 	"config":          {},
+	"docs/verify":     {"account/session"},
 	"activityschema":  {},
 
 	"activityschema/reference": {"activityschema"},
@@ -69,6 +75,45 @@ func TestActivitySchemaNeedsOnlyTheStandardLibraryAndJSON(t *testing.T) {
 		first, _, _ := strings.Cut(path, "/")
 		if path == "net/http" || strings.Contains(first, ".") && !strings.HasPrefix(path, "github.com/go-json-experiment/json") {
 			t.Errorf("activityschema needs %s", path)
+		}
+	}
+}
+
+// A test moves the clock of these packages, and two instances of one store go by one
+// time: what reads the wall clock beside the injected one does not. It may only be the
+// default, as in "if o.Now == nil { o.Now = time.Now }".
+func TestTimeComesFromTheInjectedClock(t *testing.T) {
+	for _, folder := range []string{"account", "admin", "provider", "store"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", folder, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defaults := map[ast.Expr]bool{}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.IfStmt:
+					test, ok := n.Cond.(*ast.BinaryExpr)
+					if ok && test.Op == token.EQL && types.ExprString(test.Y) == "nil" && len(n.Body.List) == 1 {
+						if set, ok := n.Body.List[0].(*ast.AssignStmt); ok && len(set.Lhs) == 1 && types.ExprString(set.Lhs[0]) == types.ExprString(test.X) {
+							defaults[set.Rhs[0]] = true
+						}
+					}
+				case *ast.SelectorExpr:
+					if what := types.ExprString(n); slices.Contains([]string{"time.Now", "time.Since", "time.Until"}, what) && !defaults[n] {
+						t.Errorf("%s reads the wall clock (%s): use the injected clock", set.Position(n.Pos()), what)
+					}
+				}
+				return true
+			})
 		}
 	}
 }

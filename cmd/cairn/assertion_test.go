@@ -81,7 +81,7 @@ func TestSigningClientNeverNeedsASecret(t *testing.T) {
 	s.addUser("ada")
 	c := s.addSigningClient("app", func(c *provider.Client) { c.ClientCredentials = true })
 	rp := s.relyingParty("app", "")
-	pushed := s.clientPost("par", "", "", signed(rp.pushed(), c.assertion("aud", s.URL+"/oauth2/par")))
+	pushed := s.clientPost("par", "", "", signed(rp.pushed(), c.assertion("aud", s.URL)))
 	if pushed.StatusCode != http.StatusCreated {
 		t.Fatalf("push: %d %s", pushed.StatusCode, pushed.Text)
 	}
@@ -96,12 +96,32 @@ func TestSigningClientNeverNeedsASecret(t *testing.T) {
 		t.Fatalf("refresh: %d %s", refreshed.StatusCode, refreshed.Text)
 	}
 	access := url.Values{"token": {refreshed.JSON(t)["access_token"].(string)}}
-	if got := s.clientPost("introspect", "", "", signed(access, c.assertion("aud", []string{s.URL, s.URL + "/oauth2/introspect"}))); got.JSON(t)["active"] != true {
+	if got := s.clientPost("introspect", "", "", signed(access, c.assertion())); got.JSON(t)["active"] != true {
 		t.Errorf("introspect: %d %s", got.StatusCode, got.Text)
 	}
-	wantRevoked(t, "revoke", s.clientPost("revoke", "", "", signed(access, c.assertion("aud", s.URL+"/oauth2/revoke"))))
+	wantRevoked(t, "revoke", s.clientPost("revoke", "", "", signed(access, c.assertion("aud", s.URL))))
 	if got := s.clientPost("token", "", "", signed(url.Values{"grant_type": {"client_credentials"}}, c.assertion())); got.StatusCode != http.StatusOK {
 		t.Errorf("client_credentials: %d %s", got.StatusCode, got.Text)
+	}
+}
+
+// An assertion for several servers, or for an address that is not the
+// service's name as a whole, could have come from elsewhere; one that is good for years is a secret.
+func TestAssertionForMoreThanThisMomentAndServiceIsRefused(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	c, rp := s.addSigningClient("app", nil), s.relyingParty("app", "")
+	token := s.URL + "/oauth2/token"
+	years := time.Now().AddDate(9, 0, 0).Unix()
+	for name, change := range map[string][]any{
+		"the PAR address": {"aud", s.URL + "/oauth2/par"}, "several": {"aud", []string{s.URL, token}}, "a list of one": {"aud", []string{token}},
+		"ours among foreign": {"aud", []string{token, "https://other.example"}}, "years": {"exp", years}, "years, without iat": {"exp", years, "iat", nil},
+	} {
+		wantOAuthError(t, name, s.clientPost("par", "", "", signed(rp.pushed(), c.assertion(change...))), http.StatusUnauthorized, "invalid_client")
+	}
+	for _, aud := range []string{s.URL, token} {
+		if got := s.clientPost("par", "", "", signed(rp.pushed(), c.assertion("aud", aud))); got.StatusCode != http.StatusCreated {
+			t.Errorf("%s: %d %s", aud, got.StatusCode, got.Text)
+		}
 	}
 }
 

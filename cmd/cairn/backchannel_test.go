@@ -159,21 +159,52 @@ func TestFailedLogoutIsNeverForgotten(t *testing.T) {
 	}
 }
 
+// 400 is the client's last word: nobody asks again, and nothing is kept.
+func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
+	s, db := startServiceWithDatabase(t, serviceOptions{})
+	s.addUser("ada")
+	r := startReceiver(t)
+	r.status.Store(http.StatusBadRequest)
+	b, _ := s.signedInTokens(s.relyingParty("app", s.backchannelClient("app", r)), "ada")
+	b.api("POST", "/api/auth/logout", nil)
+	s.log.wait(t, `"msg":"logout refused"`)
+	for end := time.Now().Add(15 * time.Second); db.count("SELECT count(*) FROM logout_outbox") > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the notice is kept")
+		}
+	}
+	if got := strings.Count(s.log.String(), `"msg":"logout `); got != 1 {
+		t.Errorf("%d lines about it: %s", got, s.log)
+	}
+}
+
+// What is reached is the registered address: a redirect would take the token
+// elsewhere, past the rules of registration.
+func TestLogoutTokenNeverFollowsARedirect(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	elsewhere := startReceiver(t)
+	door := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(door.Close)
+	b, _ := s.signedInTokens(s.relyingParty("app", s.backchannelClient("app", &receiver{Server: door})), "ada")
+	b.api("POST", "/api/auth/logout", nil)
+	s.log.wait(t, `"msg":"logout `) // delivered or not
+	if len(elsewhere.tokens) > 0 || !strings.Contains(s.log.String(), "the client answered 307") {
+		t.Errorf("%d tokens were redirected: %s", len(elsewhere.tokens), s.log)
+	}
+}
+
 // The guard: a client may not name an address inside the network unless the
 // operator opens it, whatever its name resolves to.
 func TestLogoutTokenNeverGoesToAPrivateAddress(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s, db := startServiceWithDatabase(t, serviceOptions{})
 	s.addUser("ada")
 	r := startReceiver(t)
-	secret := s.addClient("app", func(c *provider.Client) { c.BackchannelLogoutURI = r.URL })
+	secret := s.backchannelClient("app", r)
+	db.exec("UPDATE clients SET backchannel_private = FALSE") // as a name that resolves to such an address
 	b, _ := s.signedInTokens(s.relyingParty("app", secret), "ada")
 	b.api("POST", "/api/auth/logout", nil)
-	for end := time.Now().Add(15 * time.Second); !strings.Contains(s.log.String(), "the address is private"); {
-		if time.Now().After(end) {
-			t.Fatalf("the guard did not speak: %s", s.log.String())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.log.wait(t, "the address is private")
 	if len(r.tokens) > 0 {
 		t.Error("a token went to a loopback address")
 	}

@@ -60,8 +60,8 @@ func startDemoApp(t *testing.T, s *service) (url string) {
 	}
 	url = fmt.Sprintf("http://localhost:%d", l.Addr().(*net.TCPAddr).Port)
 	secret := s.addClient("activity-demo", func(c *provider.Client) {
-		c.Name, c.RedirectURIs, c.RequirePKCE = "Activity demo", []string{url + "/callback"}, true
-		c.BackchannelLogoutURI, c.BackchannelPrivate = url+"/backchannel-logout", true
+		c.Name, c.RequirePKCE = "Activity demo", true
+		addressDemo(c, url)
 	})
 	app, err := newDemoApp(demoConfig{Issuer: s.URL, URL: url, ClientID: "activity-demo", ClientSecret: secret})
 	if err != nil {
@@ -124,6 +124,29 @@ func TestNewMemberNeverFailsToReachTheApplication(t *testing.T) {
 	shot(t, tab, "demo")
 }
 
+// One button of the application signs out of both: its own session, and that at
+// the service with its cookie.
+func TestDemoSignsOutOfBoth(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	app := startDemoApp(t, s)
+	s.addUser("grace", account.FlagActivity)
+	tab := chromium(t)
+	mustDo(t, tab, "sign in to the application", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")),
+		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")),
+		chromedp.WaitVisible(page("consent")), chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")), chromedp.WaitVisible(id("demo-cookie")))
+	shot(t, tab, "demo-both")
+	mustDo(t, tab, "sign out", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(id("demo-login")), chromedp.WaitVisible(id("demo-cookie-reason")))
+	shot(t, tab, "demo-signed-out")
+	mustDo(t, tab, "the service knows nobody", chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(page("login")))
+	// With the cookie alone, the service asks.
+	mustDo(t, tab, "sign in to the service", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password),
+		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")), chromedp.Navigate(app), chromedp.WaitVisible(id("demo-cookie")))
+	mustDo(t, tab, "sign out of it", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(page("logout")), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
+	if got := s.browser().get(app + "/favicon.svg"); got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("favicon: %d %s", got.StatusCode, got.Header.Get("Content-Type"))
+	}
+}
+
 // The session ends in another browser. The page of the application finds out by
 // itself, by both ways: the logout token, and the list of sessions taken back.
 func TestOpenWindowNeverGoesOnAfterTheSessionWasEndedElsewhere(t *testing.T) {
@@ -140,7 +163,13 @@ func TestOpenWindowNeverGoesOnAfterTheSessionWasEndedElsewhere(t *testing.T) {
 	if got := other.api("POST", "/api/me/sessions/end-others", nil); got.StatusCode != http.StatusNoContent {
 		t.Fatalf("end the others: %d", got.StatusCode)
 	}
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool]("window.same = true")); err != nil {
+		t.Fatal(err)
+	}
 	mustDo(t, tab, "the window learns of it", chromedp.WaitVisible(id("demo-cookie-revoked")))
+	if same, err := chromedp.Run(tab, chromedp.Evaluate[bool]("window.same === true")); err != nil || !same {
+		t.Errorf("the page was loaded again: %v", err)
+	}
 	mustDo(t, tab, "and has no user any more", chromedp.Navigate(app), chromedp.WaitVisible(id("demo-ended")), chromedp.WaitVisible(id("demo-login")))
 	shot(t, tab, "demo-ended")
 }

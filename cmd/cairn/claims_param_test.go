@@ -88,7 +88,7 @@ func TestClaimsParameterNeverGoesAroundScopesAndConsent(t *testing.T) {
 		t.Errorf("without consent: %v", got)
 	}
 	page := b.get(b.get(rp.authURL("claims", ask)).Header.Get("Location"))
-	if pageName(t, page.Text) != "consent" || !strings.Contains(page.Text, "email address") {
+	if pageName(t, page.Text) != "consent" || !strings.Contains(page.Text, "Your email") {
 		t.Fatalf("page %q: %.600s", pageName(t, page.Text), page.Text)
 	}
 	if _, answer := answerOf(t, b.follow(page, "ada")); answer.Get("code") == "" {

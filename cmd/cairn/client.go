@@ -16,8 +16,8 @@ import (
 type clientCommand struct {
 	Add          addClientCommand    `cmd:"" help:"Register a client; its secret is printed once."`
 	List         listClientCommand   `cmd:"" help:"List the clients."`
-	Show         showClientCommand   `cmd:"" help:"Show all that is registered of a client, without secrets."`
-	Update       updateClientCommand `cmd:"" help:"Change what is given of a client, and nothing else."`
+	Show         showClientCommand   `cmd:"" help:"Show a client's registration, without secrets."`
+	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
 	RotateSecret rotateSecretCommand `cmd:"" name:"rotate-secret" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
 }
@@ -55,6 +55,7 @@ type clientRow struct {
 	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`
 	RequirePKCE            bool                `json:"require_pkce"`
 	RequireFlag            string              `json:"require_flag,omitempty"`
+	Groups                 []string            `json:"groups,omitempty"` // absent: all flags but admin
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
 	Trusted                bool                `json:"trusted"`
@@ -74,7 +75,7 @@ func rowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod,
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
+		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
 		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	if len(c.JWKS) > 0 {
@@ -106,13 +107,14 @@ func writeClient(w io.Writer, c *provider.Client, secret string) error {
 		{"client id", c.ID}, {"client secret", secret}, {"name", c.Name}, {"kind", kind}, {"authentication", c.AuthMethod},
 		{"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
 		{"back-channel URI", c.BackchannelLogoutURI}, {"scopes", strings.Join(c.Scopes, " ")}, {"required flag", c.RequireFlag},
+		{"groups", groupNames(c.Groups)},
 	}
 	if c.RefreshGrace > 0 {
 		pairs = append(pairs, [2]string{"refresh grace", c.RefreshGrace.String()})
 	}
 	var options []string
 	for name, on := range map[string]bool{
-		"PKCE required": c.NeedsPKCE(), "trusted": c.Trusted, "profile claims in the ID token": c.IDTokenClaims, "client_credentials": c.ClientCredentials,
+		"PKCE required": c.NeedsPKCE(), "trusted": c.Trusted, "claims in the ID token": c.IDTokenClaims, "client_credentials": c.ClientCredentials,
 		"http redirects allowed": c.AllowInsecureRedirect, "private back-channel allowed": c.BackchannelPrivate,
 	} {
 		if on {
@@ -128,6 +130,14 @@ func writeClient(w io.Writer, c *provider.Client, secret string) error {
 		pairs = append(pairs, [2]string{"secret", text})
 	}
 	return writePairs(w, append(pairs, [2]string{"registered", c.CreatedAt.Format(time.RFC3339)}))
+}
+
+// groupNames are the flags that the groups claim may name.
+func groupNames(groups []string) string {
+	if len(groups) == 0 {
+		return "all but admin"
+	}
+	return strings.Join(groups, " ")
 }
 
 type listClientCommand struct {
@@ -165,9 +175,9 @@ func (c *listClientCommand) Run(p *program) error {
 		if r.Public {
 			kind = "public"
 		}
-		table = append(table, []string{r.ID, r.Name, kind, strings.Join(r.RedirectURIs, " "), r.CreatedAt})
+		table = append(table, []string{r.ID, r.Name, kind, groupNames(r.Groups), strings.Join(r.RedirectURIs, " "), r.CreatedAt})
 	}
-	return writeTable(p.stdout, []string{"CLIENT ID", "NAME", "KIND", "REDIRECT URIS", "CREATED"}, table)
+	return writeTable(p.stdout, []string{"CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED"}, table)
 }
 
 type showClientCommand struct {

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -31,9 +29,7 @@ type addClientCommand struct {
 	ID    string `placeholder:"ID" help:"Client id; generated if not given."`
 }
 
-var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// Run checks everything before it writes anything.
+// Run prints the secret of the client that it has registered.
 func (c *addClientCommand) Run(p *program) error {
 	client, secret, err := c.client(p)
 	if err != nil {
@@ -44,15 +40,16 @@ func (c *addClientCommand) Run(p *program) error {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	if err := checkRequiredFlag(p, st, client); err != nil {
+	if err := c.checkKnownFlags(p, st); err != nil {
 		return err
 	}
 	if err := st.CreateClient(p.ctx, client); err != nil {
 		if errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: a client %s exists already: choose another id", client.ID)
 		}
-		return err
+		return inFlags(err)
 	}
+	warn(p, client)
 	if c.Quiet {
 		fmt.Fprintln(p.stdout, client.ID)
 		return nil
@@ -66,24 +63,15 @@ func (c *addClientCommand) client(p *program) (*provider.Client, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
-	out := &provider.Client{
-		ID: c.ID, Name: name, Scopes: slices.Clone(provider.Scopes), AuthMethod: provider.AuthAny, CreatedAt: time.Now().UTC().Truncate(time.Second),
-	}
+	out := provider.NewClient(c.ID, name, time.Now())
 	if out.ID == "" {
 		out.ID = randomText(12)
-	}
-	if !clientIDForm.MatchString(out.ID) {
-		return nil, "", usageError{"--id: 1 to 64 letters, digits, - or _"}
-	}
-	if strings.EqualFold(out.ID, session.Audience) {
-		// Its ID tokens would be session cookies.
-		return nil, "", usageError{fmt.Sprintf("--id: %q is the audience of the session cookie and cannot be a client: choose another id", out.ID)}
 	}
 	if err := c.apply(p, out); err != nil {
 		return nil, "", err
 	}
-	if err := checkClient(out); err != nil {
-		return nil, "", err
+	if err := out.Check(); err != nil {
+		return nil, "", inFlags(err)
 	}
 	if !hasSecret(out) {
 		return out, "", nil
@@ -99,6 +87,19 @@ func checkClientName(s string) (string, error) {
 		return "", usageError{"the name has 1 to 60 characters and no control characters"}
 	}
 	return name, nil
+}
+
+// usualScopes are those that applications ask for, of what the client may have:
+// further ones ask people for what most applications have no use for.
+func usualScopes(c *provider.Client) []string {
+	return slices.DeleteFunc([]string{"openid", "profile", "email", "offline_access"}, func(s string) bool { return !slices.Contains(c.Scopes, s) })
+}
+
+// warn tells what the operator should know of what was registered.
+func warn(p *program, c *provider.Client) {
+	for _, text := range c.Warnings() {
+		fmt.Fprintln(p.stderr, "cairn: "+text)
+	}
 }
 
 // hasSecret tells whether the client authenticates with a secret.
@@ -132,7 +133,7 @@ func (o secretOutput) report(w io.Writer, client *provider.Client, secret string
 		if len(client.RedirectURIs) > 0 {
 			fmt.Fprintf(w, "OIDC_REDIRECT_URI=%s\n", client.RedirectURIs[0])
 		}
-		fmt.Fprintf(w, "OIDC_SCOPES=%q\n", strings.Join(client.Scopes, " "))
+		fmt.Fprintf(w, "OIDC_SCOPES=%q\n", strings.Join(usualScopes(client), " "))
 		return nil
 	}
 	return writeClient(w, client, secret)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -34,7 +33,8 @@ type clientOptions struct {
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put profile claims into the ID token too."`
+	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
+	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may name, exactly those given; all but admin if none is. Repeatable."`
 	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
 }
 
@@ -78,6 +78,12 @@ func (o *clientOptions) apply(p *program, c *provider.Client) error {
 	}
 	if len(o.Scope) > 0 {
 		c.Scopes = distinct(o.Scope)
+	}
+	if !slices.Contains(c.Scopes, "openid") {
+		c.Scopes = append([]string{"openid"}, c.Scopes...)
+	}
+	if len(o.Group) > 0 {
+		c.Groups = distinct(o.Group)
 	}
 	return o.applyAuthentication(p, c)
 }
@@ -138,61 +144,43 @@ func readKeySet(p *program, file string) ([]byte, error) {
 	return raw, nil
 }
 
-// checkClient holds a whole client to the rules, whatever was changed of it: an
-// option may make what was registered before wrong.
-func checkClient(c *provider.Client) error {
-	if len(c.RedirectURIs) == 0 && !c.ClientCredentials {
-		return usageError{"--redirect-uri is needed: where the application receives its answers"}
-	}
-	for _, uri := range c.RedirectURIs {
-		if err := provider.CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
-			return usageError{fmt.Sprintf("--redirect-uri %q: %s", uri, err)}
-		}
-	}
-	for _, uri := range c.PostLogoutRedirectURIs {
-		if err := provider.CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
-			return usageError{fmt.Sprintf("--post-logout-redirect-uri %q: %s", uri, err)}
-		}
-	}
-	if c.BackchannelLogoutURI != "" {
-		if err := provider.CheckBackchannelLogoutURI(c.BackchannelLogoutURI, c.BackchannelPrivate); err != nil {
-			return usageError{fmt.Sprintf("--backchannel-logout-uri %q: %s", c.BackchannelLogoutURI, err)}
-		}
-	}
-	for _, s := range c.Scopes {
-		if !slices.Contains(provider.Scopes, s) {
-			return usageError{fmt.Sprintf("--scope %q: the scopes are %s", s, strings.Join(provider.Scopes, ", "))}
-		}
-	}
-	if !slices.Contains(c.Scopes, "openid") {
-		c.Scopes = append([]string{"openid"}, c.Scopes...)
-	}
-	switch {
-	case c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil:
-		return usageError{"--require-flag: a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"}
-	case c.RefreshGrace > provider.MaxRefreshGrace:
-		return usageError{fmt.Sprintf("--refresh-grace: at most %s", provider.MaxRefreshGrace)}
-	case c.RefreshGrace > 0 && c.IsPublic():
-		return usageError{"--refresh-grace is for confidential clients: without a secret a stolen refresh token would work twice"}
-	case c.ClientCredentials && c.IsPublic():
-		return usageError{"--client-credentials is for confidential clients: anybody could ask in the name of a public one"}
-	case c.AuthMethod == provider.AuthJWT && len(c.JWKS) == 0:
-		return usageError{"--jwks-file is needed with private_key_jwt: the client's public keys"}
-	}
-	return nil
+// memberFlags are the flags that set the members of a registration.
+var memberFlags = map[string]string{
+	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
+	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "groups": "--group",
+	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials",
 }
 
-// checkRequiredFlag refuses a flag that nobody can have.
-func checkRequiredFlag(p *program, st *store.Store, c *provider.Client) error {
-	if c.RequireFlag == "" {
+// inFlags names the flag where a registration breaks a rule.
+func inFlags(err error) error {
+	var broken *provider.RegistrationError
+	if errors.As(err, &broken) {
+		return usageError{broken.Describe(memberFlags[broken.Member])}
+	}
+	return err
+}
+
+// checkKnownFlags refuses flags that nobody can have.
+func (o *clientOptions) checkKnownFlags(p *program, st *store.Store) error {
+	given := slices.Clone(o.Group)
+	if o.RequireFlag != nil && *o.RequireFlag != "" {
+		given = append(given, *o.RequireFlag)
+	}
+	if len(given) == 0 {
 		return nil
 	}
 	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(settings.Flags, c.RequireFlag) {
-		return fmt.Errorf("--require-flag: there is no flag %q here: an administrator adds flags in the settings", c.RequireFlag)
+	for i, f := range given {
+		if !slices.Contains(settings.Flags, f) {
+			name := "--group"
+			if i == len(o.Group) {
+				name = "--require-flag"
+			}
+			return fmt.Errorf("%s: there is no flag %q here: an administrator adds flags in the settings", name, f)
+		}
 	}
 	return nil
 }

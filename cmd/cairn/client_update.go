@@ -18,11 +18,12 @@ type updateClientCommand struct {
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
 	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
 	ClearRequireFlag           bool    `help:"Let users in whatever flags they have."`
+	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
 }
 
 // Run changes what is given. Secrets and tokens are not touched.
 func (c *updateClientCommand) Run(p *program) error {
-	if reflect.ValueOf(c.clientOptions).IsZero() && c.Name == nil && !c.ClearPostLogoutRedirectURI && !c.ClearBackchannelLogoutURI && !c.ClearRequireFlag {
+	if reflect.ValueOf(c.clientOptions).IsZero() && c.Name == nil && !c.ClearPostLogoutRedirectURI && !c.ClearBackchannelLogoutURI && !c.ClearRequireFlag && !c.ClearGroup {
 		return usageError{"nothing to change is given; see cairn client update --help"}
 	}
 	for _, pair := range []struct {
@@ -32,6 +33,7 @@ func (c *updateClientCommand) Run(p *program) error {
 		{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri"},
 		{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri"},
 		{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag"},
+		{c.ClearGroup, len(c.Group) > 0, "group"},
 	} {
 		if pair.cleared && pair.given {
 			return usageError{fmt.Sprintf("give --%s or --clear-%s, not both", pair.name, pair.name)}
@@ -42,17 +44,16 @@ func (c *updateClientCommand) Run(p *program) error {
 		if err := c.change(p, client); err != nil {
 			return err
 		}
-		if c.RequireFlag != nil {
-			if err := checkRequiredFlag(p, st, client); err != nil {
-				return err
-			}
+		if err := c.checkKnownFlags(p, st); err != nil {
+			return err
 		}
 		if err := st.UpdateClient(p.ctx, client); err != nil {
 			if errors.Is(err, provider.ErrClientNotFound) {
 				return fmt.Errorf("there is no client %q any more", c.ID)
 			}
-			return err
+			return inFlags(err)
 		}
+		warn(p, client)
 		if hasSecret(client) && !secretBefore {
 			fmt.Fprintf(p.stderr, "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n", client.ID)
 		}
@@ -77,8 +78,8 @@ func (c *updateClientCommand) change(p *program, client *provider.Client) error 
 	if c.ClearRequireFlag {
 		client.RequireFlag = ""
 	}
-	if err := c.apply(p, client); err != nil {
-		return err
+	if c.ClearGroup {
+		client.Groups = nil
 	}
-	return checkClient(client)
+	return c.apply(p, client)
 }

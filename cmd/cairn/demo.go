@@ -49,6 +49,16 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return usageError{"--app-listen: " + err.Error()}
 	}
+	// The ports first: without them there is nothing to prepare.
+	listeners, err := c.listen(p)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // an error where it was served on, and is closed
+		}
+	}()
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
@@ -64,7 +74,18 @@ func (c *demoCommand) Run(p *program) error {
 	// not be the stored one.
 	quiet := *p
 	quiet.env = config.NewEnvironment(nil)
-	return c.serveBoth(&quiet, settings, state, app, account.InviteURL(issuer, invite))
+	return c.serveBoth(&quiet, listeners, settings, state, app, account.InviteURL(issuer, invite))
+}
+
+// listen opens the ports of the service and of the application.
+func (c *demoCommand) listen(p *program) (listeners [2]net.Listener, err error) {
+	if listeners[0], err = listenOn(p.ctx, "--listen", c.Listen); err != nil {
+		return listeners, err
+	}
+	if listeners[1], err = listenOn(p.ctx, "--app-listen", c.AppListen); err != nil {
+		return listeners, errors.Join(err, listeners[0].Close())
+	}
+	return listeners, nil
 }
 
 // localURL is http://localhost:PORT for a loopback address: passkeys and
@@ -157,16 +178,14 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	c, err := st.Client(ctx, s.ClientID)
 	made := errors.Is(err, provider.ErrClientNotFound)
 	if made {
-		now := time.Now().UTC().Truncate(time.Second)
-		c, err = &provider.Client{
-			ID: s.ClientID, Name: "Activity demo", Scopes: provider.Scopes, AuthMethod: provider.AuthAny, RequirePKCE: true,
-			CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: now}},
-		}, nil
+		c, err = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil
+		c.RequirePKCE = true
+		c.Secrets = []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
 	}
 	if err != nil {
 		return fmt.Errorf("find the demo application: %w", err)
 	}
-	c.RedirectURIs, c.BackchannelLogoutURI, c.BackchannelPrivate = []string{app + "/callback"}, app+"/backchannel-logout", true
+	addressDemo(c, app)
 	if made {
 		err = st.CreateClient(ctx, c)
 	} else {
@@ -178,43 +197,49 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	return nil
 }
 
+// addressDemo gives the demo's client the addresses of its application.
+func addressDemo(c *provider.Client, app string) {
+	c.RedirectURIs, c.PostLogoutRedirectURIs = []string{app + "/callback"}, []string{app + "/"}
+	c.BackchannelLogoutURI, c.BackchannelPrivate = app+"/backchannel-logout", true
+}
+
 // serveBoth runs the service as serve does, and the application beside it.
-func (c *demoCommand) serveBoth(p *program, settings config.Settings, state demoState, app, invite string) error {
+func (c *demoCommand) serveBoth(p *program, listeners [2]net.Listener, settings config.Settings, state demoState, app, invite string) error {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	p.ctx = ctx
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.AppListen)
-	if err != nil {
-		return fmt.Errorf("--app-listen: %w: choose another address or stop what uses it", err)
-	}
 	checked, err := settings.Check()
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	demo, err := newDemoApp(demoConfig{Issuer: settings.Issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	appDone := make(chan error, 1)
 	go func() {
-		appDone <- serveUntil(ctx, newServer(demo.handler(), newLog(p.stderr, checked)), l)
+		appDone <- serveUntil(ctx, newServer(demo.handler(), newLog(p.stderr, checked)), listeners[1])
 	}()
 	serve := serveCommand{Settings: settings}
-	err = serve.serve(p, func(net.Addr) { c.greet(p, settings.Issuer, app, invite, state) })
+	err = serve.serve(p, listeners[0], func(net.Addr) { c.greet(p, settings.Issuer, app, invite, state) })
 	cancel()
 	return errors.Join(err, <-appDone, demo.Close())
 }
 
 // greet prints where to go next.
 func (c *demoCommand) greet(p *program, issuer, app, invite string, s demoState) {
-	fmt.Fprintf(p.stdout, `Cairn is running. Stop it with Ctrl-C; the folder %s keeps everything.
+	fmt.Fprintf(p.stdout, `Cairn is running. Open this first, in a browser:
 
-  service        %s
-  application    %s   (a relying party that also verifies the session cookie)
-  administrator  %s
-  password       %s
-  invite link    %s
+  %s
 
-Sign in to the application, then end that session from another browser: the application knows within %s.
-`, strings.TrimSuffix(c.Dir, "/"), issuer, app, s.Handle, s.Password, invite, demoStatusTTL)
+It is a small application of somebody else, which sends you to Cairn to sign in:
+
+  handle    %s
+  password  %s
+
+Cairn itself    %s   (your account, and the administration)
+invite link     %s   (for a second person, in another browser)
+
+The folder %s keeps everything. Stop the demo with Ctrl-C.
+`, app, s.Handle, s.Password, issuer, invite, strings.TrimSuffix(c.Dir, "/"))
 }

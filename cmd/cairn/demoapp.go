@@ -19,10 +19,10 @@ import (
 // The demo's application is what the developers of other applications write: a
 // relying party on go-oidc and x/oauth2 that takes back-channel logout, and, for
 // applications on the same host, the session cookie verified by account/session
-// and held against the list of sessions taken back.
+// and held against the list of revoked sessions.
 
-//go:embed demo.html
-var demoPages embed.FS
+//go:embed demo.html demo.svg
+var demoFiles embed.FS
 
 type demoConfig struct{ Issuer, URL, ClientID, ClientSecret string }
 
@@ -48,6 +48,7 @@ type demoUser struct {
 	Name, Handle, Subject, Email string
 	Groups                       []string
 	SessionID                    string // sid: logout tokens name it
+	IDToken                      string // proves at sign-out who asks
 }
 
 // demoView is what demo.html shows.
@@ -56,12 +57,13 @@ type demoView struct {
 	User    *demoUser
 	Ended   bool // there was a user, until the service said otherwise
 	Cookie  *session.Claims
-	Revoked bool   // there is a cookie, and it was taken back
+	Revoked bool   // there is a cookie, and it was revoked
 	Reason  string // why there is no cookie
+	Nonce   string // of the page's script
 }
 
 func newDemoApp(c demoConfig) (*demoApp, error) {
-	page, err := template.ParseFS(demoPages, "demo.html")
+	page, err := template.ParseFS(demoFiles, "demo.html")
 	if err != nil {
 		return nil, fmt.Errorf("demo page: %w", err)
 	}
@@ -80,6 +82,7 @@ func (a *demoApp) Close() error { return a.status.Close() }
 func (a *demoApp) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", a.home)
+	mux.HandleFunc("GET /favicon.svg", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, demoFiles, "demo.svg") })
 	mux.HandleFunc("POST /login", a.login)
 	mux.HandleFunc("GET /callback", a.callback)
 	mux.HandleFunc("POST /logout", a.logout)
@@ -88,7 +91,7 @@ func (a *demoApp) handler() http.Handler {
 }
 
 func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
-	view := demoView{Issuer: a.config.Issuer}
+	view := demoView{Issuer: a.config.Issuer, Nonce: rand.Text()}
 	if c, err := r.Cookie("demo_app"); err == nil {
 		a.mu.Lock()
 		u, ok := a.sessions[c.Value]
@@ -104,7 +107,7 @@ func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, session.ErrNoCookie):
 		view.Reason = "This browser has no session cookie of the service."
 	case errors.Is(err, session.ErrRevoked):
-		view.Revoked, view.Reason = true, "There is a session cookie, and the service has taken it back."
+		view.Revoked, view.Reason = true, "There is a session cookie, and the service has revoked it."
 	case errors.Is(err, session.ErrKeysUnavailable), errors.Is(err, session.ErrStatusUnavailable):
 		view.Reason = "There is a session cookie, and the service does not answer: nobody can say whether it still counts."
 	default:
@@ -117,7 +120,7 @@ func (a *demoApp) home(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-"+view.Nonce+"'; connect-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
 	_, _ = w.Write(b.Bytes())
 }
 

@@ -117,5 +117,5 @@ func (a *demoApp) exchange(ctx context.Context, code string, l demoLogin) (demoU
 	if err := idToken.Claims(&at); err != nil {
 		return u, fmt.Errorf("ID token: %w", err)
 	}
-	return demoUser{Name: claims.Name, Handle: claims.Handle, Groups: claims.Groups, Subject: info.Subject, Email: info.Email, SessionID: at.SessionID}, nil
+	return demoUser{Name: claims.Name, Handle: claims.Handle, Groups: claims.Groups, Subject: info.Subject, Email: info.Email, SessionID: at.SessionID, IDToken: raw}, nil
 }

@@ -3,19 +3,37 @@ package main
 import (
 	"maps"
 	"net/http"
+	"net/url"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// logout ends the application's own session; that at the service goes on.
+// logout ends the application's own session and sends the browser on to end that
+// at the service (OpenID Connect RP-Initiated Logout 1.0), whose cookie goes with it.
+// Without an ID token the service asks first.
 func (a *demoApp) logout(w http.ResponseWriter, r *http.Request) {
+	var hint string
 	if c, err := r.Cookie("demo_app"); err == nil {
 		a.mu.Lock()
+		hint = a.sessions[c.Value].IDToken
 		delete(a.sessions, c.Value)
 		a.mu.Unlock()
 	}
 	demoCookie(w, "demo_app", "", -1)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	target := "/" // the service does not answer: signed out here at least
+	if p, _, err := a.oauth(r.Context()); err == nil {
+		var metadata struct {
+			EndSession string `json:"end_session_endpoint"`
+		}
+		if p.Claims(&metadata) == nil && metadata.EndSession != "" {
+			q := url.Values{"client_id": {a.config.ClientID}, "post_logout_redirect_uri": {a.config.URL + "/"}}
+			if hint != "" {
+				q.Set("id_token_hint", hint)
+			}
+			target = metadata.EndSession + "?" + q.Encode()
+		}
+	}
+	http.Redirect(w, r, target, http.StatusSeeOther)
 }
 
 // maxLogoutToken bounds the body of a back-channel logout request, in bytes.

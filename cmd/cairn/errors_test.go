@@ -18,6 +18,17 @@ type recorded struct {
 	Page            string         `json:"page,omitempty"`
 }
 
+// Where nothing can be sent to the application, the page says what it left out.
+func TestMissingRedirectURIIsNotCalledAnUnregisteredOne(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	rp := s.relyingParty("app", s.addClient("app", nil))
+	got := s.browser().get(rp.authURL("redirect_uri", ""))
+	wantPage(t, "no redirect_uri", got, http.StatusBadRequest)
+	if !strings.Contains(got.Text, "redirect_uri is missing") || strings.Contains(got.Text, "not registered") {
+		t.Errorf("the page says: %s", got.Text)
+	}
+}
+
 // Every error of the OAuth endpoints, byte by byte: clients and people's
 // scripts rely on names, statuses and descriptions.
 func TestErrorBodiesAndRedirectsNeverChangeUnnoticed(t *testing.T) {

@@ -163,6 +163,27 @@ func pageName(t *testing.T, page string) string {
 	return ""
 }
 
+// mainOf is the part of a page that is not the same on all.
+func mainOf(page string) string {
+	_, rest, _ := strings.Cut(page, "<main")
+	return rest
+}
+
+// elementByID is nil when the page has no such element.
+func elementByID(t *testing.T, page, id string) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode && attribute(n, "id") == id {
+			return n
+		}
+	}
+	return nil
+}
+
 func attribute(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {

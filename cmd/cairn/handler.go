@@ -54,7 +54,7 @@ func (a *application) run(ctx context.Context) {
 func newHandler(ctx context.Context, p parts) (*application, error) {
 	app := &application{}
 	base := strings.TrimSuffix(p.Config.Issuer.EscapedPath(), "/")
-	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS})
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: p.Config.HTTPS, Now: p.Now})
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -63,7 +63,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 			return nil, err
 		}
 	}
-	limits := newLimits(p.Config, p.Store)
+	limits := newLimits(p.Config, p.Store, p.Now)
 	accounts, err := account.New(account.Options{
 		Store: p.Store, Issuer: p.Config.IssuerString, Secret: p.Secret, Keys: p.Keys,
 		CookieName: p.Config.CookieName, CookieDomain: p.Config.CookieDomain, LoginCookieName: p.Config.LoginCookieName,
@@ -74,7 +74,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 		return nil, err
 	}
 	pages.SetInstanceName(accounts.InstanceName)
-	app.background = append(app.background, accounts.RetireHS256)
+	app.background = append(app.background, accounts.RetireHS256, accounts.WriteVisits)
 	app.beforeStop = accounts.ReleaseStatusWaiters
 
 	// No path cleaning: mux would answer //evil.example/.. with a redirect.

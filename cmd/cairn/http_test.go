@@ -169,36 +169,69 @@ func rawGet(t *testing.T, base, path string) string {
 	return b.String()
 }
 
-// Attack 96: an address counts as the client's only from a proxy that is
-// trusted, and then the rightmost one.
+// Attack 96: an address counts as the client's only from a proxy that is trusted, and
+// then the rightmost one that is no proxy. Each attempt is at another handle: the
+// limit of the account does not stand in for that of the address.
 func TestForwardedForNeverEvadesALimit(t *testing.T) {
-	attempt := func(b *browser, header ...string) int {
-		return b.api("POST", "/api/auth/login", map[string]string{"handle": "nobody-" + header[1][len(header[1])-1:], "password": "wrong password"}, header...).StatusCode
+	handles := 0
+	attempt := func(b *browser, name, value string) int {
+		handles++
+		return b.api("POST", "/api/auth/login", map[string]string{"handle": fmt.Sprint("nobody", handles), "password": "wrong password"}, name, value).StatusCode
 	}
 	s := startService(t, serviceOptions{Limits: true})
 	b := s.browser()
+	names := []string{"X-Forwarded-For", "X-Real-IP", "Forwarded", "True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X_Forwarded_For"}
 	for i := range 10 {
-		for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "Forwarded", "True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X_Forwarded_For"}[i%7 : i%7+1] {
-			if got := attempt(b, name, fmt.Sprintf("198.51.100.%d", i)); got != http.StatusUnauthorized {
-				t.Fatalf("attempt %d: %d", i, got)
-			}
+		if got := attempt(b, names[i%len(names)], fmt.Sprintf("198.51.100.%d", i)); got != http.StatusUnauthorized {
+			t.Fatalf("attempt %d: %d", i, got)
 		}
 	}
 	if got := attempt(b, "X-Forwarded-For", "198.51.100.77"); got != http.StatusTooManyRequests {
 		t.Errorf("the 11th attempt from an untrusted peer: %d", got)
 	}
-	s = startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.1", "::1"} }})
+	s = startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.1", "::1", "10.0.0.0/8"} }})
 	b = s.browser()
-	for i := range 10 {
-		if got := attempt(b, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d, 203.0.113.9", i)); got != http.StatusUnauthorized {
-			t.Fatalf("attempt %d: %d", i, got)
+	// A proxy may write the port of the client, too: it is another one each time.
+	for name, spell := range map[string]func(i int) string{
+		"203.0.113.9":       func(i int) string { return fmt.Sprintf("198.51.100.%d, 203.0.113.9", i) },
+		"203.0.113.20":      func(i int) string { return fmt.Sprintf("198.51.100.%d, 203.0.113.20:%d, 10.0.0.7:443", i, 5000+i) },
+		"2001:db8:0:1::1":   func(i int) string { return fmt.Sprintf("198.51.100.%d, [2001:db8:0:1::%d]:443", i, i) },
+		"2001:db8:0:2::/64": func(i int) string { return fmt.Sprintf("[2001:db8:9:%d::1]:1, [2001:db8:0:2::1]", i) },
+	} {
+		for i := range 10 {
+			if got := attempt(b, "X-Forwarded-For", spell(i)); got != http.StatusUnauthorized {
+				t.Fatalf("%s, attempt %d: %d", name, i, got)
+			}
 		}
-	}
-	if got := attempt(b, "X-Forwarded-For", "198.51.100.99, 203.0.113.9"); got != http.StatusTooManyRequests {
-		t.Errorf("the 11th attempt behind a proxy: %d", got)
+		if got := attempt(b, "X-Forwarded-For", spell(99)); got != http.StatusTooManyRequests {
+			t.Errorf("%s, the 11th attempt behind a proxy: %d", name, got)
+		}
 	}
 	if got := attempt(b, "X-Forwarded-For", "198.51.100.99, 203.0.113.10"); got != http.StatusUnauthorized {
 		t.Errorf("another client behind the proxy: %d", got)
+	}
+}
+
+// An origin that may call the API may not post the forms of the pages: not even one of
+// the same site, whose requests bring the cookie along.
+func TestAllowedOriginsNeverPostForms(t *testing.T) {
+	const neighbour = "http://localhost:3999" // of the same site as the service
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.AllowedOrigins = []string{neighbour} }})
+	s.addUser("ada")
+	b := s.browser()
+	b.signIn("ada")
+	from := []string{"Origin", neighbour, "Sec-Fetch-Site", "same-site"}
+	for _, path := range []string{"/account/profile", "/account/sessions/end-others", "/account/delete", "/logout/", "/login/"} {
+		got := b.postForm(path, url.Values{"display_name": {"Mallory"}, "password": {password}, "handle": {"ada"}}, from...)
+		if got.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+	if got := b.api("PATCH", "/api/me", map[string]string{"display_name": "Ada of the neighbour"}, from...); got.StatusCode != http.StatusOK {
+		t.Errorf("the API: %d %s", got.StatusCode, got.Text)
+	}
+	if me := b.api("GET", "/api/me", nil).JSON(t); me["display_name"] != "Ada of the neighbour" {
+		t.Errorf("%v", me)
 	}
 }
 

@@ -21,77 +21,74 @@ import (
 )
 
 type initCommand struct {
-	databaseFlags
-	output
 	Handle           string `help:"Handle of the first administrator. Asked for on a terminal."`
 	DisplayName      string `help:"Name that others see; the handle if not given."`
-	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input."`
 	GeneratePassword bool   `help:"Make a password and print it once."`
+	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two it is asked for on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
+	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, as cairn keys generate makes it."`
+	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, as https://id.example.org. Without it: http://localhost and the port of --listen."`
+	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
+	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Give a URL with a password by the environment."`
+	output
+}
+
+// WritesConfig implements config.WritesConfig.
+func (*initCommand) WritesConfig() {}
+
+// Help implements kong.HelpProvider.
+func (*initCommand) Help() string {
+	return `Everything is checked before anything is made, and a second run changes nothing. The settings are remembered in
+cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other command finds them.`
 }
 
 // initialized is what init prints.
 type initialized struct {
-	Database string `json:"database"`
-	Created  bool   `json:"created"`
-	Handle   string `json:"handle,omitempty"`
-	Password string `json:"password,omitempty"` // only a generated one, once
-	KeyFile  string `json:"key_file,omitempty"`
-	Kid      string `json:"kid,omitempty"`
+	Database   string `json:"database"`
+	Created    bool   `json:"created"`
+	Handle     string `json:"handle,omitempty"`
+	Password   string `json:"password,omitempty"` // only a generated one, once
+	KeyFile    string `json:"key_file,omitempty"`
+	Kid        string `json:"kid,omitempty"`
+	ConfigFile string `json:"config_file,omitempty"`
+	Issuer     string `json:"issuer,omitempty"`
 }
 
 // Run creates the installation; a second run changes nothing and says so.
-func (c *initCommand) Run(p *program) error {
-	settings := config.Defaults()
-	settings.Database = c.Database
-	checked, err := settings.Check()
+func (c *initCommand) Run(p *program) (err error) {
+	in, err := c.plan(p)
 	if err != nil {
 		return err
 	}
-	// Without a database the answers come first: a wrong one leaves nothing behind.
-	var handle, password string
-	_, statErr := os.Stat(checked.Database)
-	fresh := !isURL(checked.Database) && errors.Is(statErr, os.ErrNotExist)
-	if fresh {
-		if handle, password, err = c.credentials(p); err != nil {
+	done := initialized{Database: in.checked.DatabaseLabel()}
+	var st *store.Store
+	if !in.newDatabase {
+		if st, _, err = openOrCreate(p, in.checked); err != nil {
 			return err
 		}
-	}
-	st, existed, err := openOrCreate(p, checked)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	done := initialized{Database: checked.DatabaseLabel()}
-	if existed {
+		defer func() { _ = st.Close() }()
 		if users, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
 			return err
 		} else if len(users) > 0 {
-			return c.report(p, done)
+			return c.report(p, in, done)
 		}
 	}
-	if !fresh {
-		if handle, password, err = c.credentials(p); err != nil {
-			return err
-		}
-	}
-	if c.GenerateKey != "" {
-		if done.Kid, err = config.GenerateKey(c.GenerateKey, 2048); err != nil {
-			if errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("--generate-key: %s exists and stays as it is: name another file, or leave the flag out", c.GenerateKey)
-			}
-			return err
-		}
-		done.KeyFile = c.GenerateKey
-	}
-	if err := initialize(p.ctx, st, handle, c.DisplayName, password); err != nil {
+	if err := c.check(p, &in); err != nil {
 		return err
 	}
-	done.Created, done.Handle = true, handle
+	handle, password, err := c.credentials(p)
+	if err != nil {
+		return err
+	}
+	if err := in.create(p, st, handle, c.DisplayName, password); err != nil {
+		return err
+	}
+	done.Created, done.Handle, done.KeyFile, done.Kid = true, handle, in.settings.PrivateKeyFile, in.kid
+	done.ConfigFile, done.Issuer = in.file, in.settings.Issuer
 	if c.GeneratePassword {
 		done.Password = password
 	}
-	return c.report(p, done)
+	return c.report(p, in, done)
 }
 
 // openOrCreate opens the database, creates and migrates it where needed, and
@@ -215,7 +212,7 @@ func choosePassword(p *program, handle, file string, generate, terminal bool) (s
 	return password, nil
 }
 
-func (c *initCommand) report(p *program, done initialized) error {
+func (c *initCommand) report(p *program, in initPlan, done initialized) error {
 	switch {
 	case c.Format == "json":
 		return writeJSON(p.stdout, done)
@@ -226,19 +223,27 @@ func (c *initCommand) report(p *program, done initialized) error {
 		fmt.Fprintln(p.stdout, done.Handle)
 		return nil
 	}
-	next := "cairn serve"
-	if done.KeyFile != "" {
-		next = "SERVICE_OIDC_PRIVATE_KEY_FILE=" + done.KeyFile + " cairn serve"
-	}
-	if c.Database != "cairn.db" && !isURL(c.Database) {
-		next += " --database " + c.Database
-	}
-	password := done.Password
+	password, key := done.Password, done.KeyFile
 	if password != "" {
 		password += "   (shown only now)"
 	}
+	if key == "" {
+		key = "none: OpenID Connect is off"
+	}
+	settings := done.ConfigFile
+	if in.holdsPassword() {
+		settings += "   (with the password of the database: only you can read it)"
+	}
+	if in.foreign != "" {
+		settings = "not remembered: " + in.foreign + " is for another database"
+	}
+	serve := p.name
+	for _, arg := range in.serveWith(p) {
+		serve += " " + config.ShellQuote(arg)
+	}
 	return writePairs(p.stdout, [][2]string{
-		{"database", done.Database}, {"administrator", done.Handle}, {"password", password}, {"key file", done.KeyFile}, {"next", next},
+		{"database", done.Database}, {"settings", settings}, {"key file", key}, {"administrator", done.Handle}, {"password", password},
+		{"next", serve}, {"then", "sign in at " + done.Issuer},
 	})
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/httprate"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -88,20 +86,18 @@ func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store)
 	return given, note, nil
 }
 
-// newLimits makes the counters: in memory for one process, in the database
-// where several instances may share it.
-func newLimits(c config.Checked, st *store.Store) *account.Limits {
+// newLimits makes the limits: counted in memory for one process, in the database
+// where several instances may share it (see account.NewLimits).
+func newLimits(c config.Checked, st *store.Store, now func() time.Time) *account.Limits {
 	conf := make(map[string]account.Limit, len(c.RateLimits))
 	for name, l := range c.RateLimits {
 		conf[name] = account.Limit{Count: l.Count, Window: l.Window}
 	}
-	var counter func(string, time.Duration) httprate.LimitCounter
+	var shared account.Counters
 	if st.Dialect() == store.Postgres {
-		counter = func(name string, window time.Duration) httprate.LimitCounter {
-			return st.RateCounter(name, window)
-		}
+		shared = st.Counters()
 	}
-	return account.NewLimits(conf, counter)
+	return account.NewLimits(conf, shared, now)
 }
 
 // operator is who the command line acts as in the audit log.

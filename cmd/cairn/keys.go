@@ -16,7 +16,7 @@ import (
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
-	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: what is left of the former, and when it ends."`
+	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
 }
 
 type generateKeyCommand struct {
@@ -29,7 +29,7 @@ type generateKeyCommand struct {
 func (c *generateKeyCommand) Run(p *program) error {
 	kid, err := config.GenerateKey(c.File, c.Bits)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists and stays as it is: name another file", c.File)
+		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (c *generateKeyCommand) Run(p *program) error {
 		return writeJSON(p.stdout, map[string]any{"file": c.File, "kid": kid, "bits": c.Bits})
 	default:
 		return writePairs(p.stdout, [][2]string{
-			{"key file", c.File}, {"kid", kid}, {"next", "SERVICE_OIDC_PRIVATE_KEY_FILE=" + c.File + " cairn serve"},
+			{"key file", c.File}, {"kid", kid}, {"next", "write private-key-file: " + c.File + " into cairn.yaml and restart cairn serve"},
 		})
 	}
 	return nil
@@ -89,7 +89,7 @@ func (c *listKeysCommand) Run(p *program) error {
 	case c.Format == "json":
 		return writeJSON(p.stdout, rows)
 	case len(rows) == 0:
-		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off. cairn keys generate FILE and SERVICE_OIDC_PRIVATE_KEY_FILE=FILE turn it on.")
+		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off: "+turnOnOIDC+".")
 		return nil
 	}
 	table := make([][]string, 0, len(rows))

@@ -65,7 +65,7 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	if len(keys) == 0 {
-		return errors.New("there is no key to migrate to: run cairn keys generate FILE, restart serve with SERVICE_OIDC_PRIVATE_KEY_FILE=FILE, and run this with the same")
+		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
 	}
 	st, err := openExisting(p.ctx, checked, quietLog(p))
 	if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"path/filepath"
@@ -95,6 +97,19 @@ func TestMigrationNeverRefusesACookieTooEarlyNorWithoutAPublishedKey(t *testing.
 	}
 	if got := fresh.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK {
 		t.Errorf("the RS256 cookie: %d", got.StatusCode)
+	}
+	// Whoever holds the shared secret can sign the claims of a newer token with it.
+	// A start reads the settings at once.
+	rs.server.Close()
+	rs = restartAt(t, rs, rs.URL)
+	genuine := fresh.cookie("cairn_session")
+	parts := strings.Split(genuine, ".")
+	forged := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + parts[1]
+	forged += "." + base64.RawURLEncoding.EncodeToString(hmacWith(sha256.New, rs.secret)([]byte(forged)))
+	for cookies, want := range map[string]int{"cairn_session=" + forged: http.StatusUnauthorized, "cairn_session=" + forged + "; cairn_session=" + genuine: http.StatusOK} {
+		if got := rs.browser().api("GET", "/api/me", nil, "Cookie", cookies); got.StatusCode != want {
+			t.Errorf("an RS256 session's token signed with HS256: %d, want %d", got.StatusCode, want)
+		}
 	}
 	old.signIn("ada")
 	if got := old.api("GET", "/api/me", nil); got.StatusCode != http.StatusOK || jwtHeader(t, old.cookie("cairn_session"))["alg"] != "RS256" {

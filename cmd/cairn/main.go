@@ -29,24 +29,27 @@ const (
 // cli is the command line.
 type cli struct {
 	config.Files
+	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Init       initCommand       `cmd:"" help:"Create the database, the first administrator and the secrets."`
-	Serve      serveCommand      `cmd:"" help:"Run the service."`
-	ShowSecret showSecretCommand `cmd:"" help:"Print the shared secret for the secrets file of other applications."`
-	Client     clientCommand     `cmd:"" help:"Register and manage OAuth 2.0 clients."`
-	User       userCommand       `cmd:"" help:"Manage users."`
-	Session    sessionCommand    `cmd:"" help:"List and end sessions."`
-	Invite     inviteCommand     `cmd:"" help:"Create, list and revoke invites."`
-	Keys       keysCommand       `cmd:"" help:"Generate and list signing keys."`
-	Explain    explainCommand    `cmd:"" help:"Say what would become of an authorization request, and why."`
-	Activity   activityCommand   `cmd:"" help:"Check activity files."`
-	Demo       demoCommand       `cmd:"" help:"Try everything: a service and an application that uses it, in a folder of its own."`
-	Version    versionCommand    `cmd:"" help:"Print the version."`
+	Demo       demoCommand       `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
+	Init       initCommand       `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
+	Serve      serveCommand      `cmd:"" group:"run" help:"Run the service."`
+	Client     clientCommand     `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
+	Explain    explainCommand    `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
+	ShowSecret showSecretCommand `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
+	Invite     inviteCommand     `cmd:"" group:"people" help:"Create, list and revoke invites."`
+	User       userCommand       `cmd:"" group:"people" help:"Manage users."`
+	Session    sessionCommand    `cmd:"" group:"people" help:"List sessions and end them."`
+	Settings   settingsCommand   `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
+	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
+	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`
 }
 
 // program is what every command's Run gets.
 type program struct {
 	ctx    context.Context
+	name   string // as it was called: what is printed to be pasted begins with it
 	env    *config.Environment
 	stdin  io.Reader
 	stdout io.Writer
@@ -76,10 +79,16 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		}
 	}()
 	env := config.NewEnvironment(environ)
-	p := &program{ctx: ctx, env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	parser, err := kong.New(&cli{}, append(config.Options(env),
 		kong.Name("cairn"),
-		kong.Description("Accounts, sessions and OpenID Connect for a sports-activity community."),
+		kong.Description("Accounts, sessions and OpenID Connect for a sports club.\n\n"+
+			"To try it: "+p.name+" demo. To set it up: "+p.name+" init --handle NAME --generate-password --generate-key key.pem, then "+p.name+" serve."),
+		kong.Vars{"version": versionLine()},
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"}, {Key: "apps", Title: "Applications:"},
+			{Key: "people", Title: "People:"}, {Key: "operate", Title: "Operate:"}, {Key: "files", Title: "Activity files:"},
+		}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -103,6 +112,14 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	return exitDone
+}
+
+// calledAs is what somebody types to run the program again.
+func calledAs(arg0 string) string {
+	if strings.Contains(arg0, "go-build") {
+		return "go run ./cmd/cairn" // go run deletes the program that it ran
+	}
+	return config.ShellQuote(arg0)
 }
 
 // usageError is a wrong use of a command, found after parsing.

@@ -65,8 +65,10 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		got := httpsnoop.CaptureMetrics(next, w, r)
 		user, event := info.Summary()
 		level := slog.LevelInfo
-		// What failed because the client hung up is not the service's failure.
-		if got.Code >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
+		switch {
+		case got.Code >= account.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
+			level = slog.LevelDebug // given up because the client hung up: not the service's failure
+		case got.Code >= http.StatusInternalServerError:
 			level = slog.LevelError
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
@@ -147,15 +149,12 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Without the counters what needs no database still answers, and what
-		// does says so in its own protocol. Passwords and codes are counted apart,
-		// and refused then.
-		wait, err := m.limits.Take(account.LimitAll, account.ClientAddress(r))
-		if err != nil {
-			m.log.DebugContext(r.Context(), "requests not counted", "error", err)
+		wait, err := m.limits.Take(r.Context(), account.LimitAll, account.ClientAddress(r))
+		if err == nil && wait > 0 {
+			err = account.RateLimited(wait)
 		}
-		if wait > 0 {
-			m.accounts.Fail(w, r, account.RateLimited(wait))
+		if err != nil {
+			m.accounts.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -70,7 +70,7 @@ func TestPublicClientNeverGetsACodeWithoutPKCE(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	s.addClient("phone", func(c *provider.Client) {
-		c.AuthMethod, c.RedirectURIs = provider.AuthNone, []string{callbackOf("phone"), "http://127.0.0.1/cb"}
+		c.AuthMethod, c.RedirectURIs = provider.AuthNone, []string{callbackOf("phone"), "http://127.0.0.1/cb", "http://localhost/cb"}
 	})
 	rp := s.relyingParty("phone", "")
 	if got := s.browser().authorize(rp.authURL("code_challenge", "", "code_challenge_method", ""), "ada"); got.Get("error") != "invalid_request" {
@@ -79,10 +79,11 @@ func TestPublicClientNeverGetsACodeWithoutPKCE(t *testing.T) {
 	_, token := s.signedInTokens(rp, "ada")
 	rp.idToken(token)
 	// A native client listens on whatever port it gets (RFC 8252 section 7.3).
-	rp.config.RedirectURL = "http://127.0.0.1:50123/cb"
-	answer := s.browser().authorize(rp.authURL(), "ada")
-	if _, err := rp.exchange(answer.Get("code")); err != nil {
-		t.Errorf("loopback client: %v", err)
+	for _, rp.config.RedirectURL = range []string{"http://127.0.0.1:50123/cb", "http://localhost:50123/cb"} {
+		answer := s.browser().authorize(rp.authURL(), "ada")
+		if _, err := rp.exchange(answer.Get("code")); err != nil {
+			t.Errorf("%s: %v", rp.config.RedirectURL, err)
+		}
 	}
 }
 
@@ -215,15 +216,53 @@ func TestDiscoveryNeverAdvertisesWhatIsWeakOrMissing(t *testing.T) {
 func TestClaimsOfTokensNeverChangeUnnoticed(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", account.FlagActivity)
-	rp := s.relyingParty("app", s.addClient("app", nil))
+	rp := s.relyingParty("app", s.addClient("app", func(c *provider.Client) { c.IDTokenClaims = false }))
 	b, token := s.signedInTokens(rp, "ada")
 	raw, _ := token.Extra("id_token").(string)
 	golden(t, "id_token.json", shape(t, jwtPayload(t, raw)))
 	golden(t, "session_token.json", shape(t, jwtPayload(t, b.cookie("cairn_session"))))
-	with := s.relyingParty("full", s.addClient("full", func(c *provider.Client) { c.IDTokenClaims = true }))
+	with := s.relyingParty("full", s.addClient("full", nil))
 	_, token = s.signedInTokens(with, "ada")
 	raw, _ = token.Extra("id_token").(string)
 	golden(t, "id_token_with_claims.json", shape(t, jwtPayload(t, raw)))
+}
+
+// What makes somebody an administrator here is no business of an application
+// unless the operator says so: not in any token, and not by the claims parameter. The
+// session cookie speaks of this installation.
+func TestAdministratorsAreNotToldToApplications(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", account.FlagActivity, account.FlagAdmin)
+	for id, c := range map[string]struct{ registered, want []string }{
+		"default": {nil, []string{account.FlagActivity}},
+		"admins":  {[]string{account.FlagAdmin}, []string{account.FlagAdmin}},
+		"both":    {[]string{account.FlagAdmin, account.FlagActivity}, []string{account.FlagActivity, account.FlagAdmin}},
+		"others":  {[]string{"captain"}, []string{}},
+	} {
+		rp := s.relyingParty(id, s.addClient(id, func(n *provider.Client) { n.Groups = c.registered }))
+		b, token := s.signedInTokens(rp, "ada")
+		var claims struct{ Groups []string }
+		if err := rp.idToken(token).Claims(&claims); err != nil || !slices.Equal(claims.Groups, c.want) || claims.Groups == nil {
+			t.Errorf("%s: ID token: %q, %v", id, claims.Groups, err)
+		}
+		asked := s.relyingParty(id, rp.config.ClientSecret, "openid")
+		answer := b.authorize(asked.authURL("claims", `{"userinfo":{"groups":null}}`), "ada")
+		token, err := asked.exchange(answer.Get("code"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := asked.provider.UserInfo(t.Context(), oauth2.StaticTokenSource(token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims.Groups = nil
+		if err := info.Claims(&claims); err != nil || !slices.Equal(claims.Groups, c.want) {
+			t.Errorf("%s: userinfo: %q, %v", id, claims.Groups, err)
+		}
+		if groups := jwtPayload(t, b.cookie("cairn_session"))["groups"]; !slices.Equal(groups.([]any), []any{"activity", "admin"}) {
+			t.Errorf("session cookie: %v", groups)
+		}
+	}
 }
 
 // shape is a payload with its values replaced by their JSON types.

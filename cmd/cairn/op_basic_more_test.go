@@ -118,11 +118,48 @@ func TestOP_oidcc_unsigned_request_object_supported_correctly_or_rejected_as_uns
 		object := unsignedRequest(t, map[string]any{
 			"response_type": "code", "client_id": "first", "scope": "openid", "redirect_uri": p.rp.config.RedirectURL, "state": p.rp.state, "nonce": p.rp.nonce, "response_mode": p.mode,
 		})
-		p.rp.state = "" // is inside only
-		if e := p.refusal(p.rp, "state", "", "nonce", "", "request", object); e != "request_not_supported" {
+		p.rp.state = "" // is inside only, as the rest
+		if e := p.refusal(p.rp, "state", "", "nonce", "", "response_mode", "", "request", object); e != "request_not_supported" {
 			t.Errorf("error %s", e)
 		}
 	})
+}
+
+// What the object says of the way counts where nothing else does, and never for
+// an address that the query does not prove.
+func TestRefusedRequestObjectIsAnsweredInItsOwnResponseMode(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	rp := s.relyingParty("app", s.addClient("app", nil))
+	posted := unsignedRequest(t, map[string]any{"response_mode": "form_post", "redirect_uri": "https://evil.example/"})
+	for name, c := range map[string]struct {
+		change []string
+		way    string // what the answer begins with, empty: a form
+	}{
+		"form_post":            {[]string{"request", posted}, ""},
+		"query":                {[]string{"request", unsignedRequest(t, map[string]any{"response_mode": "query"})}, "?"},
+		"fragment":             {[]string{"request", unsignedRequest(t, map[string]any{"response_mode": "fragment"})}, "#"},
+		"none":                 {[]string{"request", unsignedRequest(t, map[string]any{})}, "?"},
+		"unknown":              {[]string{"request", unsignedRequest(t, map[string]any{"response_mode": "web_message"})}, "?"},
+		"not a string":         {[]string{"request", unsignedRequest(t, map[string]any{"response_mode": []string{"form_post"}})}, "?"},
+		"not an object":        {[]string{"request", "a.b.c"}, "?"},
+		"the parameter counts": {[]string{"request", posted, "response_mode", "query"}, "?"},
+		"an address":           {[]string{"request_uri", "https://app.example.org/" + posted}, "?"},
+	} {
+		got := s.browser().get(rp.authURL(c.change...))
+		want := callbackOf("app") + c.way + "error=request_not_supported&"
+		if name == "an address" {
+			want = callbackOf("app") + "?error=request_uri_not_supported&"
+		}
+		if c.way != "" && !strings.HasPrefix(got.Header.Get("Location"), want) {
+			t.Errorf("%s: %d to %s, want %s", name, got.StatusCode, got.Header.Get("Location"), want)
+		}
+		if c.way == "" {
+			if target, answer := answerOf(t, got); got.StatusCode != http.StatusOK || target != callbackOf("app") || answer.Get("error") != "request_not_supported" || answer.Get("state") != rp.state {
+				t.Errorf("%s: %d to %s: %v", name, got.StatusCode, target, answer)
+			}
+		}
+	}
+	wantPage(t, "an address that is not the client's", s.browser().get(rp.authURL("request", posted, "redirect_uri", "https://evil.example/")), http.StatusBadRequest)
 }
 
 func TestOP_oidcc_ensure_request_object_with_redirect_uri(t *testing.T) {

@@ -21,7 +21,7 @@ func TestOP_oidcc_server(t *testing.T) {
 
 func TestOP_oidcc_response_type_missing(t *testing.T) {
 	bothPlans(t, func(p *plan) {
-		if e := p.refusal(p.rp, "response_type", ""); e != "unsupported_response_type" && e != "invalid_request" {
+		if e := p.refusal(p.rp, "response_type", ""); e != "invalid_request" {
 			t.Errorf("error %s", e)
 		}
 	})

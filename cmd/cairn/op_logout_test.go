@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -64,7 +65,7 @@ func (c *logoutCase) signedOut() bool {
 // confirm presses the button of the confirmation page.
 func (c *logoutCase) confirm(got response) response {
 	c.t.Helper()
-	if got.StatusCode != http.StatusOK || pageName(c.t, got.Text) != "logout" {
+	if pageName(c.t, got.Text) != "logout" {
 		c.t.Fatalf("%d page %q", got.StatusCode, pageName(c.t, got.Text))
 	}
 	f := pageForm(c.t, got.Text)
@@ -145,6 +146,78 @@ func TestOP_oidcc_rp_initiated_logout_no_post_logout_redirect_uri(t *testing.T) 
 	}
 }
 
+// What is invalid is said, with the choice to sign out here; without a session
+// there is nothing to sign out of.
+func TestInvalidLogoutRequestSaysWhatIsInvalid(t *testing.T) {
+	c := newLogoutCase(t)
+	for _, bad := range []struct{ says, hint, uri, clientID string }{
+		{"id_token_hint", unsigned(c.hint), afterLogout, ""},
+		{"id_token_hint", symmetric(t, c.URL, c.rp.config.ClientSecret), afterLogout, ""},
+		{"id_token_hint", c.browser.cookie("cairn_session"), "", ""},
+		{"post_logout_redirect_uri", c.hint, "https://evil.example/", ""},
+		{"post_logout_redirect_uri", c.hint, afterLogout + "?foo=bar", ""},
+		{"post_logout_redirect_uri", "", afterLogout + "/", "app"},
+		{"client_id", c.hint, afterLogout, "other"},
+		{"client_id", "", afterLogout, "unknown"},
+	} {
+		pairs := []string{"id_token_hint", bad.hint, "post_logout_redirect_uri", bad.uri, "client_id", bad.clientID, "state", "s"}
+		here, nobody := c.logout(pairs...), logoutCase{t: t, browser: c.service.browser()}
+		elsewhere := nobody.logout(pairs...)
+		for _, got := range []response{here, elsewhere} {
+			if got.StatusCode != http.StatusBadRequest || got.Header.Get("Location") != "" || !strings.Contains(got.Text, `role="alert"`) || !strings.Contains(got.Text, bad.says) {
+				t.Errorf("%.60s: %d: %s", fmt.Sprint(bad), got.StatusCode, mainOf(got.Text))
+			}
+		}
+		if !strings.Contains(here.Text, "Sign out here") || !strings.Contains(elsewhere.Text, "You are not signed in") {
+			t.Errorf("%.60s: no choice to sign out here, or one without a session", fmt.Sprint(bad))
+		}
+	}
+	if c.signedOut() {
+		t.Error("a request that is not valid has signed out")
+	}
+}
+
+func TestLogoutWithoutASessionSaysSo(t *testing.T) {
+	c := newLogoutCase(t)
+	b := logoutCase{t: t, browser: c.service.browser()}
+	for _, got := range []response{b.logout(), b.logout("state", "x"), b.logout("id_token_hint", c.hint), b.browser.postForm("/logout/", nil)} {
+		if got.StatusCode != http.StatusOK || !strings.Contains(got.Text, "You are not signed in") {
+			t.Errorf("%s: %d %s", got.Request.URL.Path, got.StatusCode, mainOf(got.Text))
+		}
+	}
+	// A genuine hint and a registered address still lead back.
+	if got := b.logout("id_token_hint", c.hint, "post_logout_redirect_uri", afterLogout, "state", "x"); got.Header.Get("Location") != afterLogout+"?state=x" {
+		t.Errorf("%d to %q", got.StatusCode, got.Header.Get("Location"))
+	}
+}
+
+// Without a hint a person confirms first; then the page names the application
+// and leads to its registered address, with state, and nowhere else.
+func TestConfirmedLogoutLeadsBackToTheApplication(t *testing.T) {
+	for name, k := range map[string]struct {
+		back, label string
+		pairs       []string
+	}{
+		"client_id":        {afterLogout + "?state=a%26b", "Back to <bdi>App app</bdi>", []string{"client_id", "app", "post_logout_redirect_uri", afterLogout, "state", "a&b"}},
+		"unregistered":     {"", "", []string{"client_id", "app", "post_logout_redirect_uri", "https://evil.example/"}},
+		"nobody says whom": {"", "", []string{"post_logout_redirect_uri", afterLogout}},
+		"nothing":          {"", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLogoutCase(t)
+			c.t = t
+			after := c.confirm(c.logout(k.pairs...))
+			back := elementByID(t, after.Text, "signed-out-back")
+			if (k.back == "") != (back == nil) || back != nil && attribute(back, "href") != k.back || !strings.Contains(after.Text, k.label) || !c.signedOut() {
+				t.Errorf("want a way back to %q: %s", k.back, mainOf(after.Text))
+			}
+			if strings.Count(after.Text, "Sign in again") != 1 {
+				t.Error("two buttons to sign in again, or none")
+			}
+		})
+	}
+}
+
 // An ID token lives an hour, a session 30 days: an expired hint is still one.
 func TestExpiredHintIsNeverRefusedAtLogout(t *testing.T) {
 	c := newLogoutCase(t)
@@ -181,8 +254,8 @@ func TestHintOfSomebodyElseNeverSignsOut(t *testing.T) {
 	_, token := c.signedInTokens(c.rp, "eve")
 	hint, _ := token.Extra("id_token").(string)
 	got := c.logout("id_token_hint", hint, "post_logout_redirect_uri", afterLogout)
-	if got.Header.Get("Location") != "" || pageName(t, got.Text) != "logout" || c.signedOut() {
-		t.Errorf("%d to %q", got.StatusCode, got.Header.Get("Location"))
+	if got.Header.Get("Location") != "" || got.StatusCode != http.StatusBadRequest || !strings.Contains(got.Text, "another account") || c.signedOut() {
+		t.Errorf("%d to %q: %s", got.StatusCode, got.Header.Get("Location"), mainOf(got.Text))
 	}
 }
 

@@ -68,7 +68,7 @@ func newPlan(t *testing.T, mode string) *plan {
 		style      oauth2.AuthStyle
 		rp         **relyingParty
 	}{{"first", provider.AuthBasic, oauth2.AuthStyleInHeader, &p.rp}, {"second", provider.AuthPost, oauth2.AuthStyleInParams, &p.second}} {
-		rp := s.relyingParty(c.id, s.addClient(c.id, func(n *provider.Client) { n.AuthMethod = c.method }), "openid")
+		rp := s.relyingParty(c.id, s.addClient(c.id, func(n *provider.Client) { n.AuthMethod, n.IDTokenClaims = c.method, false }), "openid")
 		rp.config.Endpoint.AuthStyle = c.style
 		rp.state, rp.nonce = oauth2.GenerateVerifier()[:10], oauth2.GenerateVerifier()[:10]
 		*c.rp = rp

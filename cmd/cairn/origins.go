@@ -104,14 +104,27 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) (addr netip.Addr, tr
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		a, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
+		a, ok := hopAddress(strings.TrimSpace(hop))
+		if !ok {
 			break
 		}
-		addr = a.Unmap().WithZone("")
+		addr = a
 		if !isProxy(addr) {
 			break
 		}
 	}
 	return addr, true
+}
+
+// hopAddress reads an address of X-Forwarded-For, to which some proxies add a port:
+// 192.0.2.1, 192.0.2.1:5555, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:5555.
+func hopAddress(hop string) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(hop); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	if inner, ok := strings.CutPrefix(hop, "["); ok {
+		hop, _ = strings.CutSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(hop)
+	return a.Unmap().WithZone(""), err == nil
 }

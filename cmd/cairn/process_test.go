@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -19,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,12 +62,12 @@ func startProcess(t *testing.T, args ...string) *process {
 	return nil
 }
 
-// initialized runs init in a folder and gives the database's path.
+// initializedDatabase runs init in a folder and gives the database's path.
 func initializedDatabase(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cairn.db")
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &errs); code != 0 {
+	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--password-file", "-"}, nil, strings.NewReader(password), &out, &errs); code != 0 {
 		t.Fatalf("init: %d %s", code, errs.String())
 	}
 	return path
@@ -152,12 +155,53 @@ func TestCertificateIsNeverServedAfterItWasReplaced(t *testing.T) {
 	}
 }
 
+// TLS 1.2 has suites without forward secrecy and with MAC-then-encrypt; the
+// handshake tells which are offered.
+func TestTLS12OffersECDHEWithAEADAlone(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, key := range map[string]crypto.Signer{"RSA": rsaKey, "ECDSA": ecKey} {
+		cert, file := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+		writePairOf(t, cert, file, 1, key)
+		p := startProcess(t, "--database", initializedDatabase(t), "--issuer", "https://localhost", "--tls-cert-file", cert, "--tls-key-file", file)
+		var offered []string
+		for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+			if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+				continue
+			}
+			c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}}) //nolint:gosec // that is what is asked
+			if err == nil {
+				offered = append(offered, suite.Name)
+				_ = c.Close()
+			}
+		}
+		prefix := "TLS_ECDHE_" + kind + "_WITH_"
+		want := []string{prefix + "AES_128_GCM_SHA256", prefix + "AES_256_GCM_SHA384", prefix + "CHACHA20_POLY1305_SHA256"}
+		if slices.Sort(offered); !slices.Equal(offered, want) {
+			t.Errorf("%s: offered %v", kind, offered)
+		}
+		p.stop()
+		<-p.code
+	}
+}
+
 func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	writePairOf(t, certFile, keyFile, serial, key)
+}
+
+func writePairOf(t *testing.T, certFile, keyFile string, serial int64, key crypto.Signer) {
+	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -29,15 +29,18 @@ func TestOpenIDClientNeverFailsWithoutState(t *testing.T) {
 	}
 }
 
-// Auth.js checks PKCE alone unless told otherwise, and never asks userinfo: it
-// knows a name where the client is registered for claims in the ID token.
-func TestAuthJSNeverFailsWithItsDefaults(t *testing.T) {
+// Auth.js checks PKCE alone unless told otherwise, and never asks userinfo: what
+// it knows of a user is in the ID token, unless the client is registered without claims there.
+func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
 	script := nodeScript(t, "authjs.mjs", "@auth/express", "express")
 	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
-	for id, name := range map[string]string{"plain": "", "with-claims": "Ada"} {
+	u := s.addUserWithEmail("ada")
+	for id, c := range map[string]struct {
+		claims bool
+		want   applicationSaw
+	}{"default": {true, applicationSaw{Name: "Ada", Email: u.Email}}, "without-claims": {false, applicationSaw{}}} {
 		t.Run(id, func(t *testing.T) {
-			app := s.registerApplication(id, "/auth/callback/cairn", func(c *provider.Client) { c.IDTokenClaims = name != "" })
+			app := s.registerApplication(id, "/auth/callback/cairn", func(n *provider.Client) { n.IDTokenClaims = n.IDTokenClaims && c.claims })
 			startProgram(t, app.Port, script, app.environment(s.URL)...)
 			b := s.browser()
 			f := pageForm(t, b.get(app.URL+"/auth/signin").Text)
@@ -50,8 +53,31 @@ func TestAuthJSNeverFailsWithItsDefaults(t *testing.T) {
 			if asked := authorizationRequest(t, trail); asked.Has("state") || asked.Get("code_challenge_method") != "S256" {
 				t.Errorf("the request has another shape than this test is for: %v", asked)
 			}
-			if saw := app.seen(t, trail); saw.Name != name {
-				t.Errorf("the application knows %+v, want the name %q", saw, name)
+			if diff := cmp.Diff(c.want, app.seen(t, trail)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// These read the ID token alone, too.
+func TestExpressApplicationsShowNameAndEmailWithTheirDefaults(t *testing.T) {
+	for script, packages := range map[string][]string{
+		"passport_openidconnect.mjs": {"passport-openidconnect", "passport", "express-session", "express"},
+		"express_openid_connect.mjs": {"express-openid-connect", "express"},
+	} {
+		t.Run(packages[0], func(t *testing.T) {
+			command := nodeScript(t, script, packages...)
+			s := startService(t, serviceOptions{Limits: true})
+			u := s.addUserWithEmail("ada")
+			app := s.registerApplication("app", "/callback", nil)
+			startProgram(t, app.Port, command, app.environment(s.URL)...)
+			trail := s.browser().visit(app.URL+"/", "ada")
+			if asked := authorizationRequest(t, trail); asked.Get("response_type") != "code" || asked.Get("scope") != "openid profile email" {
+				t.Errorf("the request has another shape than this test is for: %v", asked)
+			}
+			if diff := cmp.Diff(applicationSaw{Sub: u.Sub, Name: "Ada", Handle: "ada", Email: u.Email}, app.seen(t, trail)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestServiceBehindNginxNeverFailsARealRelyingParty(t *testing.T) {
 	log := startBehindProxy(t, dir, issuer, back, &app)
 	cert := filepath.Join(dir, "cert.pem")
 	writePair(t, cert, filepath.Join(dir, "key.pem"), 1)
-	copyFile(t, "testdata/rp/nginx.conf", filepath.Join(dir, "nginx.conf"), map[string]string{"PORT": front, "BACKEND": back})
+	copyFile(t, "testdata/rp/nginx.conf", filepath.Join(dir, "nginx.conf"), map[string]string{"SERVER": readmeServer(t, front, back)})
 	startProgram(t, front, []string{nginxFile, "-p", dir, "-c", "nginx.conf", "-e", "stderr"})
 	startProgram(t, app.Port, script, append(app.environment(issuer), "NODE_EXTRA_CA_CERTS="+cert)...)
 

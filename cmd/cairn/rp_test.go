@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -244,10 +245,21 @@ func authorizationRequest(t *testing.T, trail []response) url.Values {
 type applicationSaw struct {
 	Sub           string `json:"sub"`
 	Name          string `json:"name"`
+	Email         string `json:"email"`
 	Handle        string `json:"handle"`
 	RefreshedSub  string `json:"refreshed_sub"`
 	RefreshedName string `json:"refreshed_name"`
 	Rotated       bool   `json:"rotated"`
+}
+
+// addUserWithEmail makes a user of whom there is more to show than a name.
+func (s *service) addUserWithEmail(handle string) account.User {
+	s.t.Helper()
+	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{Email: new(handle + "@example.org")})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return u
 }
 
 // seen checks that the trail ends at the application and reads its answer.

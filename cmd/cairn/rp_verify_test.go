@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,22 +15,33 @@ import (
 	"time"
 )
 
-// The README shows how an application in Python and one in Node.js verify the
-// session cookie. Both files run here as they are shown, behind a small program
-// that reads questions.
+// docs/verify has what applications in Python and in Node.js copy to verify the
+// session cookie. Both files run here as they are, behind a small program that
+// reads questions; the program in Go runs as it is.
 
-func TestRPVerifyReadmeNeverShowsOtherCodeThanTheTestedFiles(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// A visitor is known while the session lasts, and not a second longer.
+func TestRPVerifyGoProgramKnowsWhoIsSignedIn(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "verify")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../docs/verify").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	for file, language := range map[string]string{"verify_cookie.py": "python", "verify_cookie.mjs": "js"} {
-		code, err := os.ReadFile(filepath.Join("testdata", "rp", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(string(readme), "\n```"+language+"\n"+string(code)+"```\n") != 1 {
-			t.Errorf("the README does not show %s byte for byte: copy it into the section Python and Node", file)
+	s := startService(t, serviceOptions{})
+	u := s.addUser("ada")
+	port := freePort(t)
+	startProgram(t, port, []string{program, "-issuer", s.URL, "-listen", "127.0.0.1:" + port})
+	b := s.signedIn("ada")
+	cookie := "cairn_session=" + b.cookie("cairn_session")
+	visit := func(header ...string) response { return s.browser().get("http://127.0.0.1:"+port+"/", header...) }
+	if got := visit(); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a cookie: %d %s", got.StatusCode, got.Text)
+	}
+	if got := visit("Cookie", cookie); got.StatusCode != http.StatusOK || got.Text != "Hello "+u.DisplayName+" ("+u.Sub+")\n" {
+		t.Fatalf("%d %s", got.StatusCode, got.Text)
+	}
+	b.api("POST", "/api/auth/logout", nil)
+	for end := time.Now().Add(20 * time.Second); visit("Cookie", cookie).StatusCode != http.StatusUnauthorized; {
+		if time.Now().After(end) {
+			t.Fatal("signed out, and known for 20 seconds more")
 		}
 	}
 }
@@ -85,11 +97,14 @@ func eachVerifierProgram(t *testing.T, test func(t *testing.T, p *verifierProgra
 		packages := "/usr/lib/python3/dist-packages/"
 		needFiles(t, "/usr/bin/python3", packages+"jwt", packages+"cryptography")
 		// -E -s: nothing of the developer's own; not -I, which finds no file beside the script.
-		test(t, startVerifierProgram(t, "/usr/bin/python3", "-E", "-s", "-B", "testdata/rp/ask_verifier.py"))
+		script := filepath.Join(t.TempDir(), "ask_verifier.py")
+		copyFile(t, "testdata/rp/ask_verifier.py", script, nil)
+		copyFile(t, "../../docs/verify/verify_cookie.py", filepath.Join(filepath.Dir(script), "verify_cookie.py"), nil)
+		test(t, startVerifierProgram(t, "/usr/bin/python3", "-E", "-s", "-B", script))
 	})
 	t.Run("Node", func(t *testing.T) {
 		command := nodeScript(t, "ask_verifier.mjs", "jose")
-		copyFile(t, "testdata/rp/verify_cookie.mjs", filepath.Join(filepath.Dir(command[1]), "verify_cookie.mjs"), nil)
+		copyFile(t, "../../docs/verify/verify_cookie.mjs", filepath.Join(filepath.Dir(command[1]), "verify_cookie.mjs"), nil)
 		test(t, startVerifierProgram(t, command...))
 	})
 }

@@ -22,7 +22,7 @@ func TestCommandsNeverBehaveOtherwise(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode, "newerdb": newerDatabase, "exits": checkExit},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "newerdb": newerDatabase, "exits": checkExit},
 	})
 }
 
@@ -59,6 +59,11 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 // chmodfile FILE: make the file readable by everybody, as a careless copy is.
 func changeMode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o644))
+}
+
+// openfile FILE: let everybody write the file.
+func openMode(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o666))
 }
 
 // newerdb FILE: a newer program has migrated this database.

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -24,11 +25,12 @@ type serveCommand struct {
 
 // Run serves until SIGTERM or SIGINT.
 func (c *serveCommand) Run(p *program) error {
-	return c.serve(p, func(net.Addr) {})
+	return c.serve(p, nil, func(net.Addr) {})
 }
 
-// serve runs the service; ready is called with the address once it listens.
-func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
+// serve runs the service, on a listener that is there already or on --listen;
+// ready is called with the address once it listens.
+func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) error {
 	checked, err := c.Check()
 	if err != nil {
 		return err
@@ -37,15 +39,22 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
 	log := newLog(p.stderr, checked)
-	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
-	if err != nil {
-		return err
+	var keys []jose.JSONWebKey
+	if !c.NoOIDC {
+		if keys, err = config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err != nil {
+			return err
+		}
 	}
 	st, err := openExisting(p.ctx, checked, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
+	if len(keys) == 0 && !c.NoOIDC {
+		if err := keyNotNeeded(p.ctx, st, checked); err != nil {
+			return err
+		}
+	}
 	secret, note, err := sharedSecret(p.ctx, p.env, st)
 	if err != nil {
 		return err
@@ -63,9 +72,10 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 		}
 		srv.TLSConfig = certs.config()
 	}
-	l, err := (&net.ListenConfig{}).Listen(p.ctx, "tcp", checked.Listen)
-	if err != nil {
-		return fmt.Errorf("--listen (SERVICE_LISTEN): %w: choose another address or stop what uses it", err)
+	if l == nil {
+		if l, err = listenOn(p.ctx, "--listen (SERVICE_LISTEN)", checked.Listen); err != nil {
+			return err
+		}
 	}
 	version, err := st.SchemaVersion(p.ctx)
 	if err != nil {
@@ -77,7 +87,7 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 	}
 	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
 		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS)
-	for _, w := range append(checked.Warnings(), notes(note, len(keys))...) {
+	for _, w := range append(checked.Warnings(), notes(note, len(keys), c.NoOIDC)...) {
 		log.Warn(w)
 	}
 	ready(l.Addr())
@@ -99,16 +109,33 @@ func (c *serveCommand) serve(p *program, ready func(net.Addr)) error {
 	return err
 }
 
-func notes(secretNote string, keys int) []string {
+// keyNotNeeded refuses a start without the key that has signed tokens: who has one
+// would be signed out, and every application would fail.
+func keyNotNeeded(ctx context.Context, st *store.Store, c config.Checked) error {
+	issued, err := st.IssuedRS256(ctx)
+	if err != nil || !issued {
+		return err
+	}
+	return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, and %s has issued tokens signed with a private key (RS256): "+
+		"name its key file in cairn.yaml as private-key-file, or give --no-oidc to go on without, which signs people out", c.DatabaseLabel())
+}
+
+func notes(secretNote string, keys int, noOIDC bool) []string {
 	var out []string
 	if secretNote != "" {
 		out = append(out, secretNote)
 	}
-	if keys == 0 {
-		out = append(out, "no private key: sessions are HS256 and OpenID Connect is off; cairn keys generate FILE and SERVICE_OIDC_PRIVATE_KEY_FILE=FILE turn it on")
+	switch {
+	case noOIDC:
+		out = append(out, "--no-oidc: sessions are HS256 and OpenID Connect is off; tokens that a private key has signed do not count")
+	case keys == 0:
+		out = append(out, "no private key: sessions are HS256 and OpenID Connect is off; "+turnOnOIDC)
 	}
 	return out
 }
+
+// turnOnOIDC is the remedy where there is no key.
+const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
 
 // newLog writes text to a terminal and JSON elsewhere, unless told otherwise.
 func newLog(w io.Writer, c config.Checked) *slog.Logger {

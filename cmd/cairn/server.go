@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cairn-id/cairn/config"
@@ -32,6 +33,18 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
 	}
+}
+
+// listenOn opens the port of a setting, and says what to do where it is taken.
+func listenOn(ctx context.Context, setting, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another program listens on %s already, perhaps another cairn: stop it, or choose another port", setting, address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: choose another address", setting, err)
+	}
+	return l, nil
 }
 
 // serveUntil serves on l until the context ends, then lets requests in flight
@@ -114,6 +127,14 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
+// tls12Suites are those with ECDHE and AEAD (RFC 9325 section 4.2). TLS 1.3 has
+// no others.
+var tls12Suites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 func (c *certificates) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: c.get}
+	return &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: tls12Suites, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: c.get}
 }

@@ -166,10 +166,8 @@ func (s *service) addUser(handle string, flags ...string) account.User {
 func (s *service) addClient(id string, change func(*provider.Client)) (secret string) {
 	s.t.Helper()
 	secret = "secret-of-" + id + "-0123456789abcdefghij"
-	c := &provider.Client{
-		ID: id, Name: "App " + id, RedirectURIs: []string{callbackOf(id)}, Scopes: provider.Scopes, AuthMethod: provider.AuthAny,
-		CreatedAt: time.Now().UTC().Truncate(time.Second), Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: time.Now().UTC()}},
-	}
+	c := provider.NewClient(id, "App "+id, time.Now())
+	c.RedirectURIs, c.Secrets = []string{callbackOf(id)}, []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: c.CreatedAt}}
 	if change != nil {
 		change(c)
 	}
@@ -313,6 +311,16 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
+}
+
+// wait returns when the text stands in the log.
+func (l *logBuffer) wait(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); !strings.Contains(l.String(), text); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log never says %s: %s", text, l)
+		}
+	}
 }
 
 func (l *logBuffer) String() string {

@@ -23,7 +23,7 @@ type listSessionsCommand struct {
 // Run lists the live sessions, newest first.
 func (c *listSessionsCommand) Run(p *program) error {
 	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
-		sessions, _, err := office.Access(p.ctx, u)
+		sessions, err := office.Sessions(p.ctx, u)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (c *endSessionCommand) Run(p *program) error {
 
 // endSessions ends all of the sessions, or none when one of them is not there.
 func endSessions(ctx context.Context, office *account.Administration, u account.User, ids []string) (int, error) {
-	live, _, err := office.Access(ctx, u)
+	live, err := office.Sessions(ctx, u)
 	if err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,6 +72,8 @@ type addUserCommand struct {
 	output
 	Handle           string   `arg:"" help:"Handle of the new user."`
 	DisplayName      string   `help:"Name that others see; the handle if not given."`
+	Email            string   `placeholder:"ADDRESS" help:"Email address. It is not verified unless --email-verified says so."`
+	EmailVerified    bool     `help:"Tell applications that the address has been verified."`
 	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
 	GeneratePassword bool     `help:"Make a password and print it once."`
 	Flag             []string `placeholder:"FLAG" help:"Access flag to turn on; the default flags if not given. Repeatable."`
@@ -88,6 +91,11 @@ func (c *addUserCommand) Run(p *program) error {
 	name, err := account.CheckDisplayName(c.DisplayName)
 	if err != nil {
 		return usageError{"--display-name: 1 to 60 characters, no control characters"}
+	}
+	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name}
+	err = account.UserChange{Email: &c.Email, EmailVerified: &c.EmailVerified}.Apply(&u)
+	if p, _ := account.ProblemOf(err); err != nil {
+		return usageError{"--" + strings.ReplaceAll(faults(p), "_", "-")}
 	}
 	if c.PasswordFile != "" && c.GeneratePassword {
 		return usageError{"give --password-file or --generate-password, not both"}
@@ -121,12 +129,11 @@ func (c *addUserCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	hash, err := hasher.Hash(p.ctx, password)
-	if err != nil {
+	if u.PasswordHash, err = hasher.Hash(p.ctx, password); err != nil {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
+	u.Flags, u.CreatedAt, u.UpdatedAt = flags, now, now
 	if err := st.CreateUser(p.ctx, u, operator("user.create", handle, "")); err != nil {
 		if errors.Is(err, account.ErrHandleTaken) {
 			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", handle)

@@ -107,22 +107,22 @@ type showUserCommand struct {
 // Run shows one user; hashes and codes are never among it.
 func (c *showUserCommand) Run(p *program) error {
 	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
-		sessions, apps, err := office.Access(p.ctx, u)
+		access, err := office.Access(p.ctx, u, true)
 		if err != nil {
 			return err
 		}
 		pairs := userPairs(u)
-		for _, s := range sessions {
+		for _, s := range access.Sessions {
 			pairs = append(pairs, [2]string{"session", fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, account.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt))})
 		}
-		for _, a := range apps {
+		for _, a := range access.Apps {
 			pairs = append(pairs, [2]string{"application", fmt.Sprintf("%s (%s): %s", a.ClientID, a.ClientName, strings.Join(a.Scopes, " "))})
 		}
 		document := struct {
 			userRow
 			Sessions []account.SessionEntry `json:"sessions"`
 			Apps     []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), account.SessionEntries(sessions, ""), account.AppEntries(apps)}
+		}{userRowOf(u), account.SessionEntries(access.Sessions, ""), account.AppEntries(access.Apps)}
 		return c.done(p, u.Sub, document, pairs)
 	})
 }

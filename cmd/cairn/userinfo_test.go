@@ -50,6 +50,33 @@ func TestUserinfoOpensForNothingButAnAccessToken(t *testing.T) {
 	}
 }
 
+func TestAnAddressIsVerifiedForApplicationsOnceAnAdministratorSaysSo(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("root1", "admin")
+	root := s.signedIn("root1")
+	joined := s.visitor().api("POST", "/api/register", map[string]string{"code": root.invite(), "handle": "ada", "password": password, "email": "ada@example.org"})
+	if joined.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", joined.StatusCode, joined.Text)
+	}
+	rp := s.relyingParty("app", s.addClient("app", nil), "openid", "email")
+	ada, token := s.signedInTokens(rp, "ada")
+	wantEmail := func(address string, verified bool) {
+		t.Helper()
+		if got := s.userinfo(token.AccessToken); got["email"] != address || got["email_verified"] != verified {
+			t.Errorf("%v, want %s verified: %t", got, address, verified)
+		}
+	}
+	wantEmail("ada@example.org", false)
+	if got := root.api("PATCH", "/api/admin/users/ada", map[string]any{"email_verified": true}); got.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", got.StatusCode, got.Text)
+	}
+	wantEmail("ada@example.org", true)
+	if got := ada.api("PATCH", "/api/me", map[string]string{"email": "ada@example.net"}); got.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", got.StatusCode, got.Text)
+	}
+	wantEmail("ada@example.net", false)
+}
+
 func TestTokenWithoutOpenIDScopeNeverOpensUserinfo(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")

@@ -13,8 +13,12 @@ type versionCommand struct{}
 
 // Run prints the version, the commit if known, and what it was built with.
 func (versionCommand) Run(p *program) error {
-	fmt.Fprintf(p.stdout, "cairn %s %s %s/%s\n", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(p.stdout, versionLine())
 	return nil
+}
+
+func versionLine() string {
+	return fmt.Sprintf("cairn %s %s %s/%s", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func programVersion() string {

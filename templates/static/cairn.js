@@ -1,47 +1,57 @@
-// What scripts add to pages that work without them: showing a password, copying a link, local times, and sending an
-// authorization response on. Buttons that need this file are hidden until it runs.
+// What scripts add to pages that work without them: showing a password, copying a code or link, exact times in the
+// visitor's zone, and the focus at the answer to a form. Buttons that need this file are hidden until it runs.
+// It is ES2015, and each feature stands alone: what one of them lacks in a browser does not stop the others.
 "use strict";
 
-for (const button of document.querySelectorAll("[data-reveal]")) {
-  const input = document.getElementById(button.dataset.reveal);
-  const show = (on) => {
-    input.type = on ? "text" : "password";
-    button.setAttribute("aria-pressed", String(on));
-  };
-  button.addEventListener("click", () => show(input.type === "password"));
-  // A browser must not remember a shown password as ordinary text.
-  input.form.addEventListener("submit", () => show(false));
-  button.hidden = false;
-}
-
-// The clipboard exists only on https and localhost; elsewhere the text beside the button can be selected.
-if (navigator.clipboard) {
-  for (const button of document.querySelectorAll("[data-copy]")) {
-    const label = button.textContent;
-    button.addEventListener("click", async () => {
+(function () {
+  function feature(selector, apply) {
+    Array.prototype.forEach.call(document.querySelectorAll(selector), function (element) {
       try {
-        await navigator.clipboard.writeText(button.dataset.copy);
-        button.textContent = "Copied";
-      } catch {
-        button.textContent = "Not copied";
+        apply(element);
+      } catch (e) {
+        setTimeout(function () { throw e; }); // for the console, once the others have had their turn
       }
-      setTimeout(() => { button.textContent = label; }, 2000);
+    });
+  }
+
+  feature("[data-reveal]", function (button) {
+    var input = document.getElementById(button.getAttribute("data-reveal"));
+    function show(on) {
+      input.type = on ? "text" : "password";
+      button.setAttribute("aria-pressed", String(on));
+    }
+    button.addEventListener("click", function () { show(input.type === "password"); });
+    // A browser must not remember a shown password as ordinary text.
+    input.form.addEventListener("submit", function () { show(false); });
+    button.hidden = false;
+  });
+
+  // The clipboard exists only on https and localhost; elsewhere the text beside the button can be selected.
+  feature("[data-copy]", function (button) {
+    var label = button.textContent;
+    function say(text) {
+      button.textContent = text;
+      setTimeout(function () { button.textContent = label; }, 2000);
+    }
+    if (!navigator.clipboard) {
+      return;
+    }
+    button.addEventListener("click", function () {
+      navigator.clipboard.writeText(button.getAttribute("data-copy")).then(function () { say("Copied"); }, function () { say("Not copied"); });
     });
     button.hidden = false;
-  }
-}
+  });
 
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-for (const time of document.querySelectorAll("time[datetime]")) {
-  time.title = time.textContent;
-  time.textContent = local.format(new Date(time.dateTime));
-}
+  // The page shows how long ago; the exact time beside it is in UTC until the visitor's own zone replaces it.
+  feature("time[datetime]", function (time) {
+    var local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+    time.title = local.format(new Date(time.getAttribute("datetime")));
+  });
 
-// A native application's address waits for the button: browsers open other programs only after a click. The prototypes'
-// methods, because a parameter named "submit" or "getAttribute" would hide the form's own.
-if (document.body.dataset.page === "form-post") {
-  const form = document.getElementById("form-post");
-  if (/^https?:/i.test(Element.prototype.getAttribute.call(form, "action"))) {
-    HTMLFormElement.prototype.submit.call(form);
-  }
-}
+  // The address brings the card into view, which keeps autofocus from working: what a form was answered is read out, or
+  // the field is named that has to change.
+  feature("[data-answer]", function (answer) {
+    var at = document.querySelector("main [aria-invalid=true]") || answer;
+    at.focus({ preventScroll: true });
+  });
+})();

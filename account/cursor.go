@@ -1,0 +1,25 @@
+package account
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+)
+
+// Cursor makes the opaque cursor of the page after key.
+func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+
+// ReadCursor returns the key of the parameter cursor; "" means the first page. What
+// this service never made is refused: a client that got the first page again would
+// loop for ever.
+func ReadCursor(q url.Values) (key string, err error) {
+	c := q.Get("cursor")
+	if len(q["cursor"]) > 1 {
+		return "", NewProblem(http.StatusBadRequest, "invalid_request", "The parameter cursor is given more than once.")
+	}
+	k, err := base64.RawURLEncoding.Strict().DecodeString(c)
+	if err != nil || len(k) > 64 || Cursor(string(k)) != c { // the decoder skips line breaks
+		return "", ErrInvalidCursor
+	}
+	return string(k), nil
+}

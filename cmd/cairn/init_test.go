@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// The database is given once, by the environment; afterwards no command needs it.
+// With PostgreSQL the file may hold a password, which is said and never shown.
+func TestInitRemembersTheDatabase(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir()}
+		file := filepath.Join(filepath.Dir(dsn), "cairn.yaml")
+		if isURL(dsn) {
+			file = "cairn.yaml"
+			if before, after, ok := strings.Cut(dsn, "@"); ok && !strings.Contains(strings.TrimPrefix(before, "postgres://"), ":") {
+				dsn = before + ":rosebud@" + after
+			}
+		}
+		path := "PATH=" + os.Getenv("PATH")
+		p.env = []string{path, "SERVICE_DATABASE=" + dsn}
+		out := p.run("init", "--handle", "keeper", "--generate-password", "--issuer", "https://id.example.org")
+		if strings.Contains(out, "rosebud") || strings.Contains(out, "with the password of the database") != isURL(dsn) {
+			t.Errorf("init prints %s", out)
+		}
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(p.dir, file)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%v, %v", info, err)
+		}
+		p.env = []string{path}
+		if out := p.run("invite", "add", "--config", file); !strings.Contains(out, "https://id.example.org/register/") {
+			t.Errorf("invite add prints %s", out)
+		}
+		if out := p.run("init", "--config", file); !strings.Contains(out, "is already initialized: nothing was changed") || strings.Contains(out, "rosebud") {
+			t.Errorf("init prints %s", out)
+		}
+	})
+}

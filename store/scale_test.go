@@ -1,0 +1,124 @@
+//go:build linux && cgo
+
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/steps"
+)
+
+// fillGrants adds many grants, five in a session and each with five tokens that live
+// for a month; half of the sessions are of one user.
+func fillGrants(t *testing.T, s *store.Store, grants int64) {
+	t.Helper()
+	at, month, sessions := noon.Unix(), noon.Add(month).Unix(), grants/5
+	addTelling(t, s, "app")
+	for _, x := range []struct {
+		query string
+		args  []any
+	}{
+		{"INSERT INTO users (sub, handle, display_name, password_hash, search, created_at, updated_at) SELECT 'u' || i, 'u' || i, '', '', '', 0, 0 FROM " + s.Series("1000"), nil},
+		{"INSERT INTO status_lists (id, issued) VALUES (1, ?)", []any{sessions}},
+		{`INSERT INTO sessions (id, sub, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
+			SELECT 's' || i, 'u' || CASE WHEN i % 2 = 0 THEN 0 ELSE i % 1000 END, ?, ?, ?, ?, 1, i FROM ` + s.Series("?"), []any{at, at, at, month, sessions}},
+		{`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, code_used_at, redirect_uri,
+			code_challenge, code_challenge_method, acr, auth_time, arrived_at, created_at)
+			SELECT 'g' || n.i, 'app', s.sub, s.id, '', '', ?, 'c' || n.i, ?, ?, '', '', '', '', 0, 0, n.i FROM ` + s.Series("?") + " JOIN sessions s ON s.id = 's' || (n.i / 5)",
+			[]any{false, at, at, grants}},
+		{"INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at) SELECT 't' || i, 'a', 'g' || (i / 5), ?, ? FROM " + s.Series("?"), []any{at, month, 5 * grants}},
+		{"ANALYZE", nil},
+	} {
+		must(t, s.Exec(x.query, x.args...))
+	}
+}
+
+// A sweep reads what is due and no more, and none of its statements is large: with a
+// million tokens that live it has next to nothing to do.
+func TestSweepReadsWhatIsDue(t *testing.T) {
+	steps.Watch()
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		if strings.HasPrefix(dsn, "postgres") {
+			dsn += "&statement_timeout=0" // for the filling
+		}
+		s := storetest.Open(t, dsn)
+		grants := int64(200_000)
+		if testing.Short() || sparing {
+			if s.Dialect() == store.Postgres {
+				t.Skip("PostgreSQL reads small tables as a whole")
+			}
+			grants /= 20
+		}
+		fillGrants(t, s, grants)
+		later, vacuum := noon.Add(2*time.Hour), "ANALYZE"
+		if s.Dialect() == store.Postgres {
+			vacuum = "VACUUM ANALYZE"
+		}
+		sweep := func(at time.Time) (store.SweepResult, int64) {
+			t.Helper()
+			var got store.SweepResult
+			read, largest := visited(t, s, dsn, func(s *store.Store) {
+				var err error
+				got, err = s.Sweep(t.Context(), at)
+				must(t, err)
+			})
+			if largest > 20_000 {
+				t.Errorf("one statement has visited %d rows", largest)
+			}
+			return got, read
+		}
+		// The first time each grant is looked at, with its tokens.
+		if got, read := sweep(later); got != (store.SweepResult{}) || read > 60*grants {
+			t.Errorf("%+v; %d rows visited for %d grants", got, read, grants)
+		}
+		must(t, s.Exec(vacuum)) // PostgreSQL passes once more by what has been changed
+		if got, read := sweep(later); got != (store.SweepResult{}) || read > 2_000 {
+			t.Errorf("%+v; %d rows visited for nothing", got, read)
+		}
+		// Of some grants the tokens have expired. The last grant of each session stays.
+		must(t, s.Exec("UPDATE tokens SET expires_at = ? WHERE grant_id IN (SELECT id FROM grants WHERE created_at < ?)", noon.Unix(), grants/10))
+		must(t, s.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE created_at < ?", grants/10))
+		if got, read := sweep(later); got != (store.SweepResult{Tokens: grants / 2, Grants: grants / 10 * 4 / 5}) || read > 10*grants {
+			t.Errorf("%+v; %d rows visited", got, read)
+		}
+		must(t, s.Exec(vacuum))
+		if _, read := sweep(later); read > 2_000 {
+			t.Errorf("%d rows visited for nothing", read)
+		}
+	})
+}
+
+// visited counts the rows that do makes a database visit, and on SQLite those of the
+// largest statement.
+func visited(t *testing.T, s *store.Store, dsn string, do func(*store.Store)) (rows, largest int64) {
+	t.Helper()
+	if s.Dialect() == store.SQLite {
+		const steadily = 10 // steps of the virtual machine for a row, about
+		steps.Take()
+		do(s)
+		rows, largest = steps.Take()
+		return rows / steadily, largest / steadily
+	}
+	// A server counts what a connection did when that ends.
+	const count = `SELECT CAST(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS BIGINT) + (SELECT CAST(sum(idx_tup_read) AS BIGINT) FROM pg_stat_user_indexes WHERE schemaname = current_schema())
+		FROM pg_stat_user_tables WHERE schemaname = current_schema()`
+	const others = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'cairn visited'"
+	must(t, s.Exec("SELECT pg_stat_force_next_flush()"))
+	before, err := s.Count(count)
+	must(t, err)
+	own, err := store.Open(t.Context(), dsn+"&application_name=cairn+visited", store.Options{})
+	must(t, err)
+	do(own)
+	must(t, own.Close())
+	for n := int64(1); n > 0; {
+		n, err = s.Count(others)
+		must(t, err)
+	}
+	after, err := s.Count(count)
+	must(t, err)
+	return after - before, 0
+}
