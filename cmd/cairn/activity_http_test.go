@@ -154,3 +154,21 @@ func TestValidatorNeverServesWithoutLimit(t *testing.T) {
 		t.Errorf("the other user: %d", got.StatusCode)
 	}
 }
+
+// Who has the schema already is told so.
+func TestSchemaIsSentOnce(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	b := s.browser()
+	const path = "/schemas/activity-1.0.json"
+	first := b.get(path)
+	etag := first.Header.Get("ETag")
+	if first.StatusCode != http.StatusOK || etag == "" || first.Header.Get("Content-Type") != "application/schema+json" || !strings.Contains(first.Text, "2020-12") {
+		t.Fatalf("%d, ETag %q", first.StatusCode, etag)
+	}
+	for match, want := range map[string]int{etag: 304, `"other", ` + etag: 304, strings.TrimPrefix(etag, "W/"): 304, "*": 304, `"other"`: 200, "": 200} {
+		got := b.do("GET", path, "", "", "If-None-Match", match)
+		if got.StatusCode != want || got.Header.Get("ETag") != etag || (got.Text == "") != (want == 304) {
+			t.Errorf("If-None-Match %s: %d, ETag %q", match, got.StatusCode, got.Header.Get("ETag"))
+		}
+	}
+}
