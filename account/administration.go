@@ -69,12 +69,11 @@ func (a *Administration) User(ctx context.Context, named string) (User, error) {
 }
 
 // Users lists users; see UserStore.
-func (a *Administration) Users(ctx context.Context, q UserQuery) ([]User, error) {
-	list, err := a.store.Users(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("list users: %w", err)
+func (a *Administration) Users(ctx context.Context, q UserQuery) (users []User, next string, err error) {
+	if users, next, err = a.store.Users(ctx, q); err != nil {
+		return nil, "", fmt.Errorf("list users: %w", err)
 	}
-	return list, nil
+	return users, next, nil
 }
 
 // Access is where a user is signed in and which applications they let in.

@@ -6,6 +6,9 @@ import (
 	"net/url"
 )
 
+// maxCursor is more than any key: a word that an email address may have, and a handle.
+const maxCursor = 400
+
 // Cursor makes the opaque cursor of the page after key.
 func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
@@ -18,7 +21,7 @@ func ReadCursor(q url.Values) (key string, err error) {
 		return "", NewProblem(http.StatusBadRequest, "invalid_request", "The parameter cursor is given more than once.")
 	}
 	k, err := base64.RawURLEncoding.Strict().DecodeString(c)
-	if err != nil || len(k) > 64 || Cursor(string(k)) != c { // the decoder skips line breaks
+	if err != nil || len(k) > maxCursor || Cursor(string(k)) != c { // the decoder skips line breaks
 		return "", ErrInvalidCursor
 	}
 	return string(k), nil

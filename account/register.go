@@ -78,6 +78,13 @@ func (s *Service) showRegister(w http.ResponseWriter, r *http.Request, status in
 	s.Show(w, r, status, page)
 }
 
+// registerFields are the fields that a refusal is about. The form is longer than a
+// phone, and a browser opens it at the field: what is wrong stands there too.
+var registerFields = map[string]string{
+	"invalid_invite": "code", "invalid_handle": "handle", "handle_taken": "handle", "invalid_display_name": "display_name", "invalid_email": "email",
+	"weak_password": "password",
+}
+
 func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
 	if err := ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
@@ -101,7 +108,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
 		Code: cut(in.Code, 64), Handle: cut(in.Handle, 64), DisplayName: cut(in.DisplayName, 64), Email: cut(in.Email, 256), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(err, ErrRegistrationFull),
 	}
-	if field, ok := map[string]string{"invalid_display_name": "display_name", "invalid_email": "email"}[p.Code]; ok {
+	if field := registerFields[p.Code]; field != "" {
 		page.FieldErrors = map[string]string{field: p.Detail}
 	}
 	s.showRegister(w, r, p.Status, page)

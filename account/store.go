@@ -34,10 +34,12 @@ type UserStore interface {
 	UserByHandle(ctx context.Context, handle string) (User, error)
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)
-	// Users lists users in the order of handles, those after q.After, whose
-	// handle, display name or email contains q.Query (case-insensitive; % and _
-	// are ordinary characters).
-	Users(ctx context.Context, q UserQuery) ([]User, error)
+	// Users lists users, a page after q.After, and where the next page goes on (empty:
+	// there is none). Without a query all users, in the order of handles, after which the
+	// next page goes on. With one those who have, for each word of the query, a word of
+	// handle, display name or email that begins with it (case-insensitive), in the order
+	// of these words; ErrInvalidCursor when q.After is no place in that list.
+	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user).
 	CreateUser(ctx context.Context, u User, a Audit) error
@@ -85,8 +87,8 @@ type UserStore interface {
 
 // UserQuery selects users.
 type UserQuery struct {
-	Query string // empty: all
-	After string // handle after which to go on, empty: from the start
+	Query string // blank: all
+	After string // where the page before said to go on, empty: from the start
 	Limit int
 }
 

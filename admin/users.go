@@ -70,18 +70,16 @@ func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if p.key != "" {
+	if p.key != "" && p.query == "" {
 		if h, err := account.CanonicalHandle(p.key); err != nil || h != p.key {
 			return nil, "", account.ErrInvalidCursor
 		}
 	}
-	// One more than asked for tells whether there is a next page.
-	users, err := s.office.Users(r.Context(), account.UserQuery{Query: p.query, After: p.key, Limit: p.limit + 1})
-	if err != nil || len(users) <= p.limit {
+	users, next, err := s.office.Users(r.Context(), account.UserQuery{Query: p.query, After: p.key, Limit: p.limit})
+	if err != nil || next == "" {
 		return users, "", err
 	}
-	users = users[:p.limit]
-	return users, account.Cursor(users[p.limit-1].Handle), nil
+	return users, account.Cursor(next), nil
 }
 
 // target is the user that the path names.

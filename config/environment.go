@@ -19,6 +19,7 @@ type Environment struct {
 	file       map[string]string // of --env-file
 	config     map[string]any    // string, bool, or []any of strings, by the flag's name
 	configFile string
+	newConfig  string
 }
 
 // ConfigName is the name of the config file in the folder of an installation.
@@ -48,6 +49,9 @@ func (e *Environment) Lookup(name string) (string, bool) {
 
 // ConfigFile is the path of the config file that was read, "" for none.
 func (e *Environment) ConfigFile() string { return e.configFile }
+
+// NewConfig is the path of a config file that is named for a command that writes it, and does not exist; "" for none.
+func (e *Environment) NewConfig() string { return e.newConfig }
 
 // InConfig returns what the config file says of a setting that is one string, by the name of its flag. A path in it
 // is already relative to the working folder.

@@ -1,14 +1,17 @@
 package config
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// WritesConfig marks a command that makes the config file. It gets values of a file that is named, and not of one
-// that other commands would find: it decides by itself where its file is, with [Environment.Find].
+// WritesConfig marks a command that makes the config file. It gets values of a file that is named, which need not
+// exist ([Environment.NewConfig]), and not of one that other commands would find: it decides by itself where its file
+// is, with [Environment.Find].
 type WritesConfig interface{ WritesConfig() }
 
 // Options makes kong take its values in the order flag, environment, env-file, config file, default. They go into
@@ -65,7 +68,7 @@ func (l *loader) loadFiles(ctx *kong.Context) error {
 	}
 	l.loadedFor = ctx
 	e := l.environment
-	e.file, e.config, e.configFile = nil, nil, ""
+	e.file, e.config, e.configFile, e.newConfig = nil, nil, "", ""
 	if path, _ := l.fileFlag(ctx, "env-file"); path != "" {
 		var known []string
 		for _, names := range l.names {
@@ -76,7 +79,11 @@ func (l *loader) loadFiles(ctx *kong.Context) error {
 		}
 	}
 	if path, source := l.fileFlag(ctx, "config"); path != "" {
-		return e.load(path, source, true)
+		err := e.load(path, source, true)
+		if writesConfig(ctx) && errors.Is(err, os.ErrNotExist) {
+			e.newConfig, err = path, nil
+		}
+		return err
 	}
 	if l.findsConfig(ctx) {
 		if path := e.Find(); path != "" {
@@ -88,14 +95,8 @@ func (l *loader) loadFiles(ctx *kong.Context) error {
 
 // findsConfig tells whether the command reads a config file that nobody named.
 func (l *loader) findsConfig(ctx *kong.Context) bool {
-	selected := ctx.Selected()
-	if selected == nil {
+	if writesConfig(ctx) {
 		return false
-	}
-	if selected.Target.CanAddr() {
-		if _, writes := selected.Target.Addr().Interface().(WritesConfig); writes {
-			return false
-		}
 	}
 	for _, path := range ctx.Path {
 		if slices.ContainsFunc(path.Flags, l.isSetting) {
@@ -103,6 +104,15 @@ func (l *loader) findsConfig(ctx *kong.Context) bool {
 		}
 	}
 	return false
+}
+
+func writesConfig(ctx *kong.Context) bool {
+	selected := ctx.Selected()
+	if selected == nil || !selected.Target.CanAddr() {
+		return false
+	}
+	_, writes := selected.Target.Addr().Interface().(WritesConfig)
+	return writes
 }
 
 // isSetting tells a setting from another command's flag that happens to share its name.

@@ -43,10 +43,7 @@ func (s *Store) amend(ctx context.Context, doing, sub string, now time.Time, a *
 		if err != nil {
 			return err
 		}
-		err = tx.Table("users").Where("sub = ?", sub).Updates(map[string]any{
-			"display_name": u.DisplayName, "email": u.Email, "email_verified": u.EmailVerified, "profile": profile,
-			"search": searchText(u), "updated_at": seconds(now),
-		}).Error
+		err = putPerson(tx, u, map[string]any{"profile": profile, "updated_at": seconds(now)})
 		if err != nil || a == nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func TestAmendingNeverReachesMoreThanItMay(t *testing.T) {
 		if diff := cmp.Diff(u, stored); diff != "" {
 			t.Error(diff)
 		}
-		found, err := s.Users(ctx, account.UserQuery{Query: "ZOE@"})
+		found, _, err := s.Users(ctx, account.UserQuery{Query: "ZOE@"})
 		must(t, err)
 		if len(found) != 1 {
 			t.Errorf("found %d users by the new address", len(found))

@@ -31,11 +31,11 @@ type batch struct {
 func (b *batch) write(do func(tx *gorm.DB) error) error {
 	var begin time.Time
 	err := b.store.write(b.ctx, b.doing, func(tx *gorm.DB) error {
-		begin = time.Now() // the writers before this one have ended
+		begin = b.store.clock() // the writers before this one have ended
 		return do(tx)
 	})
 	if err == nil {
-		b.held = max(b.held, time.Since(begin))
+		b.held = max(b.held, b.store.clock().Sub(begin))
 	}
 	return err
 }
@@ -79,6 +79,16 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 		case <-ctx.Done():
 			t.Stop()
 			return fail(doing, ctx.Err())
+		}
+	}
+}
+
+// hurriedBatches is batches for when nobody else writes yet.
+func (s *Store) hurriedBatches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
+	const rows = 2000
+	for {
+		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: rows}); err != nil || !more {
+			return err
 		}
 	}
 }

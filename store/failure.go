@@ -20,7 +20,7 @@ import (
 var refusals = []error{
 	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
 	account.ErrInvalidCredentials, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidPreference,
-	account.ErrHandleTaken, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
+	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	provider.ErrClientNotFound, provider.ErrClientExists,
 	fosite.ErrNotFound, fosite.ErrInvalidatedAuthorizeCode, fosite.ErrInactiveToken, fosite.ErrJTIKnown,
 	account.ErrUnavailable, // already wrapped

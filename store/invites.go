@@ -131,29 +131,15 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		return account.ErrInvalidInvite
 	}
 	return s.write(ctx, "register", func(tx *gorm.DB) error {
-		if maxUsers > 0 {
-			if err := lockRule(tx, lockUsers); err != nil {
-				return err
-			}
-		}
 		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code = ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, seconds(now), u.Sub, code, seconds(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
-		}
-		if maxUsers > 0 {
-			var count int64
-			if err := tx.Raw("SELECT count(*) FROM users WHERE deleted_at = 0").Find(&count).Error; err != nil {
-				return err
-			}
-			if count >= int64(maxUsers) {
-				return account.ErrRegistrationFull
-			}
 		}
 		var creator string
 		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code = ?", code).Find(&creator).Error; err != nil {
 			return err
 		}
-		if err := insertUser(tx, u, creator); err != nil {
+		if err := insertUser(tx, u, creator, maxUsers); err != nil {
 			return err
 		}
 		if n == nil {

@@ -24,7 +24,7 @@ func TestInviteIsSpentOnce(t *testing.T) {
 				t.Fatalf("round %d: %d people came in with one invite", round, n)
 			}
 		}
-		users, err := s.Users(ctx, account.UserQuery{Query: "guest-"})
+		users, _, err := s.Users(ctx, account.UserQuery{Query: "guest-"})
 		must(t, err)
 		if len(users) != 20 {
 			t.Errorf("%d guests of 20 invites", len(users))

@@ -38,7 +38,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error {
 			return s.CreateResetCode(ctx, u.Sub, []byte(uuid.NewString()), noon.Add(time.Hour), noon, act("user.reset_code"))
 		},
-		func() error { _, err := s.Users(ctx, account.UserQuery{Query: "user", Limit: 5}); return err },
+		func() error { _, _, err := s.Users(ctx, account.UserQuery{Query: "user", Limit: 5}); return err },
 		func() error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
 	} {
 		if err := step(); err != nil {

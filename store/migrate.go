@@ -31,7 +31,9 @@ const migrateTries = 5
 // Migrate brings the schema to this program's version. Several processes may
 // do it at once. ErrNewerSchema.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.CheckSchema(ctx); err == nil || !errors.Is(err, ErrNotMigrated) {
+	if err := s.CheckSchema(ctx); err == nil {
+		return s.adoptUsers(ctx, s.hurriedBatches)
+	} else if !errors.Is(err, ErrNotMigrated) {
 		return err
 	}
 	err := s.withMigrator(ctx, func(p *goose.Provider) error {
@@ -45,7 +47,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 			}
 		}
 	})
-	return fail("migrate database", err)
+	if err != nil {
+		return fail("migrate database", err)
+	}
+	return s.adoptUsers(ctx, s.hurriedBatches)
 }
 
 // withMigrator calls do with what migrates. A migration takes as long as it does,

@@ -48,7 +48,7 @@ func TestProfileComesBackAsStored(t *testing.T) {
 		check(got, err)
 		_, got, err = s.Session(ctx, n.ID)
 		check(got, err)
-		list, err := s.Users(ctx, account.UserQuery{})
+		list, _, err := s.Users(ctx, account.UserQuery{})
 		must(t, err)
 		check(list[0], nil)
 		display := "Somebody" // the rest of the user and the profile do not touch one another

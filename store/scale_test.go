@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/store/storetest/steps"
@@ -121,4 +122,57 @@ func visited(t *testing.T, s *store.Store, dsn string, do func(*store.Store)) (r
 	after, err := s.Count(count)
 	must(t, err)
 	return after - before, 0
+}
+
+// A search reads what it shows, and a registration does not count the users, however
+// many there are: here those of an earlier version.
+func TestSearchAndRegistrationReadLittle(t *testing.T) {
+	steps.Watch()
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s, members := open(t, dsn), int64(30_000)
+		if testing.Short() || sparing {
+			members /= 10
+		}
+		must(t, s.Migrate(t.Context()))
+		must(t, s.Exec(`INSERT INTO users (sub, handle, display_name, email, password_hash, search, created_at, updated_at)
+			SELECT 'u' || i, 'user' || i, CASE WHEN i % 100 = 7 THEN 'Rare ' ELSE '' END || 'Member ' || i, 'm' || i || '@example.org', '', 'member', 0, 0 FROM `+s.Series("?"), members))
+		must(t, s.Migrate(t.Context()))
+		must(t, s.Exec("ANALYZE"))
+		must(t, s.Close()) // and with it what PostgreSQL has still to count
+		s = storetest.Open(t, dsn)
+		for query, hits := range map[string]int{
+			"zzz": 0, "member": 50, "exam": 50, "user": 50, "USER1234": 1, "m1234@example.org": 1, "rare": 50, "member rare": 50, "org exa us": 50, "rare zzz": 0,
+		} {
+			if testing.Short() || sparing {
+				hits = min(hits, int(members)/100)
+			}
+			search := func(s *store.Store) {
+				found, next, err := s.Users(t.Context(), account.UserQuery{Query: query, Limit: 50})
+				must(t, err)
+				if len(found) < hits || (next == "") == (hits == 50) && members > 5000 {
+					t.Errorf("%q: %d users, next %q", query, len(found), next)
+				}
+			}
+			read, _ := visited(t, s, dsn, search)
+			again, _ := visited(t, s, dsn, search) // PostgreSQL may have counted late what came before
+			read = min(read, again)
+			// Of several beginnings each up to ten thousand words are counted, for which
+			// PostgreSQL may choose to read a small table as a whole.
+			limit := int64(2_000)
+			if strings.ContainsAny(query, " @") {
+				limit = 40_000
+			}
+			if read > limit && (limit == 2_000 || s.Dialect() == store.SQLite) {
+				t.Errorf("%q: %d rows visited", query, read)
+			}
+		}
+		i := addInvite(t, s, "")
+		read, _ := visited(t, s, dsn, func(s *store.Store) {
+			want(t, s.Register(t.Context(), i.Code, newUser("late"), nil, int(members), noon), account.ErrRegistrationFull)
+			must(t, s.Register(t.Context(), i.Code, newUser("late"), nil, int(members)+1, noon))
+		})
+		if read > 2_000 {
+			t.Errorf("%d rows visited to register", read)
+		}
+	})
 }

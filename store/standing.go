@@ -10,11 +10,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// Rows of the table locks.
-const (
-	lockAdministrators = "administrators" // held while somebody may cease to be one
-	lockUsers          = "users"          // held while users are counted against a limit
-)
+// lockAdministrators is a row of the table locks, held while somebody may cease to be
+// one.
+const lockAdministrators = "administrators"
 
 // lockRule makes every other deed under the same rule wait for the end of the
 // transaction. It comes before any other row. The UPDATE is what PostgreSQL
@@ -93,15 +91,19 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 }
 
 // deleteTraces are what goes with a user. Sessions stay as bare rows until they
-// expire: their index says "revoked" and must not be given to another. Used
-// invites stay, for those who came by them, without the note.
+// expire: their index says "revoked" and must not be given to another.
 var deleteTraces = []string{
 	"UPDATE sessions SET address = '', user_agent = '', token_hash = NULL, login_hash = NULL WHERE sub = ?",
-	"UPDATE invites SET note = '' WHERE created_by = ?",
-	"DELETE FROM invites WHERE created_by = ? AND used_at = 0",
 	"DELETE FROM preferences WHERE sub = ?",
 	"DELETE FROM consents WHERE sub = ?",
 	"DELETE FROM user_flags WHERE sub = ?",
+}
+
+// deleteInvites comes before the other traces: invites are locked before the counter
+// of users. Used invites stay, for those who came by them, without the note.
+var deleteInvites = []string{
+	"UPDATE invites SET note = '' WHERE created_by = ?",
+	"DELETE FROM invites WHERE created_by = ? AND used_at = 0",
 }
 
 // DeleteUser implements account.Store.
@@ -110,21 +112,36 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		err := tx.Exec(`UPDATE users SET deleted_at = ?, updated_at = ?, display_name = '', email = '', email_verified = ?, password_hash = '',
-			search = '', profile = '', suspended_at = 0, suspend_reason = '', last_login_at = 0, invited_by = NULL WHERE sub = ?`, seconds(now), seconds(now), false, sub).Error
+		err := putPerson(tx, account.User{Sub: sub, Handle: u.Handle}, map[string]any{
+			"deleted_at": seconds(now), "updated_at": seconds(now), "password_hash": "", "profile": "", "suspended_at": 0, "suspend_reason": "", "last_login_at": 0, "invited_by": nil,
+		})
 		if err != nil {
+			return err
+		}
+		if err := execEach(tx, deleteInvites, sub); err != nil {
+			return err
+		}
+		if err := discountUser(tx); err != nil {
 			return err
 		}
 		if err := endAll(tx, sub, "", now); err != nil {
 			return err
 		}
-		for _, statement := range deleteTraces {
-			if err := tx.Exec(statement, sub).Error; err != nil {
-				return err
-			}
+		if err := execEach(tx, deleteTraces, sub); err != nil {
+			return err
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+// execEach does the statements, each with sub.
+func execEach(tx *gorm.DB, statements []string, sub string) error {
+	for _, statement := range statements {
+		if err := tx.Exec(statement, sub).Error; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SetFlags implements account.Store.

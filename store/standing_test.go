@@ -17,7 +17,7 @@ import (
 // administrators counts those who can act.
 func administrators(t *testing.T, s *store.Store) (n int) {
 	t.Helper()
-	users, err := s.Users(t.Context(), account.UserQuery{})
+	users, _, err := s.Users(t.Context(), account.UserQuery{})
 	must(t, err)
 	for _, u := range users {
 		if u.Has(account.FlagAdmin) && !u.Suspended() {

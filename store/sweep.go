@@ -71,6 +71,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 			return s.sweepExpired(ctx, &r.LogoutNotices, expiring{"logout_outbox", []string{"id"}, "created_at", "", seconds(now.Add(-noticeMemory))})
 		},
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
+		func() error { return s.adoptUsers(ctx, s.batches) },
 		func() error { return s.giveBackSpace(ctx) },
 	} {
 		if err := step(); err != nil {

@@ -104,6 +104,13 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		must(t, s.SpendAssertion(ctx, "app", "old", time.Now().Add(time.Minute)))
 
 		// The old rows take part in what is new.
+		found, _, err := s.Users(ctx, account.UserQuery{Query: "AD"})
+		must(t, err)
+		counted, err := s.Count("SELECT value FROM counters WHERE name = 'users'")
+		must(t, err)
+		if len(found) != 1 || counted != 1 {
+			t.Errorf("%d users are found, %d are counted", len(found), counted)
+		}
 		c.BackchannelLogoutURI = "https://a.example.org/logout"
 		must(t, s.UpdateClient(ctx, c))
 		must(t, s.EndSession(ctx, "u1", n.ID, noon))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -88,36 +86,36 @@ func pageSize(limit int) int {
 }
 
 // Users implements account.Store.
-func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, error) {
-	db := s.conn(ctx).Table("users u").Select(userColumns).Where("u.deleted_at = 0")
-	if q.Query != "" {
-		if odd(q.Query) {
-			return []account.User{}, nil
-		}
-		db = db.Where(`u.search LIKE ? ESCAPE '\'`, "%"+likeLiteral.Replace(fold(q.Query))+"%")
+func (s *Store) Users(ctx context.Context, q account.UserQuery) (users []account.User, next string, err error) {
+	if strings.TrimSpace(q.Query) != "" {
+		users, next, err = s.findUsers(ctx, q)
+	} else {
+		users, next, err = s.listUsers(ctx, q)
 	}
-	if q.After != "" {
-		db = db.Where("u.handle > ?", storable(q.After))
+	if err != nil {
+		return nil, "", fail("list users", err)
 	}
+	return users, next, nil
+}
+
+func (s *Store) listUsers(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
+	// One more than the page has tells whether there is another one.
+	size := pageSize(q.Limit)
 	var rows []userRow
-	if err := db.Order("u.handle").Limit(pageSize(q.Limit)).Find(&rows).Error; err != nil {
-		return nil, fail("list users", err)
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", storable(q.After), size+1).Find(&rows).Error
+	if err != nil {
+		return nil, "", err
+	}
+	next := ""
+	if len(rows) > size {
+		rows = rows[:size]
+		next = rows[size-1].Handle
 	}
 	out := make([]account.User, 0, len(rows))
 	for _, r := range rows {
 		out = append(out, r.user())
 	}
-	return out, nil
-}
-
-var likeLiteral = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
-// fold makes texts alike that differ in case or in how accents are composed.
-// It is done here because SQLite folds ASCII only.
-func fold(s string) string { return cases.Fold().String(norm.NFC.String(s)) }
-
-func searchText(u account.User) string {
-	return fold(u.Handle + "\n" + u.DisplayName + "\n" + u.Email)
+	return out, next, nil
 }
 
 type newUser struct {
@@ -127,7 +125,7 @@ type newUser struct {
 	Email         string
 	EmailVerified bool
 	PasswordHash  string
-	Search        string
+	Search        string // empty: its words are made
 	InvitedBy     *string
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
 	UpdatedAt     int64 `gorm:"autoUpdateTime:false"`
@@ -137,16 +135,20 @@ type newUser struct {
 
 type flagRow struct{ Sub, Flag string }
 
-// insertUser adds a user; a handle is taken for ever, also by who was deleted.
-// inviter is a sub or empty.
-func insertUser(tx *gorm.DB, u account.User, inviter string) error {
+// insertUser adds a user, with the words by which they are found; a handle is taken for
+// ever, also by who was deleted. inviter is a sub or empty, limit how many users there
+// may be (0: no limit).
+func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
+	if err := countUser(tx, limit); err != nil {
+		return err
+	}
 	profile, err := profileText(u.Profile)
 	if err != nil {
 		return err
 	}
 	row := newUser{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, PasswordHash: u.PasswordHash,
-		Search: searchText(u), CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt), Profile: profile,
+		CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt), Profile: profile,
 	}
 	if inviter != "" {
 		row.InvitedBy = &inviter
@@ -154,6 +156,9 @@ func insertUser(tx *gorm.DB, u account.User, inviter string) error {
 	// A failed INSERT would end the transaction on PostgreSQL.
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "handle"}}, DoNothing: true}
 	if err := expect(tx.Table("users").Clauses(once).Create(&row), account.ErrHandleTaken); err != nil {
+		return err
+	}
+	if err := setWords(tx, u.Handle, wordsOf(u)); err != nil {
 		return err
 	}
 	return addFlags(tx, u.Sub, u.Flags)
@@ -173,7 +178,7 @@ func addFlags(tx *gorm.DB, sub string, flags []string) error {
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
 	return s.write(ctx, "create user", func(tx *gorm.DB) error {
-		if err := insertUser(tx, u, ""); err != nil {
+		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
@@ -208,9 +213,7 @@ func (s *Store) UpdateProfile(ctx context.Context, sub string, displayName, emai
 			u.Email, u.EmailVerified = *email, false
 		}
 		u.UpdatedAt = moment(seconds(now))
-		return tx.Table("users").Where("sub = ?", sub).Updates(map[string]any{
-			"display_name": u.DisplayName, "email": u.Email, "email_verified": u.EmailVerified, "search": searchText(u), "updated_at": seconds(now),
-		}).Error
+		return putPerson(tx, u, map[string]any{"updated_at": seconds(now)})
 	})
 	if err != nil {
 		return account.User{}, err

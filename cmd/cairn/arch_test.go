@@ -17,17 +17,18 @@ const module = "github.com/cairn-id/cairn"
 // allowed says which of our packages may import which; "" stands for none. A
 // new edge is a deliberate line here, with its reason in the commit.
 var allowed = map[string][]string{
-	"cmd/cairn":       {"account", "account/session", "activityschema", "activityschema/reference", "admin", "config", "provider", "store", "templates"},
-	"store":           {"account", "provider"},
-	"store/storetest": {"account", "provider", "store"},
-	"admin":           {"account", "templates"},
-	"provider":        {"account", "templates"},
-	"account":         {"account/session", "templates"},
-	"account/session": {},
-	"templates":       {},
-	"config":          {},
-	"docs/verify":     {"account/session"},
-	"activityschema":  {},
+	"cmd/cairn":             {"account", "account/session", "activityschema", "activityschema/reference", "admin", "config", "provider", "store", "templates"},
+	"store":                 {"account", "provider"},
+	"store/storetest":       {"account", "provider", "store"},
+	"store/storetest/steps": {},
+	"admin":                 {"account", "templates"},
+	"provider":              {"account", "templates"},
+	"account":               {"account/session", "templates"},
+	"account/session":       {},
+	"templates":             {},
+	"config":                {},
+	"docs/verify":           {"account/session"},
+	"activityschema":        {},
 
 	"activityschema/reference": {"activityschema"},
 }

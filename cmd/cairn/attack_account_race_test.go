@@ -24,7 +24,7 @@ func TestInviteNeverLetsTwoPeopleIn(t *testing.T) {
 				t.Errorf("round %d: %v", round, got)
 			}
 		}
-		users, err := s.store.Users(t.Context(), userQuery(prefix))
+		users, _, err := s.store.Users(t.Context(), userQuery(prefix))
 		if err != nil || len(users) != 9 {
 			t.Errorf("%d users after 8 invites: %v", len(users)-1, err)
 		}
@@ -145,7 +145,7 @@ func TestLastAdministratorNeverGoes(t *testing.T) {
 // administrators are the handles of those who can act.
 func (s *service) administrators() (handles []string) {
 	s.t.Helper()
-	users, err := s.store.Users(context.Background(), userQuery(""))
+	users, _, err := s.store.Users(context.Background(), userQuery(""))
 	if err != nil {
 		s.t.Fatal(err)
 	}

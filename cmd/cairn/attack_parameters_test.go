@@ -138,7 +138,7 @@ func TestFormPostNeverLeaksIntoTheURL(t *testing.T) {
 		change []string
 		want   string
 	}{
-		{[]string{"prompt", "none"}, "login_required"}, {nil, ""}, {[]string{"response_type", ""}, "unsupported_response_type"}, {[]string{"prompt", "bogus"}, "invalid_request"},
+		{[]string{"prompt", "none"}, "login_required"}, {nil, ""}, {[]string{"response_type", ""}, "invalid_request"}, {[]string{"prompt", "bogus"}, "invalid_request"},
 		{[]string{"request", "x"}, "request_not_supported"}, {[]string{"code_challenge_method", "plain"}, "invalid_request"},
 		{[]string{"state", `"><script>alert(1)</script>&amp;'` + "ünï \u2028+%41"}, ""}, {[]string{"state", strings.Repeat("s", 1200)}, ""},
 	} {

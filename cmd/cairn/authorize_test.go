@@ -58,7 +58,7 @@ func TestWrongAuthorizationRequestNeverGetsACode(t *testing.T) {
 		change []string
 		want   string
 	}{
-		"no response_type": {[]string{"response_type", ""}, "unsupported_response_type"}, "token": {[]string{"response_type", "token"}, "unsupported_response_type"},
+		"no response_type": {[]string{"response_type", ""}, "invalid_request"}, "token": {[]string{"response_type", "token"}, "unsupported_response_type"},
 		"id_token": {[]string{"response_type", "id_token"}, "unsupported_response_type"}, "hybrid": {[]string{"response_type", "code id_token"}, "unsupported_response_type"},
 		"none": {[]string{"response_type", "none"}, "unsupported_response_type"}, "fragment": {[]string{"response_mode", "fragment"}, "unsupported_response_mode"},
 		"unknown mode": {[]string{"response_mode", "x"}, "unsupported_response_mode"}, "request": {[]string{"request", "a.b.c"}, "request_not_supported"},

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -193,5 +194,29 @@ func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
 	answer := s.browser().api("POST", "/api/auth/reset-password", map[string]string{"handle": "bob", "code": got.Code, "password": "eleven quiet lanterns"})
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("the code as it is shown: %d %s", answer.StatusCode, answer.Text)
+	}
+}
+
+// The form is longer than a phone: what is wrong stands at the field where the page opens.
+func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	admin := s.addUser("keeper", account.FlagAdmin)
+	invite, err := account.NewInvite(admin.Sub, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.CreateInvite(t.Context(), invite, -1); err != nil {
+		t.Fatal(err)
+	}
+	tab := chromium(t)
+	for name, typed := range map[string][2]string{"handle": {"keeper", "eleven quiet lanterns"}, "password": {"grace", "grace-grace-grace"}} {
+		mustDo(t, tab, "register", chromedp.EmulateViewport(360, 640), chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.SetValue(field("handle"), typed[0]), chromedp.SetValue(field("password"), typed[1]))
+		if _, err := chromedp.RunResponse(tab, chromedp.Click(id("register-submit"))); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(e => e !== null && e.getBoundingClientRect().top >= 0 && e.getBoundingClientRect().bottom <= innerHeight)(document.getElementById("`+name+`-error"))`))
+		if err != nil || !seen {
+			t.Errorf("the error of %s is not in view: %v", name, err)
+		}
 	}
 }

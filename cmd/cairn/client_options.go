@@ -179,7 +179,7 @@ func (o *clientOptions) checkKnownFlags(p *program, st *store.Store) error {
 			if i == len(o.Group) {
 				name = "--require-flag"
 			}
-			return fmt.Errorf("%s: there is no flag %q here: an administrator adds flags in the settings", name, f)
+			return fmt.Errorf("%s: there is no flag %q here: cairn settings set flags adds one", name, f)
 		}
 	}
 	return nil

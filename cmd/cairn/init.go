@@ -39,7 +39,8 @@ func (*initCommand) WritesConfig() {}
 // Help implements kong.HelpProvider.
 func (*initCommand) Help() string {
 	return `Everything is checked before anything is made, and a second run changes nothing. The settings are remembered in
-cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other command finds them.`
+cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other command finds them;
+--config FILE writes another file, as /etc/cairn/cairn.yaml.`
 }
 
 // initialized is what init prints.
@@ -67,7 +68,7 @@ func (c *initCommand) Run(p *program) (err error) {
 			return err
 		}
 		defer func() { _ = st.Close() }()
-		if users, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
+		if users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
 			return err
 		} else if len(users) > 0 {
 			return c.report(p, in, done)

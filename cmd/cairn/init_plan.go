@@ -33,7 +33,7 @@ func (c *initCommand) plan(p *program) (initPlan, error) {
 	named := p.env.ConfigFile()
 	in := initPlan{settings: config.Defaults(), file: named}
 	if named == "" {
-		in.file = c.place(p)
+		in.file = cmp.Or(p.env.NewConfig(), c.place(p))
 		if _, err := os.Lstat(in.file); err == nil {
 			if err := p.env.LoadFound(in.file); err != nil {
 				return in, err

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -56,4 +59,61 @@ func (o output) done(p *program, id string, document any, pairs [][2]string) err
 		return writeJSON(p.stdout, document)
 	}
 	return writePairs(p.stdout, pairs)
+}
+
+// listing prints a list as it is read, page by page: the ids alone, one JSON array, or
+// a table. The columns of a table are as wide as the page needs.
+type listing struct {
+	output
+	w       *bufio.Writer
+	table   *tabwriter.Writer
+	printed int
+}
+
+func (o output) list(w io.Writer, head ...string) *listing {
+	l := &listing{output: o, w: bufio.NewWriter(w)}
+	if !o.Quiet && o.Format != "json" {
+		l.table = tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(l.table, strings.Join(head, "\t"))
+	}
+	return l
+}
+
+// add prints one entry.
+func (l *listing) add(id string, document any, row []string) error {
+	switch {
+	case l.table != nil:
+		fmt.Fprintln(l.table, strings.Join(row, "\t"))
+	case l.Quiet:
+		fmt.Fprintln(l.w, id)
+	default:
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetIndent("  ", "  ")
+		e.SetEscapeHTML(false)
+		if err := e.Encode(document); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		fmt.Fprint(l.w, map[bool]string{true: "[\n  ", false: ",\n  "}[l.printed == 0], strings.TrimSuffix(b.String(), "\n"))
+	}
+	l.printed++
+	return nil
+}
+
+// flush prints what was added, at the end of a page: after a failure to write nothing
+// more needs to be read.
+func (l *listing) flush() error {
+	var err error
+	if l.table != nil {
+		err = l.table.Flush()
+	}
+	return errors.Join(err, l.w.Flush())
+}
+
+// end completes the list.
+func (l *listing) end() error {
+	if l.table == nil && !l.Quiet {
+		fmt.Fprintln(l.w, map[bool]string{true: "[]", false: "\n]"}[l.printed == 0])
+	}
+	return l.flush()
 }

@@ -118,7 +118,7 @@ func (c *addUserCommand) Run(p *program) error {
 	}
 	for _, f := range flags {
 		if !slices.Contains(settings.Flags, f) {
-			return fmt.Errorf("--flag: there is no flag %q here: an administrator adds flags in the settings", f)
+			return fmt.Errorf("--flag: there is no flag %q here: cairn settings set flags adds one", f)
 		}
 	}
 	password, err := choosePassword(p, handle, c.PasswordFile, c.GeneratePassword, isTerminal(p.stdin) && c.PasswordFile != "-")

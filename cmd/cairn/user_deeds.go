@@ -39,7 +39,7 @@ func (c *userFlagsCommand) Run(p *program) error {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("there is no such flag here: the flags are %s, and an administrator adds more in the settings", strings.Join(settings.Flags, ", "))
+			return fmt.Errorf("there is no such flag here: the flags are %s, and cairn settings set flags changes them", strings.Join(settings.Flags, ", "))
 		}
 		if err != nil {
 			return err

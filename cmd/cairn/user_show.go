@@ -52,13 +52,14 @@ type listUsersCommand struct {
 	databaseFlags
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Quiet  bool   `short:"q" help:"Print handles only."`
-	Query  string `placeholder:"TEXT" help:"Only users with this text in their handle, name or email address."`
+	Query  string `placeholder:"WORDS" help:"Only users with words that begin with these, in their handle, name or email address."`
 }
 
 // pageOfUsers is how many users are read at once.
 const pageOfUsers = 500
 
-// Run lists all users in the order of their handles, page by page.
+// Run lists users in the order of their handles, or with a query in that of the words
+// found, page by page.
 func (c *listUsersCommand) Run(p *program) error {
 	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
 	if err != nil {
@@ -66,36 +67,25 @@ func (c *listUsersCommand) Run(p *program) error {
 	}
 	defer func() { _ = st.Close() }()
 	office := account.NewAdministration(st, nil)
-	var users []account.User
+	out := output{c.Format, c.Quiet}.list(p.stdout, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "LAST SIGN-IN")
 	for after := ""; ; {
-		page, err := office.Users(p.ctx, account.UserQuery{Query: c.Query, After: after, Limit: pageOfUsers})
+		users, next, err := office.Users(p.ctx, account.UserQuery{Query: c.Query, After: after, Limit: pageOfUsers})
 		if err != nil {
 			return err
 		}
-		users = append(users, page...)
-		if len(page) < pageOfUsers {
-			break
-		}
-		after = page[len(page)-1].Handle
-	}
-	switch {
-	case c.Quiet:
 		for _, u := range users {
-			fmt.Fprintln(p.stdout, u.Handle)
+			if err := out.add(u.Handle, userRowOf(u), []string{u.Handle, u.DisplayName, u.Email, strings.Join(u.Flags, " "), state(u), dateOrNever(u.LastLoginAt)}); err != nil {
+				return err
+			}
 		}
-		return nil
-	case c.Format == "json":
-		rows := make([]userRow, 0, len(users))
-		for _, u := range users {
-			rows = append(rows, userRowOf(u))
+		if next == "" {
+			return out.end()
 		}
-		return writeJSON(p.stdout, rows)
+		if err := out.flush(); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		after = next
 	}
-	table := make([][]string, 0, len(users))
-	for _, u := range users {
-		table = append(table, []string{u.Handle, u.DisplayName, u.Email, strings.Join(u.Flags, " "), state(u), dateOrNever(u.LastLoginAt)})
-	}
-	return writeTable(p.stdout, []string{"HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "LAST SIGN-IN"}, table)
 }
 
 type showUserCommand struct {

@@ -1,0 +1,75 @@
+package store_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// After each way to write a user the words are those of what is stored, and the
+// counter is the number of users.
+func TestWordsAreThoseOfTheUser(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), newUser("ada-l")
+		u.DisplayName, u.Email = "Ada Lovelace", "ada@analytic.example"
+		holds := func(handle string, users int64, expected ...string) {
+			t.Helper()
+			got, err := s.Texts("SELECT word FROM user_words WHERE handle = ? ORDER BY word", handle)
+			must(t, err)
+			if diff := cmp.Diff(expected, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			counted, err := s.Count("SELECT value FROM counters WHERE name = 'users'")
+			must(t, err)
+			if counted != users {
+				t.Errorf("%d users are counted, want %d", counted, users)
+			}
+		}
+		must(t, s.CreateUser(ctx, u, act("user.create")))
+		want(t, s.CreateUser(ctx, u, act("user.create")), account.ErrHandleTaken)
+		holds("ada-l", 1, "ada", "analytic", "example", "l", "lovelace")
+		king := "Ada King"
+		_, err := s.UpdateProfile(ctx, u.Sub, &king, nil, noon)
+		must(t, err)
+		holds("ada-l", 1, "ada", "analytic", "example", "king", "l")
+		_, err = s.AmendUser(ctx, u.Sub, func(u *account.User) error { u.Email = "countess@example.org"; return nil }, noon, act("user.update"))
+		must(t, err)
+		holds("ada-l", 1, "ada", "countess", "example", "king", "l", "org")
+		_, err = s.SetProfile(ctx, u.Sub, func(p *account.Profile) error { p.Nickname = "Enchantress"; return nil }, noon)
+		must(t, err)
+		holds("ada-l", 1, "ada", "countess", "example", "king", "l", "org")
+		guest := newUser("guest")
+		guest.DisplayName, guest.Email = "Ёлка", ""
+		must(t, s.Register(ctx, addInvite(t, s, u.Sub).Code, guest, nil, 2, noon))
+		holds("guest", 2, "guest", "ёлка")
+		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
+		holds("ada-l", 1)
+	})
+}
+
+// What users are found by is written where its words are written, and nowhere else.
+func TestNobodyIsRenamedWithoutWords(t *testing.T) {
+	writes := regexp.MustCompile(`(?i)"(display_name|email)"\]? *[:,=]|\b(display_name|email) = |INTO users|Table\("users"\)\.`)
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	found := map[string]int{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		must(t, err)
+		if n := len(writes.FindAll(b, -1)); n > 0 && filepath.Ext(f[:len(f)-3]) == "" && !regexp.MustCompile(`_test\.go$`).MatchString(f) {
+			found[f] = n
+		}
+	}
+	// putPerson, and insertUser, which both set the words.
+	if diff := cmp.Diff(map[string]int{"search.go": 3, "users.go": 1}, found); diff != "" {
+		t.Error(diff)
+	}
+}
