@@ -64,7 +64,17 @@ const (
 type search struct {
 	l *linter
 	t *track // the cut track of a blur_start activity, else nil
+
+	texts   int // bytes of texts that have been looked through
+	samples int // of the track that have been compared with positions
 }
+
+// A document may be made to take long: beyond these no text is looked through, and no
+// position taken for one that the track shows.
+const (
+	mostTexts   = 1 << 20
+	mostSamples = 20_000_000
+)
 
 // custom looks through custom and the texts.
 func (l *linter) custom(d *Detail, t *track) {
@@ -286,6 +296,9 @@ func (s *search) shown(all ...position) bool {
 	const most = 100
 	step, sample := float64(max(len(all)-1, 1))/float64(min(max(len(all)-1, 1), most)), 0
 	for i := 0.0; i <= float64(len(all)-1)+0.5; i += step {
+		if s.samples += 2 * (s.t.last - s.t.first + 1); s.samples > mostSamples {
+			return false
+		}
 		p := all[min(int(math.Round(i)), len(all)-1)]
 		on := s.t.passes(p, blurM, sample)
 		if on < 0 {
@@ -324,6 +337,9 @@ var textPatterns = []struct {
 
 // text warns of what looks like a position in a text.
 func (s *search) text(at, text string) {
+	if s.texts += len(text); s.texts > mostTexts {
+		return
+	}
 	for i, p := range textPatterns {
 		if !strings.ContainsAny(text, p.needs) {
 			continue

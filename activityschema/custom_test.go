@@ -143,6 +143,23 @@ func TestPositionOnTheCutTrackIsNotReported(t *testing.T) {
 	}
 }
 
+// 60,000 positions beside 60,000 samples: compared one by one with all, it would take
+// many minutes.
+func TestManyPositionsAreNotComparedWithAllSamples(t *testing.T) {
+	var ts, lat, lon, custom strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&ts, ",%d", i)
+		fmt.Fprintf(&lat, ",%.5f", 47+float64(i)/1e5)
+		lon.WriteString(",8.1")
+		fmt.Fprintf(&custom, `,"a%d":{"lat":46.%05d,"lon":8.2,"note":"46.%05d 9.%05d +"}`, i, i, i, i)
+	}
+	doc := detailWith(t, fmt.Sprintf(`"privacy": "blur_start", "timeseries": {"t": [%s], "lat": [%s], "lon": [%s]}, "custom": {%s}`,
+		ts.String()[1:], lat.String()[1:], lon.String()[1:], custom.String()[1:]))
+	if found := activityschema.Lint(doc); len(found) != 2*activityschema.MaxFindingsPerCode {
+		t.Errorf("%d findings", len(found))
+	}
+}
+
 func TestBlurStartTrackThatWasNotCutIsAWarning(t *testing.T) {
 	for name, c := range map[string]struct {
 		t0       int
