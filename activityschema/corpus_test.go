@@ -9,16 +9,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/reference"
 )
 
 // Least numbers of documents in testdata: a corpus that is not found must not
 // pass for one without faults.
 const (
-	leastValid   = 19
-	leastInvalid = 105
+	leastValid   = 18
+	leastInvalid = 106
 )
 
 // corpus returns the documents of testdata/dir by file name.
@@ -52,40 +52,26 @@ func document(t testing.TB, name string) []byte {
 	return data
 }
 
-// problems validates data with each engine and returns what they agree on; a
-// difference or an error fails the test.
+// problems validates data, and fails the test if the reference has another verdict.
 func problems(t testing.TB, data []byte) []activityschema.Problem {
 	t.Helper()
-	form, found := answer(t, activityschema.Options{}, data)
-	qriForm, qri := answer(t, activityschema.Options{Engine: activityschema.EngineQri}, data)
-	if len(found) >= activityschema.MaxProblems && len(qri) >= activityschema.MaxProblems {
-		return found // each has some of many
+	_, found := answer(t, activityschema.Options{}, data)
+	want, err := reference.Valid(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if form != qriForm {
-		t.Fatalf("meant to be %q, by the other engine %q\n%.2000q", form, qriForm, data)
-	}
-	if diff := cmp.Diff(found, qri, inOwnWords, cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("the engines differ (-fast +qri):\n%s\n%.2000q", diff, data)
+	if got := len(found) == 0; got != want {
+		t.Fatalf("accepted %t, by the reference %t: %v\n%.2000q", got, want, found, data)
 	}
 	return found
 }
 
-// inOwnWords compares problems: what is wrong with the syntax each engine says
-// in its own words.
-var inOwnWords = cmp.Transformer("inOwnWords", func(p activityschema.Problem) map[string]any {
-	place := map[string]any{"pointer": p.Pointer, "offset": p.Offset, "keyword": p.Keyword}
-	if p.Keyword != activityschema.KeywordSyntax {
-		place["message"], place["found"], place["expected"] = p.Message, p.Found, p.Expected
-	}
-	return place
-})
-
 // answer validates data; an error fails the test.
 func answer(t testing.TB, o activityschema.Options, data []byte) (activityschema.Form, []activityschema.Problem) {
 	t.Helper()
-	form, found, err := o.ValidateForm(t.Context(), bytes.NewReader(data))
+	form, found, err := o.Validate(t.Context(), bytes.NewReader(data))
 	if err != nil {
-		t.Fatalf("engine %q: %v", o.Engine, err)
+		t.Fatal(err)
 	}
 	return form, found
 }

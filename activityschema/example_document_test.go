@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/cairn-id/cairn/activityschema"
 )
 
@@ -62,7 +64,7 @@ func ExampleDetail() {
 			PowerW: nil, // there was no power meter
 		},
 		Privacy: activityschema.PrivacyPublic,
-		Custom:  map[string]json.RawMessage{"weather": json.RawMessage(`"fog"`)},
+		Custom:  map[string]jsontext.Value{"weather": jsontext.Value(`"fog"`)},
 	}
 	data, err := json.MarshalIndent(detail, "", "  ")
 	if err != nil {
@@ -106,5 +108,5 @@ func ExampleDetail() {
 	//     "weather": "fog"
 	//   }
 	// }
-	// writing the detail document: "/distance_m": NaN is no number to JSON
+	// writing the detail document: "/distance_m": must be number or null, not string "NaN"
 }

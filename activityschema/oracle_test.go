@@ -72,8 +72,8 @@ func dateTime(v any) error {
 	return err
 }
 
-// accepts is the oracle's verdict; unsure means that it cannot tell: a name
-// with a surrogate alone decodes to the same as other names.
+// accepts is the oracle's verdict; unsure means that it cannot tell: a
+// surrogate alone decodes to a character.
 func accepts(t testing.TB, published *jsonschema.Schema, data []byte) (ok, unsure bool) {
 	t.Helper()
 	if !utf8.Valid(data) || !json.Valid(data) {
@@ -106,7 +106,7 @@ func accepts(t testing.TB, published *jsonschema.Schema, data []byte) (ok, unsur
 
 // count returns how many members a decoded tree has, which is less than were
 // written if a name stood twice; whether all numbers are within a double; and
-// whether a name has the replacement character.
+// whether a text has the replacement character.
 func count(v any) (members int, inRange, replaced bool) {
 	inRange = true
 	add := func(v any) {
@@ -120,6 +120,8 @@ func count(v any) (members int, inRange, replaced bool) {
 			replaced = replaced || strings.ContainsRune(name, utf8.RuneError)
 			add(member)
 		}
+	case string:
+		replaced = strings.ContainsRune(v, utf8.RuneError)
 	case []any:
 		for _, item := range v {
 			add(item)

@@ -31,10 +31,10 @@ func TestSchemaIsNeverCompiledWithoutAllItsKeywords(t *testing.T) {
 		"three forms":                {func(root, _ object) { root["oneOf"] = append(root["oneOf"].([]any), object{}) }, "oneOf is not over the two forms"},
 		"forms turned round":         {func(root, _ object) { o := root["oneOf"].([]any); o[0], o[1] = o[1], o[0] }, "oneOf does not refer to the form index"},
 		"keyword beside a form":      {func(root, _ object) { root["oneOf"].([]any)[0].(object)["title"] = "x" }, "oneOf does not refer to the form index"},
-		"unknown keyword":            {func(_, defs object) { defs["lap"].(object)["maxProperties"] = 3 }, `keyword "maxProperties" is not supported`},
-		"keyword deep inside":        {func(_, defs object) { defs["sport"].(object)["pattern"] = "." }, `keyword "pattern" is not supported`},
-		"misspelt keyword":           {func(_, defs object) { defs["bbox"].(object)["MinItems"] = 1 }, `keyword "MinItems" is not supported`},
-		"keyword beside a reference": {func(_, defs object) { property(defs, "detail", "sport")["minLength"] = 1 }, "beside a reference"},
+		"unknown keyword":            {func(_, defs object) { defs["lap"].(object)["maxProperties"] = 3 }, "maxProperties: the keyword is not supported"},
+		"keyword deep inside":        {func(_, defs object) { defs["sport"].(object)["pattern"] = "." }, "pattern: the keyword is not supported"},
+		"misspelt keyword":           {func(_, defs object) { defs["bbox"].(object)["MinItems"] = 1 }, "MinItems: the keyword is not supported"},
+		"keyword beside a reference": {func(_, defs object) { property(defs, "detail", "sport")["minLength"] = 1 }, "has a keyword beside it"},
 		"reference to nothing":       {func(_, defs object) { property(defs, "detail", "sport")["$ref"] = "#/$defs/x" }, "leads nowhere"},
 		"reference to itself": {func(_, defs object) {
 			defs["lap"].(object)["properties"].(object)["index"] = object{"$ref": "#/$defs/lap"}
@@ -55,40 +55,34 @@ func TestSchemaIsNeverCompiledWithoutAllItsKeywords(t *testing.T) {
 		"enum that is no list":      {func(_, defs object) { defs["sport"].(object)["enum"] = "cycling" }, "enum: not supported"},
 		"enum that hides null":      {func(_, defs object) { defs["source"].(object)["enum"] = []any{"wahoo"} }, "enum: null"},
 		"enum of objects":           {func(_, defs object) { defs["sport"].(object)["type"] = []any{"string", "object"} }, "enum: only strings and null"},
-		"enum of long texts":        {func(_, defs object) { defs["sport"].(object)["enum"] = []any{strings.Repeat("x", 257)} }, "enum: not supported"},
 		"open object with members":  {func(_, defs object) { delete(defs["lap"].(object), "additionalProperties") }, "must list its members and forbid others"},
 		"closed object without any": {func(_, defs object) { property(defs, "detail", "custom")["additionalProperties"] = false }, "must list its members and forbid others"},
 		"additional members":        {func(_, defs object) { defs["lap"].(object)["additionalProperties"] = true }, "additionalProperties: not supported"},
 		"schema of additional ones": {func(_, defs object) { defs["lap"].(object)["additionalProperties"] = object{"type": "null"} }, "additionalProperties: not supported"},
-		"free object that requires": {func(_, defs object) { property(defs, "detail", "custom")["required"] = []any{"x"} }, "must list its members and forbid others"},
-		"required, but not listed":  {func(_, defs object) { defs["lap"].(object)["required"] = []any{"lap"} }, "member lap is not listed"},
+		"free object that requires": {func(_, defs object) { property(defs, "detail", "custom")["required"] = []any{"x"} }, `member "x" is not listed`},
+		"required, but not listed":  {func(_, defs object) { defs["lap"].(object)["required"] = []any{"lap"} }, `member "lap" is not listed`},
 		"required is no list":       {func(_, defs object) { defs["lap"].(object)["required"] = "index" }, "required: not supported"},
-		"items is no schema":        {func(_, defs object) { defs["bbox"].(object)["items"] = true }, "items: not a schema object"},
-		"member is no schema":       {func(_, defs object) { defs["lap"].(object)["properties"].(object)["index"] = true }, "index: not a schema object"},
+		"items is no schema":        {func(_, defs object) { defs["bbox"].(object)["items"] = true }, "items: not supported"},
+		"member is no schema":       {func(_, defs object) { defs["lap"].(object)["properties"].(object)["index"] = true }, "properties: not supported"},
 		"no member":                 {func(_, defs object) { defs["lap"].(object)["properties"] = object{} }, "properties: not supported"},
-		"name with a quote":         {func(_, defs object) { defs["lap"].(object)["properties"].(object)[`a"b`] = object{"type": "null"} }, "a name with such a character"},
-		"name beyond ASCII":         {func(_, defs object) { defs["lap"].(object)["properties"].(object)["ä"] = object{"type": "null"} }, "a name with such a character"},
-		"long name": {func(_, defs object) {
-			defs["lap"].(object)["properties"].(object)[strings.Repeat("x", 61)] = object{"type": "null"}
-		}, "a name as long"},
-		"form that is no object": {func(_, defs object) { defs["index"].(object)["type"] = []any{"object", "null"} }, "must be an object that lists its members"},
+		"form that is no object":    {func(_, defs object) { defs["index"].(object)["type"] = []any{"object", "null"} }, "is no closed object"},
 		"form that is free": {func(_, defs object) {
 			defs["index"] = object{"type": "object"}
-		}, "must be an object that lists its members"},
+		}, "is no closed object"},
 		"forms that overlap": {func(_, defs object) {
 			for _, name := range []string{"owner", "generated_at", "activities"} {
 				defs["detail"].(object)["properties"].(object)[name] = defs["index"].(object)["properties"].(object)[name]
 			}
-		}, "no member that an index must have is forbidden"},
+		}, "no member that an index must have is forbidden in a detail"},
 		"member that tells the form in both": {func(_, defs object) {
 			defs["detail"].(object)["properties"].(object)["shards"] = object{"type": "null"}
-		}, "member shards is not one of the form index alone"},
+		}, `member "shards" is another in each form`},
 		"member that tells the form in none": {func(_, defs object) {
 			delete(defs["index"].(object)["properties"].(object), "shards")
 		}, "member shards is not one of the form index alone"},
 		"member of both that differs": {func(_, defs object) {
 			property(defs, "index", "bas_version")["const"] = "1.1"
-		}, "member bas_version has a schema in each form"},
+		}, `member "bas_version" is another in each form`},
 	} {
 		var root object
 		if err := json.Unmarshal(activityschema.Schema(), &root); err != nil {
@@ -152,7 +146,7 @@ func TestOtherSchemaIsNeverJudgedOtherThanByTheOracle(t *testing.T) {
 		}
 		oracle := compile(t, decode(t, []byte(row)))
 		for _, value := range values {
-			data, _ := in(t, `"gear":`+value)
+			data := []byte(`{"bas_version":"1.0","id":"x","title":"","sport":"other","started_at":"2026-05-17T06:30:00Z","privacy":"public","laps":[],"timeseries":{"t":[]},"custom":{},"gear":` + value + `}`)
 			found, err := activityschema.ValidateAgainst(t.Context(), schema, bytes.NewReader(data))
 			if err != nil {
 				t.Fatalf("%s: %v", row, err)

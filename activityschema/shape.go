@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // kinds is a set of kinds of JSON values.
@@ -26,84 +27,83 @@ var kindsByType = map[string]kinds{
 	"string": kindString, "array": kindArray, "object": kindObject,
 }
 
-// A shape is a schema made ready for the scanner.
+// A shape is a schema made ready for the walker.
 type shape struct {
 	kinds    kinds
 	expected map[string]string // what a keyword expects, in words
 
-	hasConst  bool
-	constant  string
-	enum      []string // nil if the keyword is not there; null is told by kinds
-	dateTime  bool
-	minLength int
-	keepsText bool // one of the above is there: the text of a string is needed
-
+	texts       []string // those of const or enum; null is told by kinds
+	textKeyword string   // const, enum, or "" if neither is there
+	dateTime    bool
+	minLength   int
 	notNegative bool // minimum 0
 
 	items              *shape // nil allows anything
 	minItems, maxItems int
-	column             bool // the shape is one of number, integer, with null or without: as an item, a sample of a column
 
-	// An object is closed, and its members are properties, or free-form.
-	closed     bool
-	properties []property
-	byLength   [mostName + 1][]uint8 // properties by the length of their name
-	required   []uint8               // properties, in the order of the schema
-	slot       int                   // first of its slots in scanner.next
+	// An object is closed, and has no members but these, or free-form.
+	closed   bool
+	members  map[string]*member
+	required []*member // in the order of the schema
 }
 
-// A property is a member that a closed object may have.
-type property struct {
-	name   string
-	quoted string // as it stands in a document: quotes around, a colon after
-	shape  *shape
-	form   Form // the form that lists it, of the members of a document; empty if both do
+// A member is one that a closed object may have.
+type member struct {
+	name  string
+	bit   uint64 // of its object's members, one each
+	shape *shape
+	form  Form // the form that lists it, of the members of a document; empty if both do
 }
-
-const (
-	mostProperties = 64 // of one object: they are bits of one word
-	mostName       = 60 // bytes of a listed name: within lookahead, with what is around it
-)
 
 // anything is the shape of what the schema says nothing of. I-JSON it must be.
 var anything = &shape{kinds: math.MaxUint8, maxItems: math.MaxInt}
 
-// compileShape compiles a schema whose references are expanded. It refuses
-// every keyword, and every use of one, that the scanner does not implement.
-func compileShape(schema map[string]any) (*shape, error) {
+var errUnsupported = errors.New("not supported with this value")
+
+// compileShape compiles a schema. It refuses every keyword, and every use of one,
+// that the walker does not implement.
+func compileShape(schema map[string]any, defs map[string]map[string]any, depth int) (*shape, error) {
+	if depth > MaxDepth {
+		return nil, errors.New("the schema refers to itself")
+	}
+	schema = maps.Clone(schema)
+	delete(schema, "title")
+	delete(schema, "description")
+	if ref, ok := schema["$ref"].(string); ok {
+		def := defs[strings.TrimPrefix(ref, "#/$defs/")]
+		if def == nil || len(schema) > 1 {
+			return nil, fmt.Errorf("reference %q leads nowhere, or has a keyword beside it", ref)
+		}
+		return compileShape(def, defs, depth+1)
+	}
 	sh := &shape{expected: map[string]string{}, maxItems: math.MaxInt}
 	for _, keyword := range slices.Sorted(maps.Keys(schema)) { // for an error to be the same at every run
-		if err := sh.apply(keyword, schema[keyword]); err != nil {
+		if err := sh.apply(keyword, schema[keyword], defs, depth); err != nil {
 			return nil, fmt.Errorf("%s: %w", keyword, err)
 		}
 		sh.expected[keyword] = wanted(keyword, schema[keyword])
 	}
-	if sh.closed {
-		if err := sh.require(schema["required"]); err != nil {
-			return nil, fmt.Errorf("required: %w", err)
-		}
+	if err := sh.require(schema["required"]); err != nil {
+		return nil, fmt.Errorf("required: %w", err)
 	}
 	return sh, sh.check(schema)
 }
 
-var errUnsupported = errors.New("not supported with this value")
-
-func (sh *shape) apply(keyword string, value any) error {
+func (sh *shape) apply(keyword string, value any, defs map[string]map[string]any, depth int) error {
 	ok := true
 	switch keyword {
 	case "type":
 		sh.kinds, ok = kindsOf(value)
 	case "const":
-		sh.hasConst, sh.keepsText = true, true
-		sh.constant, ok = value.(string)
+		sh.textKeyword = keyword
+		sh.texts, ok = textsOf([]any{value}, false)
 	case "enum":
-		sh.keepsText = true
-		sh.enum, ok = enumOf(value)
+		sh.textKeyword = keyword
+		sh.texts, ok = textsOf(value, true)
 	case "format":
-		sh.dateTime, sh.keepsText = true, true
+		sh.dateTime = true
 		ok = value == "date-time"
 	case "minLength":
-		sh.keepsText = true
 		sh.minLength, ok = natural(value)
 	case "minimum":
 		sh.notNegative = true
@@ -113,14 +113,17 @@ func (sh *shape) apply(keyword string, value any) error {
 	case "maxItems":
 		sh.maxItems, ok = natural(value)
 	case "items":
-		var err error
-		if sh.items, err = compileMember(value); err != nil {
-			return err
+		items, isSchema := value.(map[string]any)
+		if !isSchema {
+			return errUnsupported
 		}
+		var err error
+		sh.items, err = compileShape(items, defs, depth+1)
+		return err
 	case "additionalProperties":
 		sh.closed, ok = true, value == false
 	case "properties":
-		return sh.list(value)
+		return sh.listAll(value, defs, depth)
 	case "required": // after the properties
 	default:
 		return errors.New("the keyword is not supported")
@@ -133,95 +136,73 @@ func (sh *shape) apply(keyword string, value any) error {
 
 // check refuses what only together is not supported.
 func (sh *shape) check(schema map[string]any) error {
-	_, enumerated := schema["enum"]
-	_, required := schema["required"]
+	_, constant := schema["const"]
+	enum, enumerated := schema["enum"].([]any)
 	switch {
 	case sh.kinds == 0:
 		return errors.New("a schema without a type is not supported")
-	case sh.hasConst && sh.kinds != kindString:
+	case constant && (enumerated || sh.kinds != kindString):
 		return errors.New("const: only a string is supported")
 	case enumerated && sh.kinds != kindString && sh.kinds != kindString|kindNull:
 		return errors.New("enum: only strings and null are supported")
-	case enumerated && sh.kinds&kindNull != 0 && !slices.Contains(schema["enum"].([]any), nil):
+	case enumerated && sh.kinds&kindNull != 0 && !slices.Contains(enum, nil):
 		return errors.New("enum: null, which the type allows, must be listed")
-	case sh.closed != (sh.properties != nil), required && !sh.closed:
+	case sh.closed != (sh.members != nil), len(sh.required) > 0 && !sh.closed:
 		return errors.New("an object must list its members and forbid others, or do neither")
 	}
-	const number = kindInteger | kindFraction
-	sh.column = sh.kinds&number != 0 && sh.kinds&^(number|kindNull) == 0 && !sh.notNegative
 	return nil
 }
 
-// list takes the properties over, in the order of their names.
-func (sh *shape) list(value any) error {
-	members, ok := value.(map[string]any)
-	if !ok || len(members) == 0 || len(members) > mostProperties {
+// listAll takes the properties over.
+func (sh *shape) listAll(value any, defs map[string]map[string]any, depth int) error {
+	schemas, ok := value.(map[string]any)
+	if !ok || len(schemas) == 0 {
 		return errUnsupported
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		member, err := compileMember(members[name])
+	sh.members = map[string]*member{}
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		schema, ok := schemas[name].(map[string]any)
+		if !ok {
+			return errUnsupported
+		}
+		value, err := compileShape(schema, defs, depth+1)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := sh.add(property{name: name, shape: member}); err != nil {
-			return fmt.Errorf("%q: %w", name, err)
+		if err := sh.list(name, value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// add lists one property.
-func (sh *shape) add(p property) error {
-	for i := range len(p.name) {
-		// Names are compared as bytes of the document, and counted as characters.
-		if c := p.name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return errors.New("a name with such a character is not supported")
-		}
+// list adds a member.
+func (sh *shape) list(name string, value *shape) error {
+	const most = 64 // the bits of a word
+	if len(sh.members) == most {
+		return fmt.Errorf("more than %d members are not supported", most)
 	}
-	if len(p.name) > mostName {
-		return errors.New("a name as long as that is not supported")
-	}
-	p.quoted = `"` + p.name + `":`
-	sh.byLength[len(p.name)] = append(sh.byLength[len(p.name)], uint8(len(sh.properties)))
-	sh.properties = append(sh.properties, p)
+	sh.members[name] = &member{name: name, bit: 1 << len(sh.members), shape: value}
 	return nil
 }
 
 // require takes the list of required members over.
 func (sh *shape) require(value any) error {
-	names, ok := value.([]any)
-	if value != nil && !ok {
+	if value == nil {
+		return nil
+	}
+	names, ok := textsOf(value, false)
+	if !ok {
 		return errUnsupported
 	}
 	for _, name := range names {
-		text, _ := name.(string)
-		i := sh.find([]byte(text))
-		if i < 0 {
-			return fmt.Errorf("member %v is not listed", name)
+		m := sh.members[name]
+		if m == nil {
+			return fmt.Errorf("member %q is not listed", name)
 		}
-		sh.required = append(sh.required, uint8(i))
+		sh.required = append(sh.required, m)
 	}
 	return nil
-}
-
-// find returns the property of a name, or isUnlisted.
-func (sh *shape) find(name []byte) int {
-	if len(name) <= mostName {
-		for _, i := range sh.byLength[len(name)] {
-			if sh.properties[i].name == string(name) {
-				return int(i)
-			}
-		}
-	}
-	return isUnlisted
-}
-
-func compileMember(value any) (*shape, error) {
-	schema, ok := value.(map[string]any)
-	if !ok {
-		return nil, errUnsupported
-	}
-	return compileShape(schema)
 }
 
 func kindsOf(value any) (kinds, bool) {
@@ -241,16 +222,16 @@ func kindsOf(value any) (kinds, bool) {
 	return set, true
 }
 
-// enumOf returns the strings of a list of strings and null.
-func enumOf(value any) ([]string, bool) {
+// textsOf returns the strings of a list; with nullable null may be among them.
+func textsOf(value any, nullable bool) ([]string, bool) {
 	items, ok := value.([]any)
-	texts := []string{}
+	var texts []string
 	for _, item := range items {
 		text, isString := item.(string)
 		if isString {
 			texts = append(texts, text)
 		}
-		ok = ok && (isString && len(text) <= mostKept || item == nil)
+		ok = ok && (isString || nullable && item == nil)
 	}
 	return texts, ok
 }

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -15,15 +23,15 @@ type activityCommand struct {
 }
 
 type validateCommand struct {
-	Format       string   `name:"format" short:"o" enum:"text,json,sarif,junit" default:"text" help:"Form of the report: text, json, sarif or junit."`
-	Quiet        bool     `short:"q" help:"Say nothing; the exit code tells."`
-	NoLint       bool     `name:"no-lint" help:"Ask only the schema: neither privacy nor sense, nor documents against one another."`
-	AllowPrivacy bool     `help:"Take what breaks an activity's privacy as a warning."`
-	Strict       bool     `help:"Take warnings as errors."`
-	Engine       string   `enum:"fast,qri,both" default:"fast" help:"Implementation of the schema: fast, qri, or both held against one another."`
-	MaxProblems  int      `default:"100" placeholder:"N" help:"Problems reported of one document at most, 1 to 1000 (100)."`
-	Jobs         int      `placeholder:"N" help:"Documents checked at once; the processor's cores unless given."`
-	Paths        []string `arg:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input."`
+	Format      string   `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	Quiet       bool     `short:"q" help:"Print nothing; use the exit code."`
+	Strict      bool     `help:"Take warnings as errors."`
+	NoLint      bool     `name:"no-lint" help:"Check the schema only; skip lint."`
+	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]" help:"Ignore findings of a code, or those at a JSON Pointer and below. May be repeated."`
+	Engine      string   `enum:"default,reference" default:"default" help:"Implementation of the schema: default, or reference, which gives a verdict alone."`
+	MaxProblems int      `default:"100" placeholder:"N" help:"Problems reported of one document at most, 1 to 1000 (100)."`
+	Jobs        int      `placeholder:"N" help:"Documents checked at once; the processor's cores unless given."`
+	Paths       []string `arg:"" optional:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input, the default."`
 }
 
 // Exit codes of validate.
@@ -41,17 +49,15 @@ func (c *validateCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	bar := c.progress(p, v)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		v.run(p.ctx, p, c.Paths)
+		v.run(p.ctx, p.stdin, c.Paths)
 	}()
 	select {
 	case <-done:
-	case <-p.ctx.Done():
+	case <-p.ctx.Done(): // a read from a terminal does not notice
 	}
-	bar.stop()
 	if p.ctx.Err() != nil {
 		fmt.Fprintln(p.stderr, "cairn: stopped before all documents were checked: run again")
 		return exitError(exitUnreadable)
@@ -61,25 +67,32 @@ func (c *validateCommand) Run(p *program) error {
 
 // validation returns what the flags ask for.
 func (c *validateCommand) validation() (*validation, error) {
-	switch {
+	if len(c.Paths) == 0 {
+		c.Paths = []string{"-"}
+	}
+	switch i := slices.Index(c.Paths, "-"); {
 	case c.MaxProblems < 1 || c.MaxProblems > maxProblems:
 		return nil, usageError{fmt.Sprintf("--max-problems is from 1 to %d", maxProblems)}
 	case c.Jobs < 0:
 		return nil, usageError{"--jobs is at least 1"}
-	}
-	if i := slices.Index(c.Paths, "-"); i >= 0 && slices.Contains(c.Paths[i+1:], "-") {
+	case i >= 0 && slices.Contains(c.Paths[i+1:], "-"):
 		return nil, usageError{"standard input (-) can be read only once"}
 	}
-	jobs := c.Jobs
-	if jobs == 0 {
-		jobs = runtime.GOMAXPROCS(0)
+	for _, ignored := range c.Ignore {
+		code, pointer, _ := strings.Cut(ignored, ":")
+		if !slices.ContainsFunc(activityschema.Codes(), func(known activityschema.Code) bool { return known.Code == code }) {
+			return nil, usageError{fmt.Sprintf("--ignore %s: there is no finding of code %q; docs/activity.md lists them", shown(ignored), code)}
+		}
+		if pointer != "" && pointer[0] != '/' {
+			return nil, usageError{fmt.Sprintf("--ignore %s: a JSON Pointer begins with /", shown(ignored))}
+		}
 	}
 	return &validation{
-		checker: &checker{
-			options: activityschema.Options{Engine: activityschema.Engine(c.Engine), MaxProblems: c.MaxProblems},
-			lint:    !c.NoLint, allowPrivacy: c.AllowPrivacy, strict: c.Strict, large: make(chan struct{}, 1),
-		},
-		slots: make(chan struct{}, jobs),
+		checker: newChecker(checker{
+			options: activityschema.Options{MaxProblems: c.MaxProblems}, reference: c.Engine == "reference",
+			lint: !c.NoLint, ignore: c.Ignore, strict: c.Strict,
+		}),
+		slots: make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
 	}, nil
 }
 
@@ -95,10 +108,21 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 			code = exitInvalid
 		}
 	}
-	if err := c.report(p, v); err != nil {
+	var err error
+	switch {
+	case c.Quiet:
+	case c.Format == "json":
+		if n := v.passedOver(); n > 0 {
+			fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
+		}
+		err = reportJSON(p.stdout, v)
+	default:
+		err = reportText(p.stdout, v)
+	}
+	if err != nil {
 		// Not 1, which says that there is a report to read.
 		fmt.Fprintf(p.stderr, "cairn: %s\n", err)
-		return exitError(exitUnreadable)
+		code = exitUnreadable
 	}
 	if code != exitDone {
 		return exitError(code)
@@ -106,22 +130,213 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 	return nil
 }
 
-func (c *validateCommand) report(p *program, v *validation) error {
-	if c.Quiet {
-		return nil
+// A result is what became of one source.
+type result struct {
+	answer
+	source *source
+	arg    int   // of the command line
+	rank   int   // in its folder: index, shards, details
+	err    error // unreadable
+}
+
+// A validation checks the documents of a command line, as many at once as
+// there are jobs.
+type validation struct {
+	*checker
+	slots chan struct{}
+	work  sync.WaitGroup
+
+	mu      sync.Mutex
+	results []*result
+	folders []*folder
+}
+
+// run checks everything that the arguments name.
+func (v *validation) run(ctx context.Context, stdin io.Reader, args []string) {
+	for i, arg := range args {
+		found, f := sourcesOf(arg, stdin, v.lint)
+		if f != nil {
+			v.folders = append(v.folders, f)
+		}
+		for _, r := range found {
+			r.arg = i
+			v.start(ctx, r)
+		}
 	}
-	if n := v.passedOver(); n > 0 && c.Format != "text" {
-		fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
+	v.work.Wait()
+	v.compare(ctx)
+	slices.SortStableFunc(v.results, func(a, b *result) int {
+		return cmp.Or(cmp.Compare(a.arg, b.arg), cmp.Compare(a.rank, b.rank), cmp.Compare(a.source.name, b.source.name))
+	})
+}
+
+// start checks a source as soon as there is a slot.
+func (v *validation) start(ctx context.Context, r *result) {
+	select {
+	case v.slots <- struct{}{}:
+	case <-ctx.Done():
+		return
 	}
-	switch c.Format {
-	case "json":
-		return reportJSON(p.stdout, v)
-	case "sarif":
-		return reportSARIF(p.stdout, v)
-	case "junit":
-		return reportJUnit(p.stdout, v)
+	v.work.Go(func() {
+		defer func() { <-v.slots }()
+		v.one(ctx, r)
+	})
+}
+
+// one checks a source, and starts on the shards that it names.
+func (v *validation) one(ctx context.Context, r *result) {
+	var document *activityschema.Document
+	if r.err == nil {
+		r.answer, document, r.err = v.check(ctx, r.source)
 	}
-	return reportText(p.stdout, v)
+	if f := r.source.folder; f != nil {
+		for _, file := range f.add(r.source.file, document) {
+			shard := &result{source: f.source(file), arg: r.arg, rank: rankShard}
+			v.work.Go(func() { v.start(ctx, shard) })
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.results = append(v.results, r)
+}
+
+// compare adds what the documents of each folder say about one another.
+func (v *validation) compare(ctx context.Context) {
+	for _, f := range v.folders {
+		if f.library == nil || ctx.Err() != nil {
+			continue
+		}
+		about := map[string][]activityschema.Finding{}
+		for _, found := range f.library.Findings() {
+			about[found.File] = append(about[found.File], found.Finding)
+		}
+		for _, r := range v.results {
+			plain, packed := strings.CutSuffix(r.source.file, ".gz")
+			if r.source.folder != f || !r.Valid || packed && f.documents[plain] {
+				continue
+			}
+			// A document that cannot be read any more leaves its findings without a place.
+			if again, err := r.source.open(); err == nil {
+				more, err := v.findings(ctx, again, about[plain])
+				_ = again.Close()
+				if err == nil || ctx.Err() == nil {
+					r.Findings = append(r.Findings, more...)
+					inOrder(r.Findings)
+				}
+			}
+		}
+	}
+}
+
+// passedOver is the number of files in the folders that are no documents.
+func (v *validation) passedOver() int {
+	n := 0
+	for _, f := range v.folders {
+		n += len(f.others)
+	}
+	return n
+}
+
+// count writes a number with its noun, in the plural but for one.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// summary says in words how many documents there are of what kind.
+func (v *validation) summary() string {
+	documents, invalid, private, warnings, unreadable := 0, 0, 0, 0, 0
+	for _, r := range v.results {
+		if r.err != nil {
+			unreadable++
+			continue
+		}
+		documents++
+		if !r.Valid {
+			invalid++
+		}
+		errs := 0
+		for _, f := range r.Findings {
+			if f.Severity == activityschema.SeverityError {
+				errs++
+			}
+		}
+		warnings += len(r.Findings) - errs
+		private += min(errs, 1)
+	}
+	parts := []string{count(documents, "document"), strconv.Itoa(invalid) + " invalid"}
+	if v.lint {
+		parts = append(parts, strconv.Itoa(private)+" with privacy errors", count(warnings, "warning"))
+	}
+	if unreadable > 0 {
+		parts = append(parts, strconv.Itoa(unreadable)+" unreadable")
+	}
+	if n := v.passedOver(); n > 0 {
+		parts = append(parts, count(n, "other file")+" passed over")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shown is a path or a pointer as it is, or quoted if it would not be one word
+// of printable characters: names in a document may hold what steers a terminal.
+func shown(s string) string {
+	if s == "" || s[0] == '"' || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// reportText prints one line for each thing that was found, and how many there
+// were of what.
+func reportText(w io.Writer, v *validation) error {
+	b := bufio.NewWriter(w)
+	for _, r := range v.results {
+		line := func(at activityschema.Place, pointer, message, code string) {
+			fmt.Fprintf(b, "%s:%d:%d: %s: %s (%s)\n", shown(r.source.name), at.Line, at.Column, shown(pointer), message, code)
+		}
+		for _, p := range r.Problems {
+			line(p.Place, p.Pointer, p.Message, p.Keyword)
+		}
+		for _, f := range r.Findings {
+			code := f.Code
+			if f.Severity == activityschema.SeverityWarning {
+				code += ", warning"
+			}
+			line(f.Place, f.Pointer, f.Message, code)
+		}
+		// Who names a file wants to hear about it; of a folder, what is wrong.
+		if r.err == nil && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
+			fmt.Fprintf(b, "%s: valid\n", shown(r.source.name))
+		}
+	}
+	fmt.Fprintln(b, v.summary())
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// fileReport is what the JSON report says about one file.
+type fileReport struct {
+	File string `json:"file"`
+	answer
+	Error string `json:"error,omitempty"` // why it could not be read
+}
+
+// reportJSON prints a list of files.
+func reportJSON(w io.Writer, v *validation) error {
+	files := make([]fileReport, 0, len(v.results))
+	for _, r := range v.results {
+		f := fileReport{File: r.source.name, answer: r.answer}
+		if r.err != nil {
+			f.Error = r.err.Error()
+			f.answer = answer{Problems: []activityschema.Problem{}, Findings: []locatedFinding{}}
+		}
+		files = append(files, f)
+	}
+	return writeJSON(w, files)
 }
 
 type schemaCommand struct{}

@@ -2,22 +2,39 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
-	"sync"
+	"slices"
+	"strings"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/reference"
+)
+
+const (
+	// smallBytes is the size up to which documents are kept to be linted, as many at
+	// once as there are jobs; of larger ones one at a time.
+	smallBytes = 4 << 20
+	// lintBytes is the size up to which a document is linted.
+	lintBytes = activityschema.MaxLintBytes
 )
 
 // A checker checks documents one by one. It may be used concurrently.
 type checker struct {
-	options      activityschema.Options
-	lint         bool
-	allowPrivacy bool // privacy findings are warnings
-	strict       bool // warnings fail, too
+	options   activityschema.Options
+	reference bool // the verdict is that of package reference
+	lint      bool
+	ignore    []string // findings that are left out: CODE or CODE:POINTER
+	strict    bool     // warnings fail, too
 
-	// large is held while a document beyond wholeBytes is in memory.
-	large chan struct{}
+	large chan struct{} // held while a document beyond smallBytes is in memory
+}
+
+func newChecker(c checker) *checker {
+	c.large = make(chan struct{}, 1)
+	return &c
 }
 
 // An answer is what is said about one document, the same by the command and by
@@ -27,75 +44,21 @@ type answer struct {
 	Valid bool `json:"valid"`
 	// Form is what the document was meant to be: index, detail, or empty if
 	// nothing tells.
-	Form     activityschema.Form `json:"form"`
-	Problems []locatedProblem    `json:"problems"`
-	Findings []locatedFinding    `json:"findings"`
+	Form     activityschema.Form      `json:"form"`
+	Problems []activityschema.Problem `json:"problems"`
+	Findings []locatedFinding         `json:"findings"`
 }
 
-// inspected is what one look at the bytes of a document has shown.
-type inspected struct {
-	form     activityschema.Form
-	problems []activityschema.Problem
-	document *activityschema.Document // of a valid document, nil without lint
-}
-
-// inspect validates data, and decodes it if it is valid and to be linted.
-func (c *checker) inspect(ctx context.Context, data []byte) (inspected, error) {
-	form, problems, err := c.options.ValidateForm(ctx, bytes.NewReader(data))
-	got := inspected{form: form, problems: problems}
-	if err == nil && len(problems) == 0 && c.lint {
-		got.document, err = activityschema.DecodeForLint(data)
-	}
-	return got, err
-}
-
-// findings returns what lint says, with privacy as severe as it is to be taken.
-func (c *checker) findings(found []activityschema.Finding) []locatedFinding {
-	out := make([]locatedFinding, 0, len(found))
-	for _, f := range found {
-		if c.allowPrivacy {
-			f.Severity = activityschema.SeverityWarning
-		}
-		out = append(out, locatedFinding{Finding: f})
-	}
-	return out
-}
-
-// answer puts together what is said about the document in data.
-func (c *checker) answer(data []byte, got inspected) answer {
-	a := answer{Valid: len(got.problems) == 0, Form: got.form, Problems: located(got.problems), Findings: []locatedFinding{}}
-	_ = placeProblems(bytes.NewReader(data), a.Problems) // memory does not fail
-	if got.document != nil {
-		a.Findings = c.findings(activityschema.Lint(got.document))
-		placeFindings(data, a.Findings)
-		inOrder(a.Findings)
-	}
-	return a
-}
-
-func located(problems []activityschema.Problem) []locatedProblem {
-	out := make([]locatedProblem, len(problems))
-	for i, p := range problems {
-		out[i].Problem = p
-	}
-	return out
+// A locatedFinding is a finding with its place.
+type locatedFinding struct {
+	activityschema.Finding
+	activityschema.Place
 }
 
 // passes tells whether nothing is said that fails a document.
 func (c *checker) passes(a answer) bool {
-	if !a.Valid {
-		return false
-	}
-	for _, f := range a.Findings {
-		if c.strict || f.Severity == activityschema.SeverityError {
-			return false
-		}
-	}
-	return true
+	return a.Valid && !slices.ContainsFunc(a.Findings, func(f locatedFinding) bool { return c.strict || f.Severity == activityschema.SeverityError })
 }
-
-// buffers are reused between documents that are read whole.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // check reads and checks one document. The document is for the comparison with
 // others; it is nil if it is not valid or not linted.
@@ -105,124 +68,133 @@ func (c *checker) check(ctx context.Context, s *source) (answer, *activityschema
 		return answer{}, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	head, whole, err := readAll(f, (*buf)[:0], wholeBytes)
-	*buf = head[:0]
-	switch {
-	case err != nil:
-		return answer{}, nil, err
-	case whole:
-		return c.checkBytes(ctx, head)
-	case !s.once && c.options.Engine == activityschema.EngineFast:
-		return c.checkStream(ctx, s, io.MultiReader(bytes.NewReader(head), f))
-	}
-	if err := c.hold(ctx); err != nil {
-		return answer{}, nil, err
-	}
-	defer c.release()
-	data, _, err := readAll(f, bytes.Clone(head), largest)
-	if err != nil {
-		return answer{}, nil, err
-	}
-	return c.checkBytes(ctx, data)
+	return c.checkReader(ctx, f)
 }
 
-func (c *checker) checkBytes(ctx context.Context, data []byte) (answer, *activityschema.Document, error) {
-	got, err := c.inspect(ctx, data)
+// checkReader validates a document as it streams by, and keeps it to be linted unless
+// it is too large for that.
+func (c *checker) checkReader(ctx context.Context, r io.Reader) (answer, *activityschema.Document, error) {
+	kept := &keeper{ctx: ctx, checker: c, most: lintBytes}
+	defer kept.release()
+	if c.reference {
+		kept.most = activityschema.MaxBytes
+	}
+	if c.lint || c.reference {
+		r = io.TeeReader(r, kept)
+	}
+	form, problems, err := c.options.Validate(ctx, r)
 	if err != nil {
-		return answer{}, nil, err
+		return answer{}, nil, plainError(err)
 	}
-	return c.answer(data, got), got.document, nil
-}
-
-// checkStream validates a large document as it streams by. It is read a second
-// time for the lines of the problems, or to be linted.
-func (c *checker) checkStream(ctx context.Context, s *source, r io.Reader) (answer, *activityschema.Document, error) {
-	counted := &countingReader{r: r}
-	form, problems, err := c.options.ValidateForm(ctx, counted)
-	if err != nil {
-		return answer{}, nil, err
-	}
-	a := answer{Valid: len(problems) == 0, Form: form, Problems: located(problems), Findings: []locatedFinding{}}
-	if a.Valid && !c.lint {
-		return a, nil, nil
-	}
-	if a.Valid {
-		if err := c.hold(ctx); err != nil {
+	a := answer{Valid: len(problems) == 0, Form: form, Problems: append([]activityschema.Problem{}, problems...), Findings: []locatedFinding{}}
+	if c.reference {
+		if _, err := io.Copy(io.Discard, r); err != nil { // of what is not JSON the rest
+			return answer{}, nil, plainError(err)
+		}
+		if a.Valid, err = c.verdict(ctx, kept); err != nil {
 			return answer{}, nil, err
 		}
-		defer c.release()
+		if a.Problems = []activityschema.Problem{}; !a.Valid {
+			a.Problems = append(a.Problems, activityschema.Problem{
+				Place: activityschema.Place{Line: 1, Column: 1}, Keyword: "reference",
+				Message: "refused by the reference implementation, which does not say where: leave --engine out to see",
+			})
+		}
 	}
-	again, err := s.open()
+	if !a.Valid || !c.lint {
+		return a, nil, nil
+	}
+	if kept.dropped || kept.size > lintBytes {
+		found := activityschema.NotLinted()
+		a.Findings, err = c.findings(ctx, strings.NewReader("{}"), []activityschema.Finding{found})
+		return a, nil, err
+	}
+	data := bytes.Join(kept.blocks, nil)
+	document, _, err := activityschema.DecodeValid(ctx, form, data)
 	if err != nil {
 		return answer{}, nil, err
 	}
-	defer func() { _ = again.Close() }()
-	if !a.Valid {
-		return a, nil, placeProblems(contextReader{ctx, again}, a.Problems)
+	a.Findings, err = c.findings(ctx, bytes.NewReader(data), activityschema.Lint(document))
+	return a, document, err
+}
+
+func (c *checker) verdict(ctx context.Context, kept *keeper) (bool, error) {
+	if kept.dropped {
+		return false, nil // larger than MaxBytes
 	}
-	data, _, err := readAll(contextReader{ctx, again}, make([]byte, 0, counted.n+1), largest)
+	return reference.Valid(ctx, bytes.Join(kept.blocks, nil))
+}
+
+// findings returns those that are not ignored, with their places in a document and in
+// their order.
+func (c *checker) findings(ctx context.Context, r io.Reader, found []activityschema.Finding) ([]locatedFinding, error) {
+	out := []locatedFinding{}
+	var pointers []string
+	for _, f := range found {
+		if !slices.ContainsFunc(c.ignore, func(ignored string) bool { return ignores(ignored, f) }) {
+			out = append(out, locatedFinding{Finding: f})
+			pointers = append(pointers, f.Pointer)
+		}
+	}
+	if len(out) == 0 {
+		return out, nil
+	}
+	places, err := activityschema.Locate(ctx, r, pointers)
 	if err != nil {
-		return answer{}, nil, err
+		return out, err
 	}
-	return c.checkBytes(ctx, data)
+	for i := range out {
+		out[i].Place = places[i]
+	}
+	inOrder(out)
+	return out, nil
 }
 
-// load reads a document as a whole. Who loads one calls release when done.
-func (c *checker) load(ctx context.Context, s *source) (data []byte, release func(), err error) {
-	f, err := s.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, whole, err := readAll(contextReader{ctx, f}, nil, wholeBytes)
-	if err != nil || whole {
-		return data, func() {}, err
-	}
-	if err := c.hold(ctx); err != nil {
-		return nil, nil, err
-	}
-	if data, _, err = readAll(contextReader{ctx, f}, data, largest); err != nil {
-		c.release()
-		return nil, nil, err
-	}
-	return data, c.release, nil
+// ignores tells whether CODE or CODE:POINTER is about a finding.
+func ignores(ignored string, f activityschema.Finding) bool {
+	code, pointer, _ := strings.Cut(ignored, ":")
+	return code == f.Code && (pointer == "" || f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/"))
 }
 
-// hold waits until no other large document is in memory.
-func (c *checker) hold(ctx context.Context) error {
-	select {
-	case c.large <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// inOrder sorts findings by their place, as problems are.
+func inOrder(findings []locatedFinding) {
+	slices.SortStableFunc(findings, func(a, b locatedFinding) int { return cmp.Compare(a.Offset, b.Offset) })
+}
+
+// A keeper keeps a document up to a size. It waits, as soon as the document is large,
+// until no other large one is in memory.
+type keeper struct {
+	ctx     context.Context
+	checker *checker
+	most    int
+	blocks  [][]byte
+	size    int
+	dropped bool
+	holds   bool
+}
+
+// Write implements io.Writer.
+func (k *keeper) Write(p []byte) (int, error) {
+	if k.size += len(p); k.size > k.most {
+		k.dropped, k.blocks = true, nil
+		k.release()
+		return len(p), nil
 	}
-}
-
-func (c *checker) release() { <-c.large }
-
-// A countingReader counts the bytes it hands on.
-type countingReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// A contextReader stops between two reads once its context is done.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
+	if k.size > smallBytes && !k.holds {
+		select {
+		case k.checker.large <- struct{}{}:
+			k.holds = true
+		case <-k.ctx.Done():
+			return 0, fmt.Errorf("waiting for memory: %w", k.ctx.Err())
+		}
 	}
-	return c.r.Read(p)
+	k.blocks = append(k.blocks, bytes.Clone(p))
+	return len(p), nil
+}
+
+func (k *keeper) release() {
+	if k.holds {
+		k.holds = false
+		<-k.checker.large
+	}
 }

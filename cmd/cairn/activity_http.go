@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"mime"
@@ -11,16 +13,16 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/activityschema"
 )
 
-// maxUpload is the size of a document that the service checks, in bytes.
-const maxUpload = 1 << 20
+// maxUpload is the size of a document that the service checks, in bytes, packed and
+// unpacked.
+const maxUpload = 8 << 20
 
 // mountActivity registers the validator for signed-in users.
 func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
-	c := &checker{options: activityschema.Options{Engine: activityschema.EngineFast}, lint: true}
+	c := newChecker(checker{lint: true})
 	a.Handle(m, "/api/activity/validate", account.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
 		wait, err := limits.Take(r.Context(), account.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
 		if wait > 0 {
@@ -42,9 +44,13 @@ func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 			a.Fail(w, r, r.Context().Err())
 			return
 		}
+		if data, err = unzippedDocument(r, data); err != nil {
+			a.Fail(w, r, err)
+			return
+		}
 		// Whatever the body is, the answer is about it: only a request that
 		// brings no document is an error.
-		said, _, err := c.checkBytes(r.Context(), data)
+		said, _, err := c.checkReader(r.Context(), bytes.NewReader(data))
 		if err != nil {
 			a.Fail(w, r, err)
 			return
@@ -56,23 +62,45 @@ func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 // readDocument reads a body of any JSON. account.ReadJSON reads requests, which
 // are smaller and of a known form.
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, account.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document without content encoding.")
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" && coding != "gzip" {
+		return nil, account.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Encoding: gzip, or without content encoding.")
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return nil, account.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Type: application/json.")
 	}
-	tooLarge := account.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 1 MiB. The command cairn activity validate checks larger ones.")
 	if r.ContentLength > maxUpload {
-		return nil, tooLarge // before the client has sent it
+		return nil, errTooLarge() // before the client has sent it
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUpload))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, tooLarge
+		return nil, errTooLarge()
 	case err != nil:
 		return nil, account.NewProblem(http.StatusBadRequest, "invalid_request", "The body could not be read.")
 	}
 	return body, nil
+}
+
+// unzippedDocument returns the document in a body, unpacked if it was sent with gzip.
+func unzippedDocument(r *http.Request, body []byte) ([]byte, error) {
+	if r.Header.Get("Content-Encoding") != "gzip" {
+		return body, nil
+	}
+	var data []byte
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(z, maxUpload+1))
+	}
+	switch {
+	case err != nil:
+		return nil, account.NewProblem(http.StatusBadRequest, "invalid_request", "The body is not a complete gzip file.")
+	case len(data) > maxUpload:
+		return nil, errTooLarge()
+	}
+	return data, nil
+}
+
+func errTooLarge() error {
+	return account.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
 }

@@ -87,7 +87,10 @@ func TestUploadIsNeverReadBeyondItsLimits(t *testing.T) {
 		{"no type", "", document, "unsupported_media_type", 415, nil},
 		{"another charset", "application/json; charset=utf-16", document, "unsupported_media_type", 415, nil},
 		{"packed", "application/gzip", zipped(t, document), "unsupported_media_type", 415, nil},
-		{"packed in transit", "application/json", zipped(t, document), "unsupported_media_type", 415, []string{"Content-Encoding", "gzip"}},
+		{"packed in transit", "application/json", zipped(t, document), "", 200, []string{"Content-Encoding", "gzip"}},
+		{"a bomb", "application/json", zipped(t, padded(maxUpload+1)), "too_large", 413, []string{"Content-Encoding", "gzip"}},
+		{"cut while packed", "application/json", zipped(t, document)[:100], "invalid_request", 400, []string{"Content-Encoding", "gzip"}},
+		{"packed otherwise", "application/json", document, "unsupported_media_type", 415, []string{"Content-Encoding", "br"}},
 	} {
 		got := b.do("POST", validatePath, c.media, c.body, c.header...)
 		v := got.JSON(t)
@@ -149,5 +152,23 @@ func TestValidatorNeverServesWithoutLimit(t *testing.T) {
 	}
 	if got := bob.do("POST", validatePath, "application/json", "{}"); got.StatusCode != http.StatusOK {
 		t.Errorf("the other user: %d", got.StatusCode)
+	}
+}
+
+// Who has the schema already is told so.
+func TestSchemaIsSentOnce(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	b := s.browser()
+	const path = "/schemas/activity-1.0.json"
+	first := b.get(path)
+	etag := first.Header.Get("ETag")
+	if first.StatusCode != http.StatusOK || etag == "" || first.Header.Get("Content-Type") != "application/schema+json" || !strings.Contains(first.Text, "2020-12") {
+		t.Fatalf("%d, ETag %q", first.StatusCode, etag)
+	}
+	for match, want := range map[string]int{etag: 304, `"other", ` + etag: 304, strings.TrimPrefix(etag, "W/"): 304, "*": 304, `"other"`: 200, "": 200} {
+		got := b.do("GET", path, "", "", "If-None-Match", match)
+		if got.StatusCode != want || got.Header.Get("ETag") != etag || (got.Text == "") != (want == 304) {
+			t.Errorf("If-None-Match %s: %d, ETag %q", match, got.StatusCode, got.Header.Get("ETag"))
+		}
 	}
 }

@@ -36,7 +36,7 @@ func mixed(t *testing.T) string {
 
 func TestReportNeverDependsOnTheOrderOfCompletion(t *testing.T) {
 	folder := mixed(t)
-	for _, form := range []string{"text", "json", "sarif", "junit"} {
+	for _, form := range []string{"text", "json"} {
 		var first string
 		for i, jobs := range []string{"1", "2", "16", "16", "64"} {
 			code, got, errs := validate(t, "-o", form, "--jobs", jobs, folder, folder, filepath.Join(folder, "index.json"))
@@ -57,7 +57,7 @@ func TestReportNeverDependsOnTheOrderOfCompletion(t *testing.T) {
 func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 	for folder, valid := range map[string]bool{"valid": true, "lint": true, "invalid": false} {
 		names := corpus(t, folder, 15)
-		_, found := reported(t, append([]string{"--allow-privacy"}, names...)...)
+		_, found := reported(t, names...)
 		if len(found) != len(names) {
 			t.Fatalf("%s: %d files of %d", folder, len(found), len(names))
 		}
@@ -66,12 +66,12 @@ func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			form, problems, err := activityschema.Options{}.ValidateForm(t.Context(), bytes.NewReader(data))
+			form, problems, err := activityschema.Options{}.Validate(t.Context(), bytes.NewReader(data))
 			if err != nil || f.File != names[i] || f.Valid != valid || f.Form != form || len(f.Problems) != len(problems) {
 				t.Errorf("%s: %+v, want form %q and %+v, %v", names[i], f.answer, form, problems, err)
 			}
 			for j, p := range problems {
-				if diff := cmp.Diff(p, f.Problems[j].Problem); diff != "" || f.Problems[j].Line < 1 || f.Problems[j].Column < 1 {
+				if diff := cmp.Diff(p, f.Problems[j]); diff != "" || f.Problems[j].Line < 1 || f.Problems[j].Column < 1 {
 					t.Errorf("%s: %+v\n%s", names[i], f.Problems[j], diff)
 				}
 			}
@@ -79,12 +79,12 @@ func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 	}
 }
 
-// A document beyond wholeBytes takes another way through the program, and one
+// A document beyond smallBytes takes another way through the program, and one
 // that can be read only once a third.
 func TestLargeDocumentIsNeverJudgedOtherwise(t *testing.T) {
 	content := recording("large", 100_000)
 	content = strings.Replace(content, `"laps":[]`, "\n"+`"laps":[{"index":3,"started_at":"2026-05-17T06:30:00Z","duration_s":null}]`, 1)
-	if len(content) < wholeBytes+64<<10 {
+	if len(content) < smallBytes+64<<10 {
 		t.Fatalf("%d bytes", len(content))
 	}
 	broken := strings.Replace(content, `"custom":{}`, "\n\"custom\":[1]", 1)
@@ -97,7 +97,7 @@ func TestLargeDocumentIsNeverJudgedOtherwise(t *testing.T) {
 		packed := write(t, filepath.Join(folder, name+".json.gz"), zipped(t, c.content))
 		ways := [][]string{{plain}, {packed}}
 		if name == "valid" {
-			ways = append(ways, []string{"--engine", "both", plain}) // slow
+			ways = append(ways, []string{"--engine", "reference", plain}) // slow
 		}
 		for _, args := range ways {
 			if _, got, errs := validate(t, args...); got != args[len(args)-1]+c.want || errs != "" {
@@ -175,7 +175,7 @@ func TestInterruptNeverWaits(t *testing.T) {
 	large := write(t, filepath.Join(t.TempDir(), "large.json"), recording("large", 300_000))
 	silent, typist := io.Pipe() // nobody types, so that no run ends by itself
 	t.Cleanup(func() { _ = typist.Close() })
-	for _, args := range [][]string{{"-"}, {folder, "-"}, {large, "-"}, {"--engine", "qri", large, "-"}, {"-o", "json", folder, "-"}} {
+	for _, args := range [][]string{{"-"}, {folder, "-"}, {large, "-"}, {"--engine", "reference", large, "-"}, {"-o", "json", folder, "-"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		var out, errs bytes.Buffer
@@ -198,7 +198,7 @@ func TestInterruptNeverWaits(t *testing.T) {
 }
 
 func TestReportThatCannotBeWrittenIsNeverTakenForAnAnswer(t *testing.T) {
-	for _, form := range []string{"text", "json", "sarif", "junit"} {
+	for _, form := range []string{"text", "json"} {
 		var errs bytes.Buffer
 		code := run(t.Context(), []string{"activity", "validate", "-o", form, corpus(t, "valid", 15)[0]}, nil, strings.NewReader(""), fullDisk{}, &errs)
 		if code != exitUnreadable || !strings.Contains(errs.String(), "no space left") {

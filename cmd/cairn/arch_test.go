@@ -17,7 +17,7 @@ const module = "github.com/cairn-id/cairn"
 // allowed says which of our packages may import which; "" stands for none. A
 // new edge is a deliberate line here, with its reason in the commit.
 var allowed = map[string][]string{
-	"cmd/cairn":             {"account", "account/session", "activityschema", "admin", "config", "provider", "store", "templates"},
+	"cmd/cairn":             {"account", "account/session", "activityschema", "activityschema/reference", "admin", "config", "provider", "store", "templates"},
 	"store":                 {"account", "provider"},
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
@@ -29,13 +29,15 @@ var allowed = map[string][]string{
 	"config":                {},
 	"docs/verify":           {"account/session"},
 	"activityschema":        {},
+
+	"activityschema/reference": {"activityschema"},
 }
 
 // reserved names the packages that alone may import a library of others.
 var reserved = map[string][]string{
 	"gorm.io/":                      {"store"},
 	"github.com/ory/fosite":         {"provider", "store"},
-	"github.com/qri-io/jsonschema":  {"activityschema"},
+	"github.com/qri-io/jsonschema":  {"activityschema/reference"},
 	"github.com/go-jose/go-jose/v3": {},
 }
 
@@ -64,6 +66,16 @@ func TestSessionPackageNeedsOnlyTheStandardLibraryAndJose(t *testing.T) {
 		first, _, _ := strings.Cut(path, "/")
 		if strings.Contains(first, ".") && !strings.HasPrefix(path, "github.com/go-jose/go-jose/v4") && !strings.HasPrefix(path, module+"/account/session") {
 			t.Errorf("account/session needs %s", path)
+		}
+	}
+}
+
+// Publishers import activityschema: it brings no network with it.
+func TestActivitySchemaNeedsOnlyTheStandardLibraryAndJSON(t *testing.T) {
+	for _, path := range goList(t, `{{.ImportPath}} {{join .Deps " "}}`)["activityschema"] {
+		first, _, _ := strings.Cut(path, "/")
+		if path == "net/http" || strings.Contains(first, ".") && !strings.HasPrefix(path, "github.com/go-json-experiment/json") {
+			t.Errorf("activityschema needs %s", path)
 		}
 	}
 }

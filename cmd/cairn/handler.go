@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -125,9 +127,17 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	}})
 	schema := activityschema.Schema()
-	a.Handle(m, "/schemas/activity-1.0.json", account.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/schema+json")
-		w.Header().Set("Cache-Control", "public, max-age=86400")
+	sum := sha256.Sum256(schema)
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
+	a.Handle(m, "/schemas/activity-1.0.json", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age=86400")
+		h.Set("ETag", etag)
+		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", "application/schema+json")
 		_, _ = w.Write(schema)
 	}})
 	m.PathPrefix("/static/").Handler(pages.Static())

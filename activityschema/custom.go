@@ -1,0 +1,369 @@
+package activityschema
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Names of members of custom that say what their value is, in lower case and
+// without what separates their words. What stands before them may be one of
+// besideNames: startPosition, home_address.
+var (
+	positionNames = []string{
+		"latlng", "latlon", "latlong", "lnglat", "lonlat", "position", "positions", "gpsposition", "location", "locations", "coordinate", "coordinates",
+		"coord", "coords", "gps", "geo", "point", "points", "waypoint", "waypoints", "trackpoints", "route", "track", "path", "linestring", "geometry",
+		"home", "work", "center", "centre", "bbox", "bounds", "boundingbox",
+	}
+	codeNames = []string{
+		"geohash", "geohashes", "pluscode", "openlocationcode", "what3words", "w3w", "iso6709", "locationiso6709",
+		"trackurl", "gpxurl", "gpxfile", "routeurl", "mapurl",
+	}
+	polylineNames = []string{"polyline", "polylines", "summarypolyline", "encodedpolyline", "mappolyline"}
+	ownerNames    = []string{
+		"serial", "serialnumber", "serialno", "imei", "macaddress", "bluetoothaddress", "deviceid", "unitid", "antid",
+		"address", "street", "streetaddress", "housenumber", "postcode", "postalcode", "zip", "zipcode",
+	}
+	besideNames = []string{"start", "end", "begin", "finish", "first", "last", "home", "work", "my", "device", "sensor", "garmin", "photo", "map"}
+)
+
+// customNames are the kinds of the names above.
+var customNames = func() map[string]nameKind {
+	kinds := map[string]nameKind{}
+	for kind, names := range map[nameKind][]string{namePosition: positionNames, nameCode: codeNames, namePolyline: polylineNames, nameOwner: ownerNames} {
+		for _, name := range names {
+			kinds[name] = kind
+			for _, before := range besideNames {
+				kinds[before+name] = kind
+			}
+		}
+	}
+	return kinds
+}()
+
+type nameKind int
+
+const (
+	nameOther    nameKind = iota
+	namePosition          // a position or several, as numbers
+	nameCode              // a code for a position, or where the track is
+	namePolyline          // positions as an encoded polyline
+	nameOwner             // a serial number or an address
+)
+
+// A search looks through the texts and custom of an activity whose privacy hides
+// where it was.
+type search struct {
+	l *linter
+	t *track // the cut track of a blur_start activity, else nil
+
+	texts   int // bytes of texts that have been looked through
+	samples int // of the track that have been compared with positions
+}
+
+// A document may be made to take long: beyond these no text is looked through, and no
+// position taken for one that the track shows.
+const (
+	mostTexts   = 1 << 20
+	mostSamples = 20_000_000
+)
+
+// custom looks through custom and the texts.
+func (l *linter) custom(d *Detail, t *track) {
+	s := &search{l: l}
+	switch d.Privacy {
+	case PrivacyNoGPS:
+	case PrivacyBlurStart:
+		s.t = t
+	default:
+		return
+	}
+	s.text("/title", d.Title)
+	for _, text := range []struct {
+		at   string
+		text *string
+	}{{"/description", d.Description}, {"/gear", d.Gear}, {"/device", d.Device}, {"/source_file", d.SourceFile}} {
+		if text.text != nil {
+			s.text(text.at, *text.text)
+		}
+	}
+	object := map[string]any{}
+	for name, value := range d.Custom {
+		object[name] = tree(value)
+	}
+	s.object("/custom", object)
+}
+
+// tree decodes a value of custom, numbers as they are written: nil if it is not JSON,
+// as in no valid document.
+func tree(value jsontext.Value) any {
+	dec := jsontext.NewDecoder(bytes.NewReader(value))
+	v, err := readTree(dec)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func readTree(dec *jsontext.Decoder) (any, error) {
+	token, err := dec.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{':
+		object := map[string]any{}
+		for dec.PeekKind() != '}' {
+			name, err := dec.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			text := name.String()
+			if object[text], err = readTree(dec); err != nil {
+				return nil, err
+			}
+		}
+		_, err := dec.ReadToken()
+		return object, err
+	case '[':
+		list := []any{}
+		for dec.PeekKind() != ']' {
+			item, err := readTree(dec)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, item)
+		}
+		_, err := dec.ReadToken()
+		return list, err
+	case '"':
+		return token.String(), nil
+	case '0':
+		return jsontext.Value(token.String()), nil
+	}
+	return nil, nil
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// object looks through an object of custom.
+func (s *search) object(at string, object map[string]any) {
+	plain := map[string]string{}
+	for name := range object {
+		plain[plainName(name)] = name
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value, below := object[name], at+"/"+pointerEscapes.Replace(name)
+		if lon, ok := s.partner(plainName(name), plain); ok {
+			a, okLat := number(value)
+			b, okLon := number(object[lon])
+			if p := (position{a, b}); okLat && okLon && p.onEarth() && p != (position{}) && !s.shown(p) {
+				s.l.add(CodePrivacyCustom, below, "a latitude, with the longitude in %s: leave both out", quote(lon))
+			}
+		}
+		s.value(below, kindOfName(plainName(name)), value)
+	}
+}
+
+// partner returns the name of the longitude that belongs to a latitude.
+func (s *search) partner(plain string, names map[string]string) (string, bool) {
+	for _, pair := range [...][2]string{{"latitude", "longitude"}, {"lat", "lon"}, {"lat", "lng"}, {"lat", "long"}} {
+		if i := strings.LastIndex(plain, pair[0]); i >= 0 {
+			if name, ok := names[plain[:i]+pair[1]+plain[i+len(pair[0]):]]; ok {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// plainName returns the letters and digits of a name in lower case.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name[:min(len(name), 64)])
+}
+
+func kindOfName(plain string) nameKind { return customNames[plain] }
+
+// value looks at the value of a member that has a name of a kind.
+func (s *search) value(at string, kind nameKind, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		s.object(at, v)
+	case string:
+		switch {
+		case v == "":
+		case kind == nameOwner:
+			s.l.add(CodePrivacyCustom, at, "a serial number or an address: leave it out")
+		case kind == nameCode || kind == namePolyline && !s.shown(polyline(v)...):
+			s.l.add(CodePrivacyCustom, at, "a position, or where one is: leave it out")
+		case kind != namePolyline:
+			s.text(at, v)
+		}
+	case jsontext.Value:
+		if n, ok := number(v); kind == nameOwner && ok && n != 0 {
+			s.l.add(CodePrivacyCustom, at, "a serial number or an address: leave it out")
+		}
+	case []any:
+		if found := positions(v); kind == namePosition && len(found) > 0 {
+			if !s.shown(found...) {
+				s.l.add(CodePrivacyCustom, at, "positions: leave them out")
+			}
+			return
+		}
+		for i, item := range v {
+			s.value(at+"/"+strconv.Itoa(i), kind, item)
+		}
+	}
+}
+
+// number returns a number, also one in a text.
+func number(value any) (float64, bool) {
+	text := ""
+	switch v := value.(type) {
+	case string:
+		text = v
+	case jsontext.Value:
+		text = string(v)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil
+}
+
+// positions returns the pairs in an array of two to four numbers with decimals, or in
+// an array of such arrays. Which of the two is the latitude, nobody knows.
+func positions(list []any) (found []position) {
+	var numbers []float64
+	fine := false
+	for _, item := range list {
+		switch v := item.(type) {
+		case []any:
+			found = append(found, positions(v)...)
+		case jsontext.Value:
+			n, _ := number(v)
+			numbers = append(numbers, n)
+			fine = fine || bytes.IndexByte(v, '.') >= 0
+		}
+	}
+	if fine && len(found) == 0 {
+		for i := 0; i+1 < min(len(numbers), 4); i += 2 {
+			if p := (position{numbers[i], numbers[i+1]}); p.onEarth() || p.exchanged().onEarth() {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+func (p position) exchanged() position { return position{p.lon, p.lat} }
+
+// polyline decodes an encoded polyline of five decimals.
+func polyline(text string) (found []position) {
+	var at [2]int
+	coordinate, bits, shift := 0, 0, 0
+	for _, c := range []byte(text) {
+		bits |= (int(c) - 63) & 0x1F << shift
+		if shift += 5; c-63 >= 0x20 && shift < 60 {
+			continue
+		}
+		at[coordinate] += bits>>1 ^ -(bits & 1)
+		if coordinate == 1 {
+			found = append(found, position{float64(at[0]) / 1e5, float64(at[1]) / 1e5})
+		}
+		coordinate, bits, shift = 1-coordinate, 0, 0
+	}
+	return found
+}
+
+// shown tells whether the cut track shows positions anyway: of many it looks at the
+// first, the last and some between.
+func (s *search) shown(all ...position) bool {
+	if s.t == nil || s.t.first < 0 || len(all) == 0 {
+		return false
+	}
+	const most = 100
+	step, sample := float64(max(len(all)-1, 1))/float64(min(max(len(all)-1, 1), most)), 0
+	for i := 0.0; i <= float64(len(all)-1)+0.5; i += step {
+		if s.samples += 2 * (s.t.last - s.t.first + 1); s.samples > mostSamples {
+			return false
+		}
+		p := all[min(int(math.Round(i)), len(all)-1)]
+		on := s.t.passes(p, blurM, sample)
+		if on < 0 {
+			on = s.t.passes(p.exchanged(), blurM, sample)
+		}
+		if on < 0 {
+			return false
+		}
+		sample = on
+	}
+	return true
+}
+
+// decimals are the degrees of a position in a text.
+const decimals = `([+-]?\d{1,3}[.,]\d{4,})`
+
+// textPatterns are what looks like a position in a text, one after the other; the
+// two groups of the first are numbers.
+var textPatterns = []struct {
+	name  string
+	needs string // one of these characters is in the text
+	re    *regexp.Regexp
+}{
+	{"two numbers that look like degrees", ".,", regexp.MustCompile(decimals + `\s?°?\s?[NSns]?(?:[\s,;/|&]{1,3}|[+-])` + decimals)},
+	{"a latitude and a longitude", ".", regexp.MustCompile(`(?i)\blat(?:itude)?\b\W{0,5}\d{1,2}\.\d{2,}.{1,20}?\b(?:lon|lng|long|longitude)\b\W{0,5}\d{1,3}\.\d{2,}`)},
+	{"degrees and minutes", "°ºd", regexp.MustCompile(`(?i)\b[NSEWO]\s?\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}\b|\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}(?:[.,]\d+)?\s?['′’]?(?:\s?\d{1,2}(?:[.,]\d+)?\s?(?:["″”]|'')?)?\s?[NSEWO]\b`)},
+	{"a plus code", "+", regexp.MustCompile(`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
+	{"a what3words address", "/", regexp.MustCompile(`///\pL{2,}\.\pL{2,}\.\pL{2,}`)},
+	{"a geo URI", ":", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
+	{"WKT", "(", regexp.MustCompile(`(?i)\b(?:POINT|LINESTRING|POLYGON)\s*(?:ZM?|M)?\s*\(+\s*[+-]?\d`)},
+	{"GPX markup", "<", regexp.MustCompile(`(?i)<(?:trkpt|wpt|rtept)\b`)},
+	{"the address of a map", ".", regexp.MustCompile(
+		`(?i)\b(?:maps\.google\.[a-z]|google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.app\.goo\.gl|maps\.apple\.com|bing\.com/maps|openstreetmap\.org/|osm\.org/|` +
+			`waze\.com/|mapy\.c[zo]|what3words\.com/|w3w\.co/|plus\.codes/|map\.geo\.admin\.ch|opentopomap\.org|komoot\.[a-z]{2,3}/tour|strava\.com/(?:activities|routes|segments)/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
+}
+
+// text warns of what looks like a position in a text.
+func (s *search) text(at, text string) {
+	if s.texts += len(text); s.texts > mostTexts {
+		return
+	}
+	for i, p := range textPatterns {
+		if !strings.ContainsAny(text, p.needs) {
+			continue
+		}
+		for _, m := range p.re.FindAllStringSubmatchIndex(text, 20) {
+			if i == 0 && !s.degrees(text, m) {
+				continue
+			}
+			s.l.add(CodePrivacyText, at, "%s at character %d of the text: leave it out if it shows where the activity was", p.name, utf8.RuneCountInString(text[:m[0]])+1)
+			return
+		}
+	}
+}
+
+// degrees tells whether two numbers of a text may be a position that the track does not
+// show: on the Earth, and a degree apart or more, for two measurements of one
+// thing are nearer.
+func (s *search) degrees(text string, m []int) bool {
+	digit := func(i int) bool { return i >= 0 && i < len(text) && (isDigit(text[i]) || text[i] == '.') }
+	if digit(m[0]-1) || digit(m[1]) && (text[m[1]] != '.' || digit(m[1]+1)) {
+		return false // a part of something longer
+	}
+	a, errA := strconv.ParseFloat(strings.Replace(text[m[2]:m[3]], ",", ".", 1), 64)
+	b, errB := strconv.ParseFloat(strings.Replace(text[m[4]:m[5]], ",", ".", 1), 64)
+	p := position{a, b}
+	return errA == nil && errB == nil && (p.onEarth() || p.exchanged().onEarth()) && math.Abs(a-b) >= 1 && !s.shown(p)
+}

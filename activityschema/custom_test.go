@@ -1,0 +1,176 @@
+package activityschema_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// found returns "pointer code" of what lint says of the privacy of a detail.
+func foundPrivacy(t *testing.T, members string) (found []string) {
+	t.Helper()
+	for _, line := range whereAndCode(t, activityschema.Lint(detailWith(t, members))) {
+		if strings.Contains(line, " privacy-") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestPositionSerialNumberAndAddressInCustomAreErrors(t *testing.T) {
+	for custom, want := range map[string]string{
+		`"start": {"lat": 47.1, "lon": 8.5}`:                                   "/custom/start/lat",
+		`"a/b": [{"Start_Lat": 47.371, "Start-Lng": 8.542}]`:                   "/custom/a~1b/0/Start_Lat",
+		`"latitude": "47.1", "longitude": "8.5"`:                               "/custom/latitude",
+		`"homeLatitude": 47, "homeLongitude": 8`:                               "/custom/homeLatitude",
+		`"home": [47.37, 8.54]`:                                                "/custom/home",
+		`"start_latlng": [47.37, 8.54]`:                                        "/custom/start_latlng",
+		`"geo": {"type": "Point", "coordinates": [8.54, 47.37]}`:               "/custom/geo/coordinates",
+		`"g": {"type": "LineString", "coordinates": [[8.5, 47.3], [8, 47.4]]}`: "/custom/g/coordinates",
+		`"route": [[8.54, 47.37, 412]]`:                                        "/custom/route",
+		`"bbox": [8.1, 47.1, 8.2, 47.2]`:                                       "/custom/bbox",
+		`"map": {"summary_polyline": "_p~iF~ps|U_ulLnnqC"}`:                    "/custom/map/summary_polyline",
+		`"geohashes": ["u0qj6rsj"]`:                                            "/custom/geohashes/0",
+		`"plus_code": "8FVC9G8F+6X"`:                                           "/custom/plus_code",
+		`"track_url": "https://example.org/1.gpx"`:                             "/custom/track_url",
+		`"device": {"serial_number": "3987654321"}`:                            "/custom/device/serial_number",
+		`"deviceSerialNumber": 3987654321`:                                     "/custom/deviceSerialNumber",
+		`"sensors": [{"imei": "490154203237518"}]`:                             "/custom/sensors/0/imei",
+		`"home_address": "Bahnhofstrasse 1"`:                                   "/custom/home_address",
+		`"postcode": 8001`:                                                     "/custom/postcode",
+	} {
+		for _, privacy := range []string{"no_gps", "blur_start", "public", "private"} {
+			got := foundPrivacy(t, fmt.Sprintf(`"privacy": %q, "custom": {%s}`, privacy, custom))
+			var wanted []string
+			if privacy == "no_gps" || privacy == "blur_start" {
+				wanted = []string{want + " privacy-custom"}
+			}
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", privacy, custom, diff)
+			}
+		}
+	}
+}
+
+func TestOtherMembersOfCustomAreNotReported(t *testing.T) {
+	for _, custom := range []string{
+		`"x": [47.37129, 8.54211]`, `"power": {"left": 47.3712, "right": 52.6288}`, `"position": 3`, `"position_overall": [3, 120]`, `"lat": 47.1`, `"lat": null, "lon": null`,
+		`"lat": 0, "lon": 0`, `"lat": "left", "lon": "right"`, `"lat_pulldown_kg": 47.5, "long_run_km": 8.5`, `"flat": 1.25, "flon": true`, `"home": true`, `"location": "city park"`,
+		`"coordinates": []`, `"points": [12, 15]`, `"track": "4 x 400"`, `"polyline": ""`, `"serial": ""`, `"device_id": 0`, `"email_address": "a@example.org"`, `"ip_address": "::1"`, `"bounds": [200.5, 300.5]`,
+	} {
+		if got := foundPrivacy(t, `"privacy": "no_gps", "custom": {`+custom+`}`); got != nil {
+			t.Errorf("%s: %q", custom, got)
+		}
+	}
+}
+
+// Texts that look like a position, each with the name of what was seen and its character.
+func TestPositionInATextIsAWarningThatShowsThePlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"From 47.37129, 8.54211 on":                     "two numbers that look like degrees at character 6 ",
+		"é 47.37129,8.54211.":                           "two numbers that look like degrees at character 3 ",
+		"Treffpunkt 47,37129; 8,54211 am See":           "two numbers that look like degrees at character 12 ",
+		"https://example.org/@47.1234567,8.2345678,15z": "two numbers that look like degrees at character 22 ",
+		"+47.3713+008.5421/":                            "two numbers that look like degrees at character 1 ",
+		"-33.8688 151.2093":                             "two numbers that look like degrees at character 1 ",
+		"lat=47.37&lon=8.54":                            "a latitude and a longitude at character 1 ",
+		"Latitude: 47.37, longitude: 8.54":              "a latitude and a longitude at character 1 ",
+		"The cache lies at N 47° 22.277 E 8° 32.527":    "degrees and minutes at character 19 ",
+		`47 deg 22' 16.64" N, 8 deg 32' 31.60" E`:       "degrees and minutes at character 1 ",
+		"47°22′16″N 8°32′31″E":                          "degrees and minutes at character 1 ",
+		"at 8FVC9G8F+6X":                                "a plus code at character 4 ",
+		"at 9G8F+6X Zürich":                             "a plus code at character 4 ",
+		"///filled.count.soap":                          "a what3words address at character 1 ",
+		"see geo:47.1,8.2":                              "a geo URI at character 5 ",
+		"POINT (8.5 47.3)":                              "WKT at character 1 ",
+		`<trkpt lat="47" lon="8">`:                      "GPX markup at character 1 ",
+		"https://maps.app.goo.gl/abc":                   "the address of a map at character 9 ",
+		"https://www.openstreetmap.org/node/1":          "the address of a map at character 13 ",
+		"https://www.strava.com/activities/1":           "the address of a map at character 13 ",
+	} {
+		quoted, _ := json.Marshal(text)
+		for pointer, members := range map[string]string{
+			"/title": `"title": ` + string(quoted), "/description": `"description": ` + string(quoted), "/gear": `"gear": ` + string(quoted), "/device": `"device": ` + string(quoted),
+			"/source_file": `"source_file": ` + string(quoted), "/custom/a/0": `"custom": {"a": [` + string(quoted) + `]}`, "/custom/home": `"custom": {"home": ` + string(quoted) + `}`,
+		} {
+			found := activityschema.Lint(detailWith(t, `"privacy": "no_gps", `+members))
+			if len(found) != 1 || found[0].Pointer != pointer || found[0].Code != activityschema.CodePrivacyText || !strings.HasPrefix(found[0].Message, want) {
+				t.Errorf("%s in %s: %+v, want %s", text, pointer, found, want)
+			}
+		}
+		if got := foundPrivacy(t, `"privacy": "public", "title": `+string(quoted)); got != nil {
+			t.Errorf("public: %q", got)
+		}
+	}
+}
+
+func TestOtherTextsAreNotReported(t *testing.T) {
+	for _, text := range []string{
+		"Sunday 10.5, 12.3", "Ride 47.5 km, 8.2 avg; 12.52, 9.75 and 1:02:03 in all", "4.25 4.75", "Edge 530, 9.75", "2026-05-17-083000.fit", "Lat: 40 kg, Long: 3x8", "slope 20° 15'",
+		"12,5 km in 25,3 min", "firmware 12.3456.7.8", "37.1234, 37.2345", "1.00023 and 1.00047", "2345+67", "a+b", "C++", "20 °C N of here", "https://example.org/a/1.2345/b",
+		"47.3712-8a5f4211", "point (made)", "geo: a word", "...", "123.4567, 234.5678", "300.1234, 8.1234",
+	} {
+		quoted, _ := json.Marshal(text)
+		if got := foundPrivacy(t, `"privacy": "no_gps", "title": `+string(quoted)); got != nil {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
+// What the cut track of a blur_start activity shows within 20 m, custom and texts may
+// show, too.
+func TestPositionOnTheCutTrackIsNotReported(t *testing.T) {
+	track := `"privacy": "blur_start", "timeseries": {"t": [300, 360, 420], "lat": [47.2, 47.21, 47.22], "lon": [8.3, 8.31, 8.32]}, `
+	for members, want := range map[string]string{
+		`"custom": {"photo": {"lat": 47.21, "lon": 8.31005}}`: "",
+		`"custom": {"photo": {"lat": 47.21, "lon": 8.312}}`:   "/custom/photo/lat privacy-custom",
+		`"custom": {"route": [[8.3, 47.2], [8.32, 47.22]]}`:   "",
+		`"custom": {"route": [[8.29, 47.19], [8.32, 47.22]]}`: "/custom/route privacy-custom",
+		`"custom": {"route": [[8.3, 47.2], [8.33, 47.23]]}`:   "/custom/route privacy-custom",
+		`"custom": {"polyline": "_wa_H_btq@o}@o}@o}@o}@"}`:    "",
+		`"custom": {"polyline": "_p~iF~ps|U_ulLnnqC"}`:        "/custom/polyline privacy-custom",
+		`"description": "a coffee at 47.21001, 8.31002"`:      "",
+		`"description": "home at 47.19511, 8.29522"`:          "/description privacy-text",
+	} {
+		if got := strings.Join(foundPrivacy(t, track+members), ","); got != want {
+			t.Errorf("%s: %q, want %q", members, got, want)
+		}
+	}
+}
+
+// 60,000 positions beside 60,000 samples: compared one by one with all, it would take
+// many minutes.
+func TestManyPositionsAreNotComparedWithAllSamples(t *testing.T) {
+	var ts, lat, lon, custom strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&ts, ",%d", i)
+		fmt.Fprintf(&lat, ",%.5f", 47+float64(i)/1e5)
+		lon.WriteString(",8.1")
+		fmt.Fprintf(&custom, `,"a%d":{"lat":46.%05d,"lon":8.2,"note":"46.%05d 9.%05d +"}`, i, i, i, i)
+	}
+	doc := detailWith(t, fmt.Sprintf(`"privacy": "blur_start", "timeseries": {"t": [%s], "lat": [%s], "lon": [%s]}, "custom": {%s}`,
+		ts.String()[1:], lat.String()[1:], lon.String()[1:], custom.String()[1:]))
+	if found := activityschema.Lint(doc); len(found) != 2*activityschema.MaxFindingsPerCode {
+		t.Errorf("%d findings", len(found))
+	}
+}
+
+func TestBlurStartTrackThatWasNotCutIsAWarning(t *testing.T) {
+	for name, c := range map[string]struct {
+		t0       int
+		distance string
+		want     bool
+	}{
+		"not cut": {0, "2230", true}, "cut": {0, "2630", false}, "later": {30, "2230", false}, "no distance": {0, "null", false},
+	} {
+		members := fmt.Sprintf(`"privacy": "blur_start", "distance_m": %s, "timeseries": {"t": [%d, 300, 600], "lat": [47.1, 47.11, 47.12], "lon": [8.1, 8.1, 8.1]}`, c.distance, c.t0)
+		if got := foundPrivacy(t, members); (len(got) == 1 && strings.HasSuffix(got[0], " privacy-blur-uncut")) != c.want || len(got) > 1 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

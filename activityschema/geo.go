@@ -1,0 +1,177 @@
+package activityschema
+
+import "math"
+
+// earthM is the mean radius of the Earth in metres (IUGG).
+const earthM = 6371008.8
+
+// metresPerDegree of latitude.
+const metresPerDegree = earthM * math.Pi / 180
+
+// A position is a point on the Earth in degrees.
+type position struct{ lat, lon float64 }
+
+// onEarth is false for NaN, too.
+func (p position) onEarth() bool {
+	return math.Abs(p.lat) <= 90 && math.Abs(p.lon) <= 180
+}
+
+// metresTo returns the distance on the sphere by the haversine formula, which
+// holds at the poles and across the antimeridian.
+func (p position) metresTo(q position) float64 {
+	const radian = math.Pi / 180
+	north, east := math.Sin((q.lat-p.lat)*radian/2), math.Sin((q.lon-p.lon)*radian/2)
+	h := north*north + math.Cos(p.lat*radian)*math.Cos(q.lat*radian)*east*east
+	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))
+}
+
+// within tells whether q is at most so many metres away. For most points of a
+// track the latitude alone decides.
+func (p position) within(metres float64, q position) bool {
+	return math.Abs(q.lat-p.lat)*metresPerDegree <= metres*1.001 && p.metresTo(q) <= metres
+}
+
+// withinLine tells whether p is at most so many metres from the line between
+// two positions that are not far from one another.
+func (p position) withinLine(metres float64, a, b position) bool {
+	north, south := max(a.lat, b.lat)-p.lat, min(a.lat, b.lat)-p.lat
+	if north*metresPerDegree < -metres || south*metresPerDegree > metres {
+		return false
+	}
+	// In metres on a plane that touches the Earth at p, x to the east.
+	east := metresPerDegree * math.Cos(p.lat*math.Pi/180)
+	ax, ay := math.Remainder(a.lon-p.lon, 360)*east, (a.lat-p.lat)*metresPerDegree
+	dx, dy := math.Remainder(b.lon-a.lon, 360)*east, (b.lat-a.lat)*metresPerDegree
+	along := 0.0 // of the line, where it is nearest to p
+	if length := dx*dx + dy*dy; length > 0 {
+		along = min(1, max(0, -(ax*dx+ay*dy)/length))
+	}
+	return math.Hypot(ax+along*dx, ay+along*dy) <= metres
+}
+
+// A track is what the columns lat and lon show: the samples that have both and
+// lie on the Earth. newTrack makes one.
+type track struct {
+	lat, lon    Column[float64]
+	first, last int // samples; -1 if no sample has a position
+	// beforeS and afterS are the seconds without a position before first and
+	// after last.
+	beforeS, afterS float64
+	// south to east are the least and greatest values as they are written.
+	south, north, west, east float64
+	// crosses is set if the track crosses the antimeridian. unrolledWest and
+	// unrolledEast then bound it in longitudes that go on beyond 180 degrees.
+	crosses                    bool
+	unrolledWest, unrolledEast float64
+}
+
+func newTrack(s *Timeseries) *track {
+	t := &track{lat: s.Lat, lon: s.Lon, first: -1, last: -1}
+	turn := 0.0
+	for i := range min(len(s.Lat), len(s.Lon)) {
+		if !s.Lat[i].Valid || !s.Lon[i].Valid {
+			continue
+		}
+		p := t.at(i)
+		if !p.onEarth() {
+			continue
+		}
+		if t.first < 0 {
+			t.first = i
+			t.south, t.north, t.west, t.east = p.lat, p.lat, p.lon, p.lon
+			t.unrolledWest, t.unrolledEast = p.lon, p.lon
+		} else if step := p.lon - t.lon[t.last].Value; step > 180 || step < -180 {
+			turn -= math.Copysign(360, step)
+			t.crosses = true
+		}
+		t.last = i
+		t.south, t.north = min(t.south, p.lat), max(t.north, p.lat)
+		t.west, t.east = min(t.west, p.lon), max(t.east, p.lon)
+		t.unrolledWest, t.unrolledEast = min(t.unrolledWest, p.lon+turn), max(t.unrolledEast, p.lon+turn)
+	}
+	if n := len(s.T); t.first >= 0 && t.last < n {
+		t.beforeS = max(0, float64(s.T[t.first])-float64(s.T[0]))
+		t.afterS = max(0, float64(s.T[n-1])-float64(s.T[t.last]))
+	}
+	return t
+}
+
+// at returns the position of sample i, which must have one.
+func (t *track) at(i int) position { return position{t.lat[i].Value, t.lon[i].Value} }
+
+// has tells whether sample i shows a position on the Earth.
+func (t *track) has(i int) bool {
+	return t.lat[i].Valid && t.lon[i].Valid && t.at(i).onEarth()
+}
+
+// length is how long the track is, in metres, in straight lines from position to
+// position.
+func (t *track) length() float64 {
+	sum, before := 0.0, t.first
+	for i := t.first; i >= 0 && i <= t.last; i++ {
+		if t.has(i) {
+			sum += t.at(before).metresTo(t.at(i))
+			before = i
+		}
+	}
+	return sum
+}
+
+// gapM is the distance between two positions, in metres, from which on nobody
+// knows how the track went between them.
+const gapM = 1000
+
+// passes returns a sample such that the track, in straight lines from position
+// to position, comes within so many metres of p on the way to it, or -1. It
+// looks from sample start on and then from the first: positions that follow
+// the track are so found in a few steps each.
+func (t *track) passes(p position, metres float64, start int) int {
+	if t.first < 0 {
+		return -1
+	}
+	before := -1
+	for n := range t.last - t.first + 1 {
+		i := t.first + (max(start, t.first)-t.first+n)%(t.last-t.first+1)
+		if i == t.first {
+			before = -1
+		}
+		if !t.has(i) {
+			continue
+		}
+		q := t.at(i)
+		if p.within(metres, q) || before >= 0 && p.withinLine(metres, t.at(before), q) && t.at(before).within(gapM, q) {
+			return i
+		}
+		before = i
+	}
+	return -1
+}
+
+// boxSlack in degrees, a metre: writers round bounds to five decimals.
+const boxSlack = 1e-5
+
+// exchanged returns the box that was meant if b was written with the latitudes
+// before the longitudes.
+func exchanged(b BBox) BBox { return BBox{b[1], b[0], b[3], b[2]} }
+
+// outside counts the positions that lie outside b.
+func (t *track) outside(b BBox) int {
+	if b[0] <= b[2] && b[0] <= t.west && t.east <= b[2] && b[1] <= t.south && t.north <= b[3] {
+		return 0
+	}
+	n := 0
+	for i := t.first; i <= t.last; i++ {
+		if t.has(i) && !holds(b, t.at(i)) {
+			n++
+		}
+	}
+	return n
+}
+
+func holds(b BBox, p position) bool {
+	east, west := p.lon >= b[0]-boxSlack, p.lon <= b[2]+boxSlack
+	if b[0] > b[2] {
+		return (east || west) && p.lat >= b[1]-boxSlack && p.lat <= b[3]+boxSlack
+	}
+	return east && west && p.lat >= b[1]-boxSlack && p.lat <= b[3]+boxSlack
+}

@@ -1,0 +1,198 @@
+package activityschema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Keywords of the problems which no JSON Schema keyword stands for: the
+// document is too large or not I-JSON (RFC 7493).
+const (
+	KeywordSize         = "size" // larger than Options.MaxBytes
+	KeywordBOM          = "byte-order-mark"
+	KeywordUTF8         = "utf-8"         // not UTF-8, or half a surrogate pair
+	KeywordDepth        = "depth"         // nested deeper than MaxDepth
+	KeywordSyntax       = "syntax"        // not JSON (RFC 8259), or empty
+	KeywordTrailingData = "trailing-data" // something after the JSON value
+	KeywordDuplicate    = "duplicate"     // a member name twice in one object
+	KeywordNumber       = "number"        // a number beyond the range of a double
+	KeywordInteger      = "integer"       // an integer beyond 64 bits; of Decode, for the format allows it
+)
+
+// A Place is where something stands in a document.
+type Place struct {
+	Offset int64 `json:"offset"` // in bytes from 0
+	Line   int   `json:"line"`   // from 1
+	Column int   `json:"column"` // from 1, in characters
+}
+
+// A Problem is one departure of a document from the format.
+type Problem struct {
+	// Pointer is the place in the document, an RFC 6901 JSON Pointer; empty
+	// means the whole document. For a missing member it is the object that
+	// lacks it. It repeats member names of the document as they are, so
+	// quote it (%q) before it reaches a terminal. Where it would be longer than
+	// a megabyte it leads to an object or array on the way.
+	Pointer string `json:"pointer"`
+	// Place is where the value begins, or for additionalProperties and duplicate
+	// the member's name.
+	Place
+	// Keyword is the JSON Schema keyword that failed (type, required,
+	// additionalProperties, enum, ...) or one of the Keyword constants.
+	Keyword string `json:"keyword"`
+	// Message says in plain words what is wrong, what was found and what was
+	// expected. It is safe to print.
+	Message string `json:"message"`
+	// Found shows the value that is there, such as string "rowing", number 2.5
+	// or null; a long one is cut. It is safe to print, but shows who reads it a
+	// piece of the document, as Message does. Empty if there is no value.
+	Found string `json:"found,omitempty"`
+	// Expected says what would be right, such as integer or null; empty where
+	// the keyword says it all. It is safe to print.
+	Expected string `json:"expected,omitempty"`
+}
+
+// mostText is about how much text an answer may have, in bytes, and the most
+// that a pointer has: a document of long member names must not make an answer
+// many times its size.
+const mostText = 1 << 20
+
+// problemList is a list of problems that is full at some number of them, or at
+// mostText.
+type problemList struct {
+	problems []Problem
+	text     int
+}
+
+func (l *problemList) full(most int) bool { return len(l.problems) >= most || l.text >= mostText }
+
+func (l *problemList) add(p Problem) {
+	for len(p.Pointer) > mostText {
+		p.Pointer = p.Pointer[:strings.LastIndexByte(p.Pointer, '/')]
+	}
+	l.problems = append(l.problems, p)
+	l.text += len(p.Pointer) + len(p.Message) + len(p.Found) + len(p.Expected)
+}
+
+// inOrder sorts problems by their place and returns as many as an answer may
+// have.
+func inOrder(problems []Problem, most int) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Offset, b.Offset) })
+	var answer problemList
+	for _, p := range problems {
+		if answer.full(most) {
+			break
+		}
+		answer.add(p)
+	}
+	return answer.problems
+}
+
+// formsWanted is expected of a document of which no member tells its form.
+const formsWanted = "an index document (owner, generated_at, activities) or an activity detail document (id, laps, timeseries, custom)"
+
+// wanted says what keyword with value, as decoded from the schema, expects.
+func wanted(keyword string, value any) string {
+	switch keyword {
+	case "type":
+		if one, ok := value.(string); ok {
+			return one
+		}
+		return alternatives(value, func(v any) string { return fmt.Sprint(v) })
+	case "const":
+		return jsonText(value)
+	case "enum":
+		return "one of " + alternatives(value, jsonText)
+	case "format":
+		return "a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z"
+	case "minLength":
+		return "a string of at least " + amount(value, "character")
+	case "minimum":
+		return fmt.Sprintf("%v or more", value)
+	case "minItems":
+		return "an array of at least " + amount(value, "item")
+	case "maxItems":
+		return "an array of at most " + amount(value, "item")
+	}
+	return ""
+}
+
+// alternatives writes a list as: a, b or c.
+func alternatives(list any, show func(any) string) string {
+	items, _ := list.([]any)
+	var s strings.Builder
+	for i, item := range items {
+		switch {
+		case i == 0:
+		case i == len(items)-1:
+			s.WriteString(" or ")
+		default:
+			s.WriteString(", ")
+		}
+		s.WriteString(show(item))
+	}
+	return s.String()
+}
+
+// jsonText writes a string or null as JSON does.
+func jsonText(value any) string {
+	if s, ok := value.(string); ok {
+		return quote(s)
+	}
+	return "null"
+}
+
+// amount writes a number of things.
+func amount(n any, thing string) string {
+	if number := fmt.Sprint(n); number != "1" {
+		return number + " " + thing + "s"
+	}
+	return "1 " + thing
+}
+
+// describe sets what a problem of keyword says of a value that was found and of
+// what is expected in its place.
+func (p *Problem) describe(keyword, expected, found string) {
+	p.Keyword, p.Expected, p.Found = keyword, expected, found
+	switch keyword {
+	case "required":
+		p.Message = expected + " is missing"
+	case "additionalProperties":
+		p.Message = found + " is not part of the format here"
+	default:
+		p.Message = "must be " + expected + ", not " + found
+	}
+}
+
+// memberNamed shows a member by its name.
+func memberNamed(name string) string { return "member " + quote(name) }
+
+// mostShown is how many characters of the document a message repeats at most.
+const mostShown = 60
+
+// foundNumber shows a number as it is written.
+func foundNumber(digits []byte, kind kinds) string {
+	text := string(digits[:min(len(digits), mostShown)])
+	if len(digits) > mostShown {
+		text += "..."
+	}
+	if kind == kindInteger {
+		return "integer " + text
+	}
+	return "number " + text
+}
+
+// quote shows a text of the document in a message: control characters escaped,
+// a long text cut.
+func quote(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n > mostShown {
+			return strconv.Quote(text[:i]) + "..."
+		}
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,422 @@
+package activityschema
+
+import (
+	"math"
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// Up to mostExact a double holds every integer exactly; beyond is imprecise.
+const (
+	mostExact = 1 << 53
+	imprecise = "beyond 2^53, where a reader that holds numbers as doubles sees another integer"
+)
+
+// Slack between numbers that a writer has rounded each by itself.
+const (
+	roundingS   = 1   // seconds, between two times in whole seconds
+	roundingKmh = 0.1 // between an average and a maximum of few decimals
+)
+
+// A figure is a number that a summary, a detail or a lap gives of the whole of it,
+// as a fraction or an integer; both are nil if it is not given.
+type figure struct {
+	name     string
+	fraction *float64
+	integer  *int64
+}
+
+// value returns the number, or NaN if it is not given.
+func (f figure) value() float64 {
+	switch {
+	case f.fraction != nil:
+		return *f.fraction
+	case f.integer != nil:
+		return float64(*f.integer)
+	}
+	return math.NaN()
+}
+
+func figuresOf(d *Detail) []figure {
+	return []figure{
+		{"distance_m", d.DistanceM, nil}, {"duration_s", nil, d.DurationS}, {"moving_time_s", nil, d.MovingTimeS},
+		{"elevation_gain_m", d.ElevationGainM, nil}, {"avg_speed_kmh", d.AvgSpeedKmh, nil}, {"max_speed_kmh", d.MaxSpeedKmh, nil},
+		{"avg_hr_bpm", nil, d.AvgHRBpm}, {"max_hr_bpm", nil, d.MaxHRBpm}, {"avg_cadence_rpm", nil, d.AvgCadenceRpm}, {"avg_power_w", nil, d.AvgPowerW},
+		{"elevation_loss_m", d.ElevationLossM, nil}, {"max_power_w", nil, d.MaxPowerW},
+	}
+}
+
+// figuresOfSummary are the first of those of a detail.
+func figuresOfSummary(s *Summary) []figure {
+	return []figure{
+		{"distance_m", s.DistanceM, nil}, {"duration_s", nil, s.DurationS}, {"moving_time_s", nil, s.MovingTimeS},
+		{"elevation_gain_m", s.ElevationGainM, nil}, {"avg_speed_kmh", s.AvgSpeedKmh, nil}, {"max_speed_kmh", s.MaxSpeedKmh, nil},
+		{"avg_hr_bpm", nil, s.AvgHRBpm}, {"max_hr_bpm", nil, s.MaxHRBpm}, {"avg_cadence_rpm", nil, s.AvgCadenceRpm}, {"avg_power_w", nil, s.AvgPowerW},
+	}
+}
+
+func figuresOfLap(p *Lap) []figure {
+	return []figure{
+		{"index", nil, &p.Index}, {"duration_s", nil, p.DurationS}, {"distance_m", p.DistanceM, nil}, {"elevation_gain_m", p.ElevationGainM, nil},
+		{"avg_speed_kmh", p.AvgSpeedKmh, nil}, {"avg_hr_bpm", nil, p.AvgHRBpm}, {"avg_power_w", nil, p.AvgPowerW},
+	}
+}
+
+// figures looks at numbers by themselves and against one another.
+func (l *linter) figures(at spot, all []figure) {
+	values := map[string]float64{}
+	for _, f := range all {
+		v := f.value()
+		if values[f.name] = v; v < 0 {
+			l.add(CodeNegativeValue, at.member(f.name), "%v is below zero", v)
+		}
+		if f.integer != nil && (*f.integer > mostExact || *f.integer < -mostExact) {
+			l.add(CodeIntegerPrecision, at.member(f.name), imprecise)
+		}
+	}
+	above := func(name, highest string, slack float64) bool {
+		v, ok := values[name]
+		most, known := values[highest]
+		return ok && known && v > most+slack
+	}
+	if above("moving_time_s", "duration_s", roundingS) {
+		l.add(CodeMovingOverDuration, at.member("moving_time_s"), "%.0f seconds of moving in %.0f seconds", values["moving_time_s"], values["duration_s"])
+	}
+	for _, of := range []string{"speed_kmh", "hr_bpm", "power_w"} {
+		slack := 0.0
+		if of == "speed_kmh" {
+			slack = roundingKmh
+		}
+		if above("avg_"+of, "max_"+of, slack) {
+			l.add(CodeAverageOverMaximum, at.member("avg_"+of), "the average %v is above the maximum %v", values["avg_"+of], values["max_"+of])
+		}
+	}
+}
+
+// recordedTime compares the duration with the time that the samples span. It
+// is not an error if they span less: a track may be cut, and a device may be
+// switched off late.
+func (l *linter) recordedTime(d *Detail) {
+	t := d.Timeseries.T
+	if d.DurationS == nil || *d.DurationS < 0 || len(t) == 0 {
+		return
+	}
+	// Devices go on writing after the stop, and some leave short stops out of
+	// the time they call elapsed. One percent is for a duration that was taken
+	// from another clock than t.
+	const late, drift = 30, 0.01
+	duration := float64(*d.DurationS)
+	if span := float64(t[len(t)-1]) - float64(t[0]); span > duration*(1+drift)+late {
+		l.add(CodeDurationMismatch, "/duration_s", "the samples span %.0f seconds, the duration is %d", span, *d.DurationS)
+	}
+}
+
+// longestFileName is that of common file systems, in bytes.
+const longestFileName = 255
+
+// id reports an id that cannot be the name of activities/{id}.json.
+func (l *linter) id(at spot, id string) {
+	if !usableID(id) {
+		l.add(CodeIDFileName, at.member("id"), "cannot name the file activities/{id}.json: it has a slash, backslash or control character, or is longer than %d bytes",
+			longestFileName-len(".json"))
+	}
+}
+
+func usableID(id string) bool {
+	return !strings.ContainsAny(id, `/\`) && !strings.ContainsFunc(id, unicode.IsControl) && len(id)+len(".json") <= longestFileName
+}
+
+// provenance looks at where the recording comes from.
+func (l *linter) provenance(d *Detail) {
+	if d.SourceHash != nil && !isSHA256(*d.SourceHash) {
+		l.add(CodeSourceHashForm, "/source_hash", "not sha256: and 64 hexadecimal digits")
+	}
+	if d.DuplicateOf != nil && *d.DuplicateOf == d.ID {
+		l.add(CodeDuplicateOf, "/duplicate_of", "the activity is said to duplicate itself")
+	}
+}
+
+func isSHA256(s string) bool {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(digits) == 64 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+}
+
+// distance compares the distance with the laps and with the track. Writers round, and
+// take the laps and the whole from different sensors.
+func (l *linter) distance(d *Detail, t *track) {
+	if d.DistanceM == nil || *d.DistanceM < 0 {
+		return
+	}
+	const slack, slackM = 1.05, 200
+	most, laps := *d.DistanceM*slack+slackM, 0.0
+	for i := range d.Laps {
+		if m := d.Laps[i].DistanceM; m != nil {
+			laps += *m
+		}
+	}
+	switch {
+	case laps > most:
+		l.add(CodeDistanceMismatch, "/distance_m", "the laps are %.0f m together, the distance is %.0f", laps, *d.DistanceM)
+	case t.first >= 0 && t.at(t.first).metresTo(t.at(t.last)) > most:
+		l.add(CodeDistanceMismatch, "/distance_m", "the ends of the track are %.1f km apart, the distance is %.1f", t.at(t.first).metresTo(t.at(t.last))/1000, *d.DistanceM/1000)
+	}
+}
+
+// laps looks at the laps one after another and against the activity. Laps of
+// which one begins a moment before the other ends are common, and so are gaps
+// between laps: both are ignored.
+func (l *linter) laps(d *Detail) {
+	t, duration := d.Timeseries.T, d.DurationS
+	if duration != nil && *duration < 0 {
+		duration = nil
+	}
+	end := 0.0 // within the samples, the duration is what is wrong, and is reported
+	if duration != nil {
+		end = float64(*duration)
+	}
+	if len(t) > 0 {
+		end = max(end, float64(t[len(t)-1]))
+	}
+	// Between laps the clock may have stood still, and the duration be that of the clock.
+	lapEnd, pauses := -1.0, 0.0 // lapEnd is that of the lap before, -1 if unknown
+	next, together, before := int64(0), 0.0, l.counts[CodeLapOutside]
+	for i := range d.Laps {
+		lap := &d.Laps[i]
+		at := spot{"/laps", i}
+		if lap.Index != next {
+			l.add(CodeLapsNumbered, at.member("index"), "lap %d where %d comes next", lap.Index, next)
+		}
+		next = lap.Index + 1 // one finding for laps that are counted from 1
+
+		if i > 0 && lap.StartedAt.Sub(d.Laps[i-1].StartedAt.Time).Seconds() < -roundingS {
+			l.add(CodeLapOrder, at.member("started_at"), "starts before the lap before it")
+		}
+		// Sub has a range of 292 years and stays at its end.
+		after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds()
+		if lapEnd >= 0 {
+			pauses += max(0, after-lapEnd)
+		}
+		if lapEnd = -1; lap.DurationS != nil {
+			lapEnd = after + float64(*lap.DurationS)
+		}
+		switch {
+		case after < -roundingS:
+			l.add(CodeLapOutside, at.member("started_at"), "starts before the activity")
+		case duration == nil:
+		case after > end+roundingS:
+			l.add(CodeLapOutside, at.member("started_at"), "starts after the end of the activity")
+		case lapEnd > end+pauses+2*roundingS:
+			l.add(CodeLapOutside, at.member("duration_s"), "ends %.0f seconds after the activity", lapEnd-end)
+		}
+		l.figures(at, figuresOfLap(lap))
+		if lap.DurationS != nil {
+			together += float64(*lap.DurationS)
+		}
+	}
+	if slack := roundingS * float64(len(d.Laps)+1); duration != nil && together > float64(*duration)+slack && l.counts[CodeLapOutside] == before {
+		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %d", together, *duration)
+	}
+}
+
+// timeseries looks at the columns, in one pass each and without allocating for
+// a sample that is as it should be.
+func (l *linter) timeseries(s *Timeseries) {
+	l.time(s.T)
+	n := len(s.T)
+	if (s.Lat == nil) != (s.Lon == nil) {
+		alone := "/timeseries/lat"
+		if s.Lat == nil {
+			alone = "/timeseries/lon"
+		}
+		l.add(CodeLatLonUnpaired, alone, "latitudes and longitudes are both there or both null")
+	}
+	columnLength(l, "/timeseries/lat", s.Lat, n)
+	l.degrees("/timeseries/lat", s.Lat, s.Lon, 90)
+	columnLength(l, "/timeseries/lon", s.Lon, n)
+	l.degrees("/timeseries/lon", s.Lon, s.Lat, 180)
+	columnLength(l, "/timeseries/elevation_m", s.ElevationM, n)
+	columnLength(l, "/timeseries/speed_kmh", s.SpeedKmh, n)
+	columnValues(l, "/timeseries/speed_kmh", s.SpeedKmh)
+	columnLength(l, "/timeseries/hr_bpm", s.HRBpm, n)
+	columnValues(l, "/timeseries/hr_bpm", s.HRBpm)
+	columnLength(l, "/timeseries/cadence_rpm", s.CadenceRpm, n)
+	columnValues(l, "/timeseries/cadence_rpm", s.CadenceRpm)
+	columnLength(l, "/timeseries/power_w", s.PowerW, n)
+	columnValues(l, "/timeseries/power_w", s.PowerW)
+	columnLength(l, "/timeseries/temperature_c", s.TemperatureC, n)
+}
+
+func (l *linter) time(t Integers) {
+	for i, v := range t {
+		if v < 0 {
+			l.addItem(CodeTNegative, "/timeseries/t", i, "%d seconds after the start", v)
+		}
+		if i > 0 && v <= t[i-1] {
+			l.addItem(CodeTNotRising, "/timeseries/t", i, "%d does not come after %d", v, t[i-1])
+		}
+		if v > mostExact || v < -mostExact {
+			l.addItem(CodeIntegerPrecision, "/timeseries/t", i, imprecise)
+		}
+	}
+}
+
+func columnLength[T int64 | float64](l *linter, at string, c Column[T], n int) {
+	if c != nil && len(c) != n {
+		l.add(CodeColumnLength, at, "%d values beside the %d of t", len(c), n)
+	}
+}
+
+// degrees looks at the latitudes or the longitudes. The one that is null is
+// the one reported of a pair.
+func (l *linter) degrees(at string, c, other Column[float64], most float64) {
+	for i, v := range c {
+		switch {
+		case v.Valid && !(v.Value >= -most && v.Value <= most):
+			l.addItem(CodeCoordinateRange, at, i, "not between %v and %v degrees", -most, most)
+		case !v.Valid && i < len(other) && other[i].Valid:
+			l.addItem(CodeLatLonUnpaired, at, i, "null, but the other half of the position is there")
+		}
+	}
+}
+
+// columnValues looks at values that are never below zero.
+func columnValues[T int64 | float64](l *linter, at string, c Column[T]) {
+	for i, v := range c {
+		if !v.Valid {
+			continue
+		}
+		if v.Value < 0 {
+			l.addItem(CodeNegativeValue, at, i, "%v is below zero", v.Value)
+		}
+		if n, ok := any(v.Value).(int64); ok && (n > mostExact || n < -mostExact) {
+			l.addItem(CodeIntegerPrecision, at, i, imprecise)
+		}
+	}
+}
+
+// bbox looks at the bounding box, by itself and around the track.
+func (l *linter) bbox(d *Detail, t *track) {
+	if d.BBox == nil {
+		return
+	}
+	b, sound := *d.BBox, true
+	for i, limit := range [4]float64{180, 90, 180, 90} {
+		if !(math.Abs(b[i]) <= limit) {
+			l.addItem(CodeBBoxRange, "/bbox", i, "not between %v and %v degrees; the order is [min_lon, min_lat, max_lon, max_lat]", -limit, limit)
+			sound = false
+		}
+	}
+	if b[1] > b[3] {
+		l.add(CodeBBoxOrder, "/bbox", "min_lat is above max_lat")
+		sound = false
+	}
+	// RFC 7946, section 5.2: west above east means a box across the
+	// antimeridian.
+	if b[0] > b[2] && !t.crosses {
+		l.add(CodeBBoxOrder, "/bbox", "min_lon is above max_lon, but the track does not cross the antimeridian")
+		sound = false
+	}
+	if d.Privacy == PrivacyBlurStart {
+		if !t.showsBox(b) && !t.showsBox(exchanged(b)) {
+			l.add(CodePrivacyBlurStart, "/bbox", "reaches more than %d m beyond the cut track: make it the box of the track that is shown", blurM)
+		}
+	}
+	if !sound || t.first < 0 {
+		return
+	}
+	if outside := t.outside(b); outside > 0 {
+		hint := ""
+		if t.outside(exchanged(b)) == 0 {
+			hint = "; none do if latitudes and longitudes change places"
+		}
+		l.add(CodeBBoxOutside, "/bbox", "%d positions of the track lie outside%s", outside, hint)
+	}
+}
+
+// What start_latlng and end_latlng may be away from the track: a fast rider
+// who is sampled once a minute is half a kilometre on, and a device that finds
+// its position late has gone on meanwhile.
+const (
+	endpointM     = 500
+	endpointMPerS = 30
+)
+
+// An endpoint is one end of the track and what the document says of it.
+type endpoint struct {
+	at      string  // pointer to start_latlng or end_latlng
+	stated  *LatLng // nil if not stated
+	sample  int     // first or last with a position, -1 if there is none
+	unseenS float64 // seconds without a position beyond that sample
+}
+
+func (l *linter) endpoint(e endpoint, t *track, privacy Privacy) {
+	if e.stated == nil {
+		return
+	}
+	p, reversed := position{e.stated[0], e.stated[1]}, position{e.stated[1], e.stated[0]}
+	if privacy == PrivacyBlurStart && !t.showsEndpoint(e.sample, p, reversed) {
+		l.add(CodePrivacyBlurStart, e.at, "more than %d m from that end of the cut track: null it, or set it to where the track that is shown begins or ends", blurM)
+		return
+	}
+	if !p.onEarth() {
+		hint := ""
+		if reversed.onEarth() {
+			hint = "; the order is [latitude, longitude]"
+		}
+		l.add(CodeCoordinateRange, e.at, "not a latitude up to 90 and a longitude up to 180 degrees%s", hint)
+		return
+	}
+	if e.sample < 0 {
+		return
+	}
+	end, near := t.at(e.sample), endpointM+endpointMPerS*e.unseenS
+	if p.within(near, end) {
+		return
+	}
+	hint := ""
+	if reversed.onEarth() && reversed.within(near, end) {
+		hint = "; it would be there with latitude and longitude exchanged, the order being [latitude, longitude]"
+	}
+	l.add(CodeStartEndMismatch, e.at, "%.1f km from that end of the track%s", p.metresTo(end)/1000, hint)
+}
+
+func (l *linter) index(x *Index) {
+	for i := range x.Shards {
+		at := spot{"/shards", i}
+		l.figures(at, []figure{{"year", nil, &x.Shards[i].Year}, {"count", nil, &x.Shards[i].Count}})
+	}
+	first := make(map[string]int, len(x.Activities))
+	newest := -1
+	for i := range x.Activities {
+		s, at := &x.Activities[i], spot{"/activities", i}
+		l.id(at, s.ID)
+		if j, ok := first[s.ID]; ok {
+			l.add(CodeIDDuplicate, at.member("id"), "activity %d of this index has this id, too", j)
+		} else {
+			first[s.ID] = i
+		}
+		l.figures(at, figuresOfSummary(s))
+		if s.DetailURL != nil && !leadsToDetail(*s.DetailURL, s.ID) {
+			l.add(CodeDetailURL, at.member("detail_url"), "not the address of activities/{id}.json for the id of this activity")
+		}
+		l.links(at, s)
+		if newest < 0 || s.StartedAt.After(x.Activities[newest].StartedAt.Time) {
+			newest = i
+		}
+	}
+	if newest >= 0 && x.Activities[newest].StartedAt.After(x.GeneratedAt.Time) {
+		l.add(CodeGeneratedAt, "/generated_at", "before the start of activity %d", newest)
+	}
+}
+
+// detailPath is the path of a detail document within the published folder.
+func detailPath(id string) string { return "activities/" + id + ".json" }
+
+// leadsToDetail tells whether address, relative or absolute, ends in
+// activities/{id}.json.
+func leadsToDetail(address, id string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Opaque == "" && (u.Scheme == "" || u.Scheme == "https" || u.Scheme == "http") &&
+		strings.HasSuffix("/"+u.Path, "/"+detailPath(id))
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// The published layout of an owner's folder; an index may name further files,
+// its shards.
+const (
+	indexFile     = "index.json"
+	detailsFolder = "activities"
+)
+
+// Ranks of the documents of a folder in a report.
+const (
+	rankIndex = iota
+	rankShard
+	rankDetail
+)
+
+var errNoDocuments = fmt.Errorf("no documents in this folder: looked for %s and %s/*.json", indexFile, detailsFolder)
+
+// A source is where a document comes from.
+type source struct {
+	name   string // as the report shows it
+	folder *folder
+	file   string // path in the folder, with slashes; empty outside one
+	raw    func() (io.ReadCloser, error)
+}
+
+// open opens the document, unpacked: one that is packed has a name that ends in .gz, or
+// begins as gzip does (RFC 1952 section 2.3.1) and no JSON. Whoever reads it sets the
+// limit: a small file may unpack to a large one.
+func (s *source) open() (io.ReadCloser, error) {
+	f, err := s.raw()
+	if err != nil {
+		return nil, plainError(err)
+	}
+	return &unpacked{closer: f, packed: bufio.NewReader(f), must: strings.HasSuffix(s.name, ".gz")}, nil
+}
+
+// unpacked looks at what it reads when it is read, for nobody may have typed yet.
+type unpacked struct {
+	closer io.Closer
+	packed *bufio.Reader
+	must   bool
+	r      io.Reader
+}
+
+// Read implements io.Reader.
+func (u *unpacked) Read(p []byte) (int, error) {
+	if u.r == nil {
+		u.r = u.packed
+		if begin, _ := u.packed.Peek(2); u.must || bytes.Equal(begin, []byte{0x1f, 0x8b}) { // an error comes again
+			z, err := gzip.NewReader(u.packed)
+			if err != nil {
+				return 0, zipError(err)
+			}
+			u.r = z
+		}
+	}
+	n, err := u.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && u.r != io.Reader(u.packed) {
+		err = zipError(err)
+	} else if err == io.ErrUnexpectedEOF { //nolint:errorlint // gzip returns it bare
+		err = zipError(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (u *unpacked) Close() error { return u.closer.Close() }
+
+func zipError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("not a complete gzip file, or something follows it")
+	}
+	return fmt.Errorf("not a gzip file, or a damaged one: %w", err)
+}
+
+// plainError leaves out the path, which is printed already.
+func plainError(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	if linkErr, ok := errors.AsType[*os.LinkError](err); ok {
+		return linkErr.Err
+	}
+	return err
+}
+
+// sourcesOf are the documents that one argument names, or the reason why there
+// are none, and the folder if it is one.
+func sourcesOf(arg string, stdin io.Reader, lint bool) ([]*result, *folder) {
+	if arg == "-" {
+		return []*result{{source: &source{name: "-", raw: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}}, nil
+	}
+	failed := func(err error) []*result { return []*result{{source: &source{name: arg}, err: plainError(err)}} }
+	info, err := os.Stat(arg)
+	if err != nil {
+		return failed(err), nil
+	}
+	if !info.IsDir() {
+		return []*result{{source: &source{name: arg, raw: func() (io.ReadCloser, error) { return os.Open(arg) }}}}, nil
+	}
+	root, err := os.OpenRoot(arg)
+	if err != nil {
+		return failed(err), nil
+	}
+	f := &folder{name: arg, root: root, documents: map[string]bool{}, others: map[string]bool{}}
+	if lint {
+		f.library = activityschema.NewLibrary()
+	}
+	if err := f.walk(); err != nil {
+		return failed(err), f
+	}
+	if len(f.documents) == 0 {
+		return failed(errNoDocuments), f
+	}
+	// The indexes first: they may name shards.
+	var indexes, details []*result
+	for _, file := range slices.Sorted(maps.Keys(f.documents)) {
+		if strings.Contains(file, "/") {
+			details = append(details, &result{source: f.source(file), rank: rankDetail})
+		} else {
+			indexes = append(indexes, &result{source: f.source(file), rank: rankIndex})
+		}
+	}
+	return append(indexes, details...), f
+}
+
+// A folder is a published folder. Everything is opened through its root, so
+// that no symbolic link leads out of it.
+type folder struct {
+	name    string
+	root    *os.Root
+	library *activityschema.Library // nil without lint
+
+	mu        sync.Mutex
+	documents map[string]bool // paths in the folder, with slashes
+	others    map[string]bool
+}
+
+// walk finds the documents that the layout tells by their names. Folders whose
+// names begin with a dot hold no documents and are not counted (.git). A folder of
+// details that is a symbolic link is followed.
+func (f *folder) walk() error {
+	note := func(file string) {
+		if isDocument(file) {
+			f.documents[file] = true
+		} else {
+			f.others[file] = true
+		}
+	}
+	return fs.WalkDir(f.root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && (file == "." || file == detailsFolder):
+			return fmt.Errorf("%s: %w", file, plainError(err))
+		case err != nil, entry.IsDir() && file != "." && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case entry.IsDir():
+		case file == detailsFolder && entry.Type()&fs.ModeSymlink != 0:
+			entries, err := fs.ReadDir(f.root.FS(), file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, linkError(err))
+			}
+			for _, entry := range entries {
+				if !entry.IsDir() {
+					note(path.Join(file, entry.Name()))
+				}
+			}
+		default:
+			note(file)
+		}
+		return nil
+	})
+}
+
+func linkError(err error) error {
+	return fmt.Errorf("a symbolic link, which is followed within the folder only: %w", plainError(err))
+}
+
+// isDocument tells by the path whether a file of the folder is a document. One
+// that is packed beside it is published like it, and checked like it.
+func isDocument(file string) bool {
+	dir, name := path.Split(strings.TrimSuffix(file, ".gz"))
+	return dir == "" && name == indexFile || dir == detailsFolder+"/" && strings.HasSuffix(name, ".json")
+}
+
+// source is a document of the folder.
+func (f *folder) source(file string) *source {
+	return &source{
+		name: filepath.Join(f.name, filepath.FromSlash(file)), folder: f, file: file,
+		raw: func() (io.ReadCloser, error) {
+			info, err := f.root.Stat(file)
+			if err != nil {
+				if link, lstatErr := f.root.Lstat(file); lstatErr == nil && link.Mode()&fs.ModeSymlink != 0 {
+					err = linkError(err)
+				}
+				return nil, err
+			}
+			if !info.Mode().IsRegular() {
+				return nil, errors.New("not a regular file")
+			}
+			return f.root.Open(file)
+		},
+	}
+}
+
+// add gives a document to the comparison, nil for a file that is there and is none, and
+// returns the shards that it names and that were not known to be documents. Of a
+// document and its packed copy the document counts.
+func (f *folder) add(file string, document *activityschema.Document) (shards []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	plain, packed := strings.CutSuffix(file, ".gz")
+	if f.library != nil && !(packed && f.documents[plain]) {
+		f.library.Add(plain, document)
+	}
+	if document == nil || document.Index == nil {
+		return nil
+	}
+	for _, shard := range document.Index.Shards {
+		names, _ := activityschema.FolderPaths(file, shard.URL)
+		for _, name := range names {
+			if !f.holds(name) && !f.holds(name+".gz") {
+				continue
+			}
+			for _, name := range []string{name, name + ".gz"} {
+				if f.holds(name) && !f.documents[name] {
+					f.documents[name] = true
+					delete(f.others, name)
+					shards = append(shards, name)
+				}
+			}
+			break
+		}
+	}
+	return shards
+}
+
+func (f *folder) holds(file string) bool {
+	info, err := f.root.Lstat(filepath.FromSlash(file))
+	return err == nil && !info.IsDir()
+}
