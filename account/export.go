@@ -44,9 +44,19 @@ func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
-	WriteJSON(w, http.StatusOK, out)
+	s.streamJSON(w, r, out, "invites", func(add func(entries ...any) error) error {
+		return s.eachInvite(r.Context(), IdentityFrom(r.Context()).User, func(page []Invite) error {
+			for i, e := range s.inviteEntries(page) {
+				if err := add(exportedInvite{e, page[i].Note}); err != nil {
+					return err
+				}
+			}
+			return add()
+		})
+	})
 }
 
+// exportOf is the export without the invites, of which there may be many.
 func (s *Service) exportOf(r *http.Request) (export, error) {
 	ctx, id := r.Context(), IdentityFrom(r.Context())
 	u := id.User
@@ -66,11 +76,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	if err != nil {
 		return export{}, err
 	}
-	invites, _, err := s.invitesOf(ctx, u)
-	if err != nil {
-		return export{}, err
-	}
-	out := export{
+	return export{
 		ExportedAt: s.now(), Issuer: s.issuer, Preferences: prefs,
 		User: exportedUser{
 			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
@@ -78,9 +84,5 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 			shownProfile: shown(u.Profile),
 		},
 		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
-	}
-	for i, e := range s.inviteEntries(invites) {
-		out.Invites = append(out.Invites, exportedInvite{e, invites[i].Note})
-	}
-	return out, nil
+	}, nil
 }

@@ -29,6 +29,9 @@ type Invite struct {
 // Open tells whether the invite can be used.
 func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
 
+// Place is the place of the invite in a list.
+func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
+
 // Shown is the code in groups of four.
 func (i Invite) Shown() string { return grouped(i.Code) }
 

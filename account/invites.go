@@ -38,16 +38,26 @@ type inviteCreated struct {
 }
 
 func (s *Service) apiInvites(w http.ResponseWriter, r *http.Request) {
-	invites, remaining, err := s.invitesOf(r.Context(), IdentityFrom(r.Context()).User)
+	u := IdentityFrom(r.Context()).User
+	remaining, err := s.invitesLeft(r.Context(), u)
 	if err != nil {
 		s.Fail(w, r, err)
 		return
 	}
-	out := inviteList{Invites: s.inviteEntries(invites)}
+	out := inviteList{Invites: []inviteEntry{}}
 	if remaining >= 0 {
 		out.Remaining = &remaining
 	}
-	WriteJSON(w, http.StatusOK, out)
+	s.streamJSON(w, r, out, "invites", func(add func(entries ...any) error) error {
+		return s.eachInvite(r.Context(), u, func(page []Invite) error {
+			for _, e := range s.inviteEntries(page) {
+				if err := add(e); err != nil {
+					return err
+				}
+			}
+			return add()
+		})
+	})
 }
 
 func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
@@ -62,28 +72,43 @@ func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
 	return out
 }
 
-// invitesOf lists a user's invites and how many more they may make; -1 is
-// without limit.
-func (s *Service) invitesOf(ctx context.Context, u User) ([]Invite, int, error) {
+// pageOfInvites is how many invites are read at once.
+const pageOfInvites = 200
+
+// eachInvite calls do with a user's invites, newest first, page by page.
+func (s *Service) eachInvite(ctx context.Context, u User, do func(page []Invite) error) error {
+	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
+		page, err := s.store.Invites(ctx, q)
+		if err != nil {
+			return fmt.Errorf("list invites: %w", err)
+		}
+		if err := do(page); err != nil || len(page) < q.Limit {
+			return err
+		}
+		q.After = page[len(page)-1].Place()
+	}
+}
+
+// invitesLeft is how many more invites a user may make; -1 is without limit.
+func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 	settings, err := s.Settings(ctx)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	invites, err := s.store.Invites(ctx, u.Sub)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list invites: %w", err)
-	}
-	remaining := settings.inviteLimit(u)
-	if remaining < 0 {
-		return invites, -1, nil
+	left := settings.inviteLimit(u)
+	if left < 0 {
+		return -1, nil
 	}
 	now := s.now()
-	for _, i := range invites {
-		if i.Open(now) || !i.UsedAt.IsZero() {
-			remaining--
+	err = s.eachInvite(ctx, u, func(page []Invite) error {
+		for _, i := range page {
+			if i.Open(now) || !i.UsedAt.IsZero() {
+				left--
+			}
 		}
-	}
-	return invites, max(0, remaining), nil
+		return nil
+	})
+	return max(0, left), err
 }
 
 func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -153,9 +154,14 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	invites, remaining, err := s.invitesOf(ctx, u)
+	remaining, err := s.invitesLeft(ctx, u)
 	if err != nil {
 		return templates.Account{}, err
+	}
+	// The latest; /api/invites and the export have all.
+	invites, err := s.store.Invites(ctx, InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
+	if err != nil {
+		return templates.Account{}, fmt.Errorf("list invites: %w", err)
 	}
 	page := templates.Account{
 		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,

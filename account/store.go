@@ -158,13 +158,26 @@ type SessionStore interface {
 	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
 }
 
+// InviteQuery selects invites of a user.
+type InviteQuery struct {
+	Sub   string
+	After InvitePlace // after which to go on, zero: from the newest
+	Limit int
+}
+
+// InvitePlace is a place in a list of invites.
+type InvitePlace struct {
+	CreatedAt time.Time
+	Code      string
+}
+
 // InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
 type InviteStore interface {
 	// CreateInvite adds an invite; ErrInviteLimit when the creator already has
 	// limit (negative: none) invites that are open or used.
 	CreateInvite(ctx context.Context, i Invite, limit int) error
-	// Invites lists a user's invites, newest first.
-	Invites(ctx context.Context, sub string) ([]Invite, error)
+	// Invites lists invites of a user, newest first.
+	Invites(ctx context.Context, q InviteQuery) ([]Invite, error)
 	// Invite returns an invite by its code. ErrInviteNotFound; also when its creator is suspended or deleted.
 	Invite(ctx context.Context, code string) (Invite, error)
 	// DeleteInvite removes an unused invite of the user. ErrInviteNotFound, ErrInviteUsed.

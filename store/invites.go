@@ -77,12 +77,26 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 }
 
 // Invites implements account.Store.
-func (s *Store) Invites(ctx context.Context, sub string) ([]account.Invite, error) {
-	if odd(sub) {
+func (s *Store) Invites(ctx context.Context, q account.InviteQuery) ([]account.Invite, error) {
+	if odd(q.Sub) {
 		return []account.Invite{}, nil
 	}
+	return s.listInvites(ctx, "i.created_by = ?", q.Sub, q.After, q.Limit)
+}
+
+// AllInvites lists the invites of everybody, the operator's too, newest first.
+func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit int) ([]account.Invite, error) {
+	return s.listInvites(ctx, "i.code <> ?", "", after, limit)
+}
+
+func (s *Store) listInvites(ctx context.Context, whose, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
+	query, args := selectInvite+"WHERE "+whose, []any{arg}
+	if after != (account.InvitePlace{}) {
+		at := seconds(after.CreatedAt)
+		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, storable(after.Code))
+	}
 	var rows []inviteRow
-	if err := s.conn(ctx).Raw(selectInvite+"WHERE i.created_by = ? ORDER BY i.created_at DESC, i.code", sub).Find(&rows).Error; err != nil {
+	if err := s.conn(ctx).Raw(query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...).Find(&rows).Error; err != nil {
 		return nil, fail("list invites", err)
 	}
 	out := make([]account.Invite, 0, len(rows))

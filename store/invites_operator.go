@@ -8,19 +8,6 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// AllInvites lists the invites of everybody, the operator's too, newest first.
-func (s *Store) AllInvites(ctx context.Context) ([]account.Invite, error) {
-	var rows []inviteRow
-	if err := s.conn(ctx).Raw(selectInvite + "ORDER BY i.created_at DESC, i.code").Find(&rows).Error; err != nil {
-		return nil, fail("list invites", err)
-	}
-	out := make([]account.Invite, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, r.invite())
-	}
-	return out, nil
-}
-
 // RevokeInvite removes an unused invite, whoever made it, and returns it as it
 // was. code is canonical. account.ErrInviteNotFound, account.ErrInviteUsed.
 func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {

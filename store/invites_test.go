@@ -52,7 +52,7 @@ func TestInviteLimitIsNeverExceeded(t *testing.T) {
 				t.Fatalf("%d invites, the limit is %d", n, limit)
 			}
 		}
-		list, err := s.Invites(ctx, u.Sub)
+		list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
 		must(t, err)
 		// Used ones count, expired unused ones and deleted ones do not.
 		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, 0, noon))
@@ -144,7 +144,7 @@ func TestInvitesAreListedNewestFirst(t *testing.T) {
 		}
 		addInvite(t, s, "") // the operator's
 		addInvite(t, s, addUser(t, s, "bob").Sub)
-		list, err := s.Invites(ctx, u.Sub)
+		list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
 		must(t, err)
 		var got []string
 		for _, i := range list {
@@ -171,7 +171,7 @@ func TestRevokedInviteLetsNobodyInAndUsedOneStays(t *testing.T) {
 			_, err := s.RevokeInvite(ctx, code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 			want(t, err, refusal)
 		}
-		rest, err := s.AllInvites(ctx)
+		rest, err := s.AllInvites(ctx, account.InvitePlace{}, 0)
 		must(t, err)
 		if len(rest) != 1 || rest[0].UsedBy != "bob" {
 			t.Errorf("left are %+v", rest)

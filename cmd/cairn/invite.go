@@ -66,39 +66,42 @@ type shownInvite struct {
 	UsedAt    *time.Time `json:"used_at"`
 }
 
-// Run lists invites, newest first.
+// pageOfInvites is how many invites are read at once.
+const pageOfInvites = 500
+
+// Run lists invites, newest first, page by page.
 func (c *listInvitesCommand) Run(p *program) error {
 	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	all, err := st.AllInvites(p.ctx)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	documents, table := []shownInvite{}, [][]string{}
-	for _, i := range all {
-		if c.Open && !i.Open(now) {
-			continue
+	now, out := time.Now(), c.list(p.stdout, "CODE", "FROM", "STATE", "VALID UNTIL", "NOTE")
+	for after := (account.InvitePlace{}); ; {
+		page, err := st.AllInvites(p.ctx, after, pageOfInvites)
+		if err != nil {
+			return err
 		}
-		documents = append(documents, shownInvite{
-			Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
-			ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
-		})
-		table = append(table, []string{i.Shown(), inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note})
-	}
-	switch {
-	case c.Quiet:
-		for _, d := range documents {
-			fmt.Fprintln(p.stdout, d.Code)
+		for _, i := range page {
+			if c.Open && !i.Open(now) {
+				continue
+			}
+			document := shownInvite{
+				Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
+				ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
+			}
+			if err := out.add(i.Shown(), document, []string{i.Shown(), inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note}); err != nil {
+				return err
+			}
 		}
-		return nil
-	case c.Format == "json":
-		return writeJSON(p.stdout, documents)
+		if len(page) < pageOfInvites {
+			return out.end()
+		}
+		if err := out.flush(); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		after = page[len(page)-1].Place()
 	}
-	return writeTable(p.stdout, []string{"CODE", "FROM", "STATE", "VALID UNTIL", "NOTE"}, table)
 }
 
 func nameOrNull(handle string) *string {
