@@ -26,7 +26,7 @@ type Settings struct {
 	AdditionalKeyFiles []string `name:"additional-key-file" path:"true" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM): published and accepted, never signing. Repeatable."`
 	CookieDomain       string   `name:"cookie-domain" env:"SERVICE_COOKIE_DOMAIN" placeholder:"DOMAIN" help:"Parent domain that shares the session cookie with other applications. Every host below it can read the cookie."`
 	CookieName         string   `name:"cookie-name" env:"SERVICE_COOKIE_NAME" default:"cairn_session" help:"Name of the session cookie, without the __Host- or __Secure- that https adds."`
-	StatusTTL          string   `name:"status-ttl" env:"SERVICE_STATUS_TTL" default:"60s" help:"How long an application that verifies the session cookie on its own may go on with its copy of the list of sessions taken back."`
+	StatusTTL          string   `name:"status-ttl" env:"SERVICE_STATUS_TTL" default:"60s" help:"How long an application that verifies the session cookie on its own may use its copy of the list of revoked sessions."`
 	TLSCertFile        string   `name:"tls-cert-file" path:"true" env:"SERVICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain (PEM). With the key the service speaks https itself."`
 	TLSKeyFile         string   `name:"tls-key-file" path:"true" env:"SERVICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key (PEM) of the certificate."`
 	TrustedProxies     []string `name:"trusted-proxy" env:"SERVICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Network of reverse proxies whose X-Forwarded-* headers are believed. Repeatable."`

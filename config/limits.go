@@ -38,6 +38,7 @@ const (
 
 // DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
 // in -account count by account, invite and activity by user, the others by client address; login counts failures only.
+// token and all are counted by each instance, the others over all instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},

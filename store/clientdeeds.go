@@ -21,7 +21,7 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	row := rowOf(c)
 	err := s.writeOne(ctx, "update client", func(db *gorm.DB) error {
 		// Select("*") writes zero values too.
-		return expect(db.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at").Updates(&row), provider.ErrClientNotFound)
+		return expect(db.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row), provider.ErrClientNotFound)
 	})
 	s.clients.forget(c.ID)
 	return err
@@ -36,7 +36,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 	end := max(seconds(now), seconds(until))
 	err := s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
 		// Two rotations at once come one after the other.
-		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ?", id), provider.ErrClientNotFound); err != nil {
+		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound); err != nil {
 			return err
 		}
 		if err := tx.Exec("UPDATE client_secrets SET expires_at = ? WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)", end, id, end).Error; err != nil {
@@ -48,26 +48,84 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 	return err
 }
 
-// RemoveClient implements provider.ClientManagement.
+// RemoveClient implements provider.ClientManagement. The client is unknown at once.
+// What is stored of it goes in batches; should this end before, the sweep goes on.
 func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	if odd(id) {
 		return provider.ErrClientNotFound
 	}
 	err := s.write(ctx, "remove client", func(tx *gorm.DB) error {
-		// The rest would go with its row (ON DELETE CASCADE), but then the client
-		// would be locked first, and everybody else locks it last.
-		for _, statement := range []string{
-			"DELETE FROM consents WHERE client_id = ?",
-			"DELETE FROM tokens WHERE grant_id IN (SELECT id FROM grants WHERE client_id = ?)",
-			"DELETE FROM grants WHERE client_id = ?",
-			"DELETE FROM logout_outbox WHERE client_id = ?",
-		} {
-			if err := tx.Exec(statement, id).Error; err != nil {
-				return err
-			}
+		if err := expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id), provider.ErrClientNotFound); err != nil {
+			return err
 		}
-		return expect(tx.Exec("DELETE FROM clients WHERE id = ?", id), provider.ErrClientNotFound)
+		return tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id).Error
 	})
 	s.clients.forget(id)
-	return err
+	if err != nil {
+		return err
+	}
+	return s.purgeClient(ctx, id)
+}
+
+// purgeClient deletes what is stored of a removed client, its own row last. The rest
+// would go with that (ON DELETE CASCADE), but all at once.
+func (s *Store) purgeClient(ctx context.Context, id string) error {
+	for _, step := range []func() error{
+		func() error { return deleteOf[string](ctx, s, "consents", "sub", "client_id", []string{id}, nil) },
+		func() error {
+			return deleteOf(ctx, s, "grants", "id", "client_id", []string{id}, func(grants []string) error {
+				return deleteOf[string](ctx, s, "tokens", "sig", "grant_id", grants, nil)
+			})
+		},
+		func() error { return deleteOf[string](ctx, s, "client_tokens", "sig", "client_id", []string{id}, nil) },
+		func() error { return deleteOf[int64](ctx, s, "logout_outbox", "id", "client_id", []string{id}, nil) },
+		func() error {
+			return s.writeOne(ctx, "remove client", func(db *gorm.DB) error {
+				return db.Exec("DELETE FROM clients WHERE id = ? AND removed_at > 0", id).Error
+			})
+		},
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepClients deletes what is left of removed clients.
+func (s *Store) sweepClients(ctx context.Context, count *int64) error {
+	var ids []string
+	if err := s.conn(ctx).Raw("SELECT id FROM clients WHERE removed_at > 0 ORDER BY id").Find(&ids).Error; err != nil {
+		return fail("sweep clients", err)
+	}
+	for _, id := range ids {
+		if err := s.purgeClient(ctx, id); err != nil {
+			return err
+		}
+		*count++
+	}
+	return nil
+}
+
+// deleteOf deletes the rows of owners in batches, in the order of a key; before, which
+// may be nil, comes before each.
+func deleteOf[K string | int64](ctx context.Context, s *Store, table, key, owner string, owners []string, before func(keys []K) error) error {
+	doing := "delete " + table
+	var last K
+	return s.batches(ctx, doing, func(b *batch) (bool, error) {
+		var keys []K
+		err := s.conn(ctx).Raw("SELECT DISTINCT "+key+" FROM "+table+" WHERE "+owner+" IN ? AND "+key+" > ? ORDER BY "+key+" LIMIT ?", owners, last, b.rows).Find(&keys).Error
+		if err != nil || len(keys) == 0 {
+			return false, fail(doing, err)
+		}
+		last = keys[len(keys)-1]
+		if before != nil {
+			if err := before(keys); err != nil {
+				return false, err
+			}
+		}
+		return len(keys) == b.rows, b.write(func(tx *gorm.DB) error {
+			return tx.Exec("DELETE FROM "+table+" WHERE "+key+" IN ? AND "+owner+" IN ?", keys, owners).Error
+		})
+	})
 }

@@ -74,11 +74,30 @@ func rowOf(c *provider.Client) clientRow {
 	}
 }
 
-// CreateClient implements provider.ClientStore.
+// CreateClient implements provider.ClientStore. A removed client of that id, of which
+// something is left, goes first.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
+	err := s.insertClient(ctx, c)
+	if !errors.Is(err, provider.ErrClientExists) {
+		return err
+	}
+	var removed []string
+	if err := s.conn(ctx).Raw("SELECT id FROM clients WHERE id = ? AND removed_at > 0", c.ID).Find(&removed).Error; err != nil {
+		return fail("create client", err)
+	}
+	if len(removed) == 0 {
+		return err
+	}
+	if err := s.purgeClient(ctx, c.ID); err != nil {
+		return err
+	}
+	return s.insertClient(ctx, c)
+}
+
+func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 	row := rowOf(c)
 	return s.write(ctx, "create client", func(tx *gorm.DB) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
@@ -104,7 +123,7 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 	}
 	db := s.conn(ctx)
 	var row clientRow
-	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ?", id).Find(&row), provider.ErrClientNotFound); err != nil {
+	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ? AND removed_at = 0", id).Find(&row), provider.ErrClientNotFound); err != nil {
 		return nil, fail("find client", err)
 	}
 	c := row.client()
@@ -127,7 +146,7 @@ func (r clientSecretRow) secret() provider.ClientSecret {
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 	db := s.conn(ctx)
 	var rows []clientRow
-	if err := db.Raw("SELECT * FROM clients ORDER BY name, id").Find(&rows).Error; err != nil {
+	if err := db.Raw("SELECT * FROM clients WHERE removed_at = 0 ORDER BY name, id").Find(&rows).Error; err != nil {
 		return nil, fail("list clients", err)
 	}
 	var secrets []clientSecretRow

@@ -49,7 +49,7 @@ func (s *Store) readClientToken(ctx context.Context, signature string) (fosite.R
 		return nil, fosite.ErrNotFound
 	}
 	var row clientTokenRow
-	err := expect(s.conn(ctx).Raw("SELECT id, client_id, scope, issued_at, expires_at, revoked_at FROM client_tokens WHERE sig = ?", signature).Find(&row), fosite.ErrNotFound)
+	err := expect(s.conn(ctx).Raw("SELECT t.id, t.client_id, t.scope, t.issued_at, t.expires_at, t.revoked_at FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0", signature).Find(&row), fosite.ErrNotFound)
 	if err != nil {
 		return nil, fail("find client token", err)
 	}

@@ -75,7 +75,7 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
 		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
 			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
-		JOIN clients k ON k.id = a.client_id GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, seconds(now), seconds(now)).Find(&rows).Error
+		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, seconds(now), seconds(now)).Find(&rows).Error
 	if err != nil {
 		return nil, fail("list applications", err)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
@@ -64,4 +65,23 @@ func (s *Store) Series(length string) string {
 		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
 	}
 	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
+}
+
+// AfterStatement calls do once, before the statement that follows the first one that
+// begins so.
+func (s *Store) AfterStatement(begin string, do func()) {
+	const name = "after statement"
+	seen := false
+	see := func(db *gorm.DB) {
+		if seen {
+			_ = s.db.Callback().Query().Remove(name)
+			_ = s.db.Callback().Row().Remove(name)
+			do()
+		}
+	}
+	_ = s.db.Callback().Raw().After("gorm:raw").Register(name, func(db *gorm.DB) {
+		seen = seen || strings.HasPrefix(db.Statement.SQL.String(), begin)
+	})
+	_ = s.db.Callback().Query().Before("gorm:query").Register(name, see)
+	_ = s.db.Callback().Row().Before("gorm:row").Register(name, see)
 }

@@ -71,6 +71,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 			return s.sweepExpired(ctx, &r.LogoutNotices, expiring{"logout_outbox", []string{"id"}, "created_at", "", seconds(now.Add(-noticeMemory))})
 		},
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
+		func() error { return s.sweepClients(ctx, &r.Clients) },
 		func() error { return s.adoptUsers(ctx, s.batches) },
 		func() error { return s.giveBackSpace(ctx) },
 	} {
@@ -103,6 +104,9 @@ func (s *Store) page(ctx context.Context, e expiring, after expiredRow, limit in
 	if after != nil {
 		query, args = query+" AND ("+columns+") > ("+repeated("?", len(after))+")", append(args, after...)
 	}
+	// GORM's own deadline would end before the rows are read.
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
 	rows, err := s.conn(ctx).Raw(query+" ORDER BY "+columns+" LIMIT ?", append(args, limit)...).Rows()
 	if err != nil {
 		return nil, err

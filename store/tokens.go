@@ -26,7 +26,7 @@ type tokenRow struct {
 	UsedAt    int64
 }
 
-const selectToken = "SELECT " + grantColumns + ", t.expires_at, t.used_at FROM tokens t JOIN grants g ON g.id = t.grant_id WHERE t.sig = ? AND t.kind = ?"
+const selectToken = "SELECT " + grantColumns + ", t.expires_at, t.used_at FROM tokens t JOIN grants g ON g.id = t.grant_id JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND t.kind = ? AND k.removed_at = 0"
 
 // readToken returns the row and its requester. fosite.ErrNotFound.
 func (s *Store) readToken(ctx context.Context, kind, signature string) (*tokenRow, *fosite.Request, error) {

@@ -171,6 +171,8 @@ func TestExplainNamesTheSlip(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	s.addClient("photos", nil)
+	s.addClient("staff", func(c *provider.Client) { c.Groups = []string{"admin", "activity"} })
+	groups := func(address string) string { return strings.Replace(address, "scope=openid", "scope=groups", 1) }
 	q := func(id, redirect string) string {
 		return s.URL + "/oauth2/authorize?" + url.Values{"client_id": {id}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"}}.Encode()
 	}
@@ -188,6 +190,8 @@ func TestExplainNamesTheSlip(t *testing.T) {
 		q("photos", callbackOf("photos")) + "#x":                             "behind # never reaches",
 		"https://elsewhere.example/authorize?client_id=photos":               "the authorization endpoint is " + s.URL,
 		q("photos", callbackOf("photos")) + "&scope=a&a%0Ab=1":               `"a\nb"`,
+		groups(q("photos", callbackOf("photos"))):                            "groups names the flags of the user but admin.",
+		groups(q("staff", callbackOf("staff"))):                              "registered for (--group): admin activity",
 		"client_id=photos&request_uri=urn:ietf:params:oauth:request_uri:abc": "A pushed request",
 	} {
 		e := s.explain(address, "ada")

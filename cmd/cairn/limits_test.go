@@ -5,18 +5,27 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // limitedInstances is an installation with the default limits: two instances that
-// share a PostgreSQL database, or the one process of SQLite.
+// share a PostgreSQL database, or the one process of SQLite. Its time stands still, so
+// that no window ends during the test.
 func limitedInstances(t *testing.T, attack func(t *testing.T, instances []*service)) {
+	now := time.Now()
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		instances := []*service{startLimited(t, dsn, false)}
+		instance := func() *service {
+			return startService(t, serviceOptions{
+				Limits: true, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn },
+				Now: func() time.Time { return now },
+			})
+		}
+		instances := []*service{instance()}
 		if isURL(dsn) {
-			instances = append(instances, startLimited(t, dsn, false))
+			instances = append(instances, instance())
 		}
 		attack(t, instances)
 	})
@@ -97,7 +106,8 @@ func TestAttemptsInFlightBlockNobody(t *testing.T) {
 // itself, also while the database is away.
 func TestRequestLimitsNeedNoDatabase(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) {
+		now := time.Now()
+		s := startService(t, serviceOptions{Now: func() time.Time { return now }, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) {
 			c.Database, c.RateLimits = dsn, []string{"all=10/1h", "token=4/1h"}
 		}})
 		if err := s.store.Close(); err != nil {

@@ -47,11 +47,12 @@ func (n *newcomer) readme(from, to string) string {
 	return strings.NewReplacer("localhost:4040", "localhost:"+n.port, "localhost:8000", "localhost:"+n.app).Replace(text)
 }
 
-// shell runs a line in the folder and returns its output.
-func (n *newcomer) shell(line string, env ...string) string {
+// shell runs a line in the folder, with nothing in the environment, and returns
+// its output.
+func (n *newcomer) shell(line string) string {
 	n.t.Helper()
 	cmd := exec.CommandContext(n.t.Context(), "sh", "-c", line)
-	cmd.Dir, cmd.Env = n.dir, append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Dir, cmd.Env = n.dir, []string{"PATH=" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		n.t.Fatalf("%s: %v\n%s", line, err, out)
@@ -75,7 +76,7 @@ func (n *newcomer) follow(text string) map[string]string {
 		switch {
 		case strings.HasPrefix(line, "go build "):
 		case strings.HasPrefix(line, "./cairn init "): // the port is the one thing that it would not choose itself
-			outputs["init"] = n.shell(line, "SERVICE_LISTEN=127.0.0.1:"+n.port)
+			outputs["init"] = n.shell(line + " --listen 127.0.0.1:" + n.port)
 		case line == "./cairn serve":
 			n.start("exec "+line, n.port)
 		case strings.Contains(line, "python3 "):

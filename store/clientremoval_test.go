@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// A client that is being removed is refused before its rows are gone, and what an
+// interrupted removal has left goes with the sweep.
+func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c, u := t.Context(), addTelling(t, s, "app"), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+		g := newGrantStored(t, s, c, n)
+		access, refresh := addTokens(t, s, g)
+		own := addOwnToken(t, s, ownRequest(c, "profile"))
+		for _, token := range []string{access, own} { // the client is remembered now
+			_, err := s.GetAccessTokenSession(ctx, token, nil)
+			must(t, err)
+		}
+		ends, cancel := context.WithCancel(ctx)
+		s.AfterStatement("UPDATE clients SET removed_at", cancel)
+		if err := s.RemoveClient(ends, c.ID); err == nil {
+			t.Fatal("the removal was not interrupted")
+		}
+		rows := func() int64 {
+			n, err := s.Count("SELECT (SELECT count(*) FROM tokens) + (SELECT count(*) FROM grants) + (SELECT count(*) FROM consents) + (SELECT count(*) FROM client_tokens) + (SELECT count(*) FROM clients)")
+			must(t, err)
+			return n
+		}
+		if n := rows(); n != 6 {
+			t.Fatalf("%d rows, want all: two tokens, one of the client, grant, consent, client", n)
+		}
+		_, err := s.Client(ctx, c.ID)
+		want(t, err, provider.ErrClientNotFound)
+		want(t, s.UpdateClient(ctx, c), provider.ErrClientNotFound)
+		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon), provider.ErrClientNotFound)
+		want(t, s.RemoveClient(ctx, c.ID), provider.ErrClientNotFound)
+		for _, token := range []string{access, own} {
+			_, err = s.GetAccessTokenSession(ctx, token, nil)
+			want(t, err, fosite.ErrNotFound)
+		}
+		_, err = s.GetRefreshTokenSession(ctx, refresh, nil)
+		want(t, err, fosite.ErrNotFound)
+		apps, err := s.Apps(ctx, u.Sub, noon)
+		must(t, err)
+		if clients, err := s.Clients(ctx); err != nil || len(clients)+len(apps) > 0 {
+			t.Errorf("%d clients and %d applications are listed (%v)", len(clients), len(apps), err)
+		}
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		if told := notices(t, s, u.Sub); len(told) > 0 {
+			t.Errorf("notices %q", told)
+		}
+		got, err := s.Sweep(ctx, noon)
+		must(t, err)
+		if n := rows(); n != 0 || got.Clients != 1 {
+			t.Errorf("%d rows are left: %+v", n, got)
+		}
+		addClient(t, s, c.ID)
+	})
+}
