@@ -214,8 +214,9 @@ func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
 		if _, err := chromedp.RunResponse(tab, chromedp.Click(id("register-submit"))); err != nil {
 			t.Fatal(err)
 		}
-		seen, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(e => e !== null && e.getBoundingClientRect().top >= 0 && e.getBoundingClientRect().bottom <= innerHeight)(document.getElementById("`+name+`-error"))`))
-		if err != nil || !seen {
+		// Chromium scrolls to the field with the focus some time after it has read the page.
+		inView := `(e => e !== null && e.getBoundingClientRect().top >= 0 && e.getBoundingClientRect().bottom <= innerHeight)(document.getElementById("` + name + `-error"))`
+		if _, err := chromedp.Run(tab, chromedp.Poll[bool](inView, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
 			t.Errorf("the error of %s is not in view: %v", name, err)
 		}
 	}
