@@ -80,6 +80,18 @@ func TestActivitySchemaNeedsOnlyTheStandardLibraryAndJSON(t *testing.T) {
 	}
 }
 
+// fosite would bring them through github.com/ory/x, in whose place stands
+// provider/internal/oryx: a third of the program, and none of it is called.
+func TestProgramHasNoPartOfGRPCOrTheExporters(t *testing.T) {
+	for _, path := range goList(t, `{{.ImportPath}} {{join .Deps " "}}`)["cmd/cairn"] {
+		for _, unwanted := range []string{"google.golang.org/", "go.opentelemetry.io/otel/exporters/", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/contrib/", "go.opentelemetry.io/proto/"} {
+			if strings.HasPrefix(path, unwanted) {
+				t.Errorf("cmd/cairn links %s", path)
+			}
+		}
+	}
+}
+
 // A test moves the clock of these packages, and two instances of one store go by one
 // time: what reads the wall clock beside the injected one does not. It may only be the
 // default, as in "if o.Now == nil { o.Now = time.Now }".
