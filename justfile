@@ -7,6 +7,10 @@ _default:
 run:
     go run ./cmd/cairn demo
 
+# the release binary, ./cairn; a version is only needed where there is no git
+build version="":
+    .ci/build cairn {{quote(version)}}
+
 # every test that needs no service; PostgreSQL and Chromium are used when they are there
 test:
     go test ./...

@@ -10,9 +10,16 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 )
+
+// SQLiteVersion is that of the SQLite that is part of the program.
+func SQLiteVersion() string {
+	number, _, _ := sqlite3.Version()
+	return number
+}
 
 // sqliteConnections is enough for readers beside the one writer.
 const sqliteConnections = 8

@@ -1,39 +1,65 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
+
+	"github.com/cairn-id/cairn/store"
 )
 
-// version is set at link time: -ldflags "-X main.version=v1.2.3".
-var version = ""
+// These are set at link time by .ci/build. Otherwise go build knows them, of a
+// git repository that is no worktree.
+var version, commit string
 
-type versionCommand struct{}
+type versionCommand struct {
+	Format string `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+}
+
+// build is what a program was made from.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"` // "" if unknown
+	Go       string `json:"go"`
+	SQLite   string `json:"sqlite"`
+	Platform string `json:"platform"`
+}
 
 // Run prints the version, the commit if known, and what it was built with.
-func (versionCommand) Run(p *program) error {
-	fmt.Fprintln(p.stdout, versionLine())
-	return nil
+func (c versionCommand) Run(p *program) error {
+	if c.Format == "json" {
+		return writeJSON(p.stdout, thisBuild())
+	}
+	_, err := fmt.Fprintln(p.stdout, versionLine())
+	return err
 }
 
 func versionLine() string {
-	return fmt.Sprintf("cairn %s %s %s/%s", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	b := thisBuild()
+	words := []string{"cairn", b.Version}
+	if b.Commit != "" {
+		words = append(words, "commit", b.Commit)
+	}
+	return strings.Join(append(words, b.Go, "SQLite", b.SQLite, b.Platform), " ")
 }
 
-func programVersion() string {
-	if version != "" {
-		return version
+func programVersion() string { return thisBuild().Version }
+
+func thisBuild() build {
+	b := build{Version: version, Commit: commit, Go: runtime.Version(), SQLite: store.SQLiteVersion(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if ok && b.Version == "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version // ends in +dirty if files were changed since the commit
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Version != "" && info.Main.Version != "(devel)" {
-			return info.Main.Version
-		}
+	if ok && b.Commit == "" {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				return "devel-" + s.Value[:12]
+			if s.Key == "vcs.revision" {
+				b.Commit = s.Value
 			}
 		}
 	}
-	return "devel"
+	b.Version = cmp.Or(b.Version, "devel")
+	return b
 }
