@@ -36,7 +36,9 @@ var allowed = map[string][]string{
 // reserved names the packages that alone may import a library of others.
 var reserved = map[string][]string{
 	"gorm.io/":                      {"store"},
+	"github.com/mattn/go-sqlite3":   {"store"},
 	"github.com/ory/fosite":         {"provider", "store"},
+	"github.com/ory/x":              {},
 	"github.com/qri-io/jsonschema":  {"activityschema/reference"},
 	"github.com/go-jose/go-jose/v3": {},
 }
