@@ -7,7 +7,8 @@ import (
 )
 
 // maxCursor is more than any key: a word that an email address may have, and a handle.
-const maxCursor = 400
+// A word is kept as it reads, which may be six times as long as it was written.
+const maxCursor = 2048
 
 // Cursor makes the opaque cursor of the page after key.
 func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }

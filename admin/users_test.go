@@ -60,6 +60,36 @@ func TestPagingMissesNobodyAndRepeatsNobody(t *testing.T) {
 	_ = page
 }
 
+// Some characters stand for a whole word (㌖ for キロメートル): a name of them is found by
+// what it reads as, which is many times as long.
+func TestPagingGoesOnAfterALongWord(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	name, address := strings.Repeat("㌖", 60), strings.Repeat("㌖", 80)+"@example.org"
+	for i := range 4 {
+		u := w.addUser(fmt.Sprintf("user-%d", i))
+		if _, err := w.store.UpdateProfile(t.Context(), u.Sub, &name, &address, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := w.signedIn("root1")
+	var seen []string
+	for path := "/api/admin/users?limit=1&query=" + url.QueryEscape("キロ"); len(seen) < 10; {
+		m := b.call("GET", path, nil).is(200).json()
+		for _, u := range m["users"].([]any) {
+			seen = append(seen, u.(map[string]any)["handle"].(string))
+		}
+		next, ok := m["next_cursor"].(string)
+		if !ok {
+			break
+		}
+		path = "/api/admin/users?limit=1&query=" + url.QueryEscape("キロ") + "&cursor=" + url.QueryEscape(next)
+	}
+	if got := strings.Join(seen, " "); got != "user-0 user-1 user-2 user-3" {
+		t.Error(got)
+	}
+}
+
 func TestSearchKnowsNoWildcards(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)

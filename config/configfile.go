@@ -35,8 +35,17 @@ func loadConfigFile(path, source string, named bool) (map[string]any, error) {
 	if openTo(info.Mode(), 0o022) {
 		return nil, fmt.Errorf("%s %s: other users of the machine may write it (mode %04o): run chmod go-w %s", source, path, info.Mode().Perm(), shellQuote(path))
 	}
-	if uid := owner(info); !named && uid > 0 && uid != os.Geteuid() {
-		return nil, fmt.Errorf("%s %s: it belongs to another user (uid %d): run the command as that user, or name the file with --config", source, path, uid)
+	if !named {
+		// A link is its owner's, whosever file it leads to: relative paths begin where it lies.
+		link, err := os.Lstat(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: cannot be read: %w", source, err)
+		}
+		for _, uid := range []int{owner(info), owner(link)} {
+			if uid > 0 && uid != os.Geteuid() {
+				return nil, fmt.Errorf("%s %s: it belongs to another user (uid %d): run the command as that user, or name the file with --config", source, path, uid)
+			}
+		}
 	}
 	parse := parseYAML
 	if isJSON(path, text) {

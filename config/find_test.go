@@ -94,6 +94,19 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")
 	}
+	// A link of somebody else to a file of ours: its paths would begin in their folder.
+	link := filepath.Join(t.TempDir(), config.ConfigName)
+	if err := errors.Join(os.Chmod(file, 0o644), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = found(t, []string{link}, "serve"); err != nil {
+		t.Errorf("a link of ours: %v", err)
+	}
+	if err := os.Lchown(link, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = found(t, []string{link}, "serve")
+	refused(t, err, link, "another user (uid 12345)", "--config")
 	if err := errors.Join(os.Chmod(file, 0o644), os.Chown(file, 12345, 12345)); err != nil {
 		t.Fatal(err)
 	}
