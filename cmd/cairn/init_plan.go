@@ -122,6 +122,11 @@ func (c *initCommand) check(p *program, in *initPlan) error {
 	var files []newFile
 	if in.newDatabase {
 		files = append(files, newFile{"the database", in.checked.Database})
+		for _, end := range []string{"-wal", "-journal"} {
+			if log := in.checked.Database + end; exists(log) {
+				return fmt.Errorf("--database: %s holds changes of a database that is not beside it any more: put %s back, move the log away, or name another file", log, in.checked.Database)
+			}
+		}
 	}
 	key := in.settings.PrivateKeyFile
 	_, err := os.Lstat(key)
@@ -179,6 +184,11 @@ func flagOf(c *initCommand, setting string) string {
 		return "generate-key"
 	}
 	return setting
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func samePath(a, b string) bool {

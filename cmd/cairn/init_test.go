@@ -42,3 +42,26 @@ func TestInitRemembersTheDatabase(t *testing.T) {
 		}
 	})
 }
+
+// A log without its database holds what was committed last: SQLite would delete it when
+// a new database takes the name, and so would the cleaning up after a failure.
+func TestInitKeepsTheLogOfAnotherDatabase(t *testing.T) {
+	dir := t.TempDir()
+	for _, end := range []string{"-wal", "-journal"} {
+		left := filepath.Join(dir, "cairn.db"+end)
+		if err := os.WriteFile(left, []byte("committed"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, complaint strings.Builder
+		code := run(t.Context(), []string{"init", "--database", filepath.Join(dir, "cairn.db"), "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &complaint)
+		if b, err := os.ReadFile(left); code == 0 || !strings.Contains(complaint.String(), left) || err != nil || string(b) != "committed" {
+			t.Errorf("%s: exit %d, %s, then %q, %v", end, code, complaint.String(), b, err)
+		}
+		if err := os.Remove(left); err != nil {
+			t.Fatal(err)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+			t.Fatalf("%v, %v", files, err)
+		}
+	}
+}
