@@ -14,7 +14,7 @@ import (
 // form stands in; the query names one, it never brings text.
 var notices = map[string]struct{ section, text string }{
 	"profile-saved":    {"profile", "Your profile is saved."},
-	"password-changed": {"password", "Your password is changed. Your other sessions have ended."},
+	"password-changed": {"password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},
 	"session-ended":    {"sessions", "The session has ended."},
 	"sessions-ended":   {"sessions", "All other sessions have ended."},
 	"invite-created":   {"invites", "The invite is ready. Send its link to the person you invite."},

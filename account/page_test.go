@@ -46,6 +46,7 @@ func TestAccountPageForms(t *testing.T) {
 	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401).shows(`data-code="invalid_credentials"`)
 	b.page("/account/password", "current_password", password, "new_password", "hunter2").is(400).shows(`data-code="weak_password"`).hides("hunter2", password)
 	b.page("/account/password", "current_password", password, "new_password", newPassword).redirectsTo("/id/account/?notice=password-changed#password")
+	b.page("/account/?notice=password-changed").is(200).shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
 
 	b.page("/account/delete", "password", password).is(401).shows("<details class=\"danger\" open")
 	copied := b.clone()

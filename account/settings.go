@@ -223,10 +223,10 @@ type SettingsMember struct {
 // SettingsMembers are all of them, in the order to show.
 var SettingsMembers = []SettingsMember{
 	{"instance_name", "Name of the club, on every page.", func(v Settings) any { return v.InstanceName }},
-	{"registration", `"invite": people join with an invite; "closed": nobody does.`, func(v Settings) any { return v.Registration }},
-	{"max_users", "Number of members at most; 0 for no limit.", func(v Settings) any { return v.MaxUsers }},
-	{"invites_per_member", "Invites that a member has, open or used; administrators have no limit.", func(v Settings) any { return v.InvitesPerMember }},
-	{"min_password_length", "Characters of a password at least, 8 to 64.", func(v Settings) any { return v.MinPassword }},
+	{"registration", `"invite": people join with an invite; "closed": nobody joins.`, func(v Settings) any { return v.Registration }},
+	{"max_users", "Maximum number of members; 0 for no limit.", func(v Settings) any { return v.MaxUsers }},
+	{"invites_per_member", "Maximum number of invites of a member, open or used; administrators have no limit.", func(v Settings) any { return v.InvitesPerMember }},
+	{"min_password_length", "Minimum length of a password, 8 to 64 characters.", func(v Settings) any { return v.MinPassword }},
 	{"flags", "All access flags; activity and admin are always among them.", func(v Settings) any { return v.Flags }},
 	{"default_flags", "Flags of a new member.", func(v Settings) any { return v.DefaultFlags }},
 	{"flag_descriptions", "What a flag is for; an empty text removes one.", func(v Settings) any { return v.FlagDescriptions }},

@@ -100,6 +100,16 @@ func (c Checked) Warnings() []string {
 		w = append(w, fmt.Sprintf("the issuer %s names another port than --listen %s: browsers and applications do not reach this service under it, write %s://%s in --issuer",
 			c.IssuerString, c.Listen, c.Issuer.Scheme, net.JoinHostPort(c.Issuer.Hostname(), listen)+c.Issuer.Path))
 	}
+	if host, port, _ := net.SplitHostPort(c.Listen); isLoopback(host) != isLoopback(c.Issuer.Hostname()) && len(c.TrustedProxies) == 0 {
+		switch {
+		case !isLoopback(host):
+			w = append(w, fmt.Sprintf("--listen %s is open to other machines, and the issuer %s sends their browsers to themselves: write the address people use in --issuer, or %s in --listen",
+				c.Listen, c.IssuerString, net.JoinHostPort("127.0.0.1", port)))
+		case c.TLS != nil:
+			w = append(w, fmt.Sprintf("only this machine reaches --listen %s, and the issuer %s is for others too: write :%s in --listen, or name the proxy with --trusted-proxy",
+				c.Listen, c.IssuerString, port))
+		}
+	}
 	return w
 }
 

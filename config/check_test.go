@@ -387,3 +387,36 @@ func TestAListenAddressBesideTheIssuerIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// An address for this machine alone and one for others do not go together, unless a proxy stands between them.
+func TestALoopbackAddressBesideAPublicOneIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		issuer, listen, proxy string
+		tls                   bool
+		want                  string
+	}{
+		{"http://localhost:4040", ":4040", "", false, "127.0.0.1:4040 in --listen"},
+		{"http://127.0.0.1:4040", "0.0.0.0:4040", "", false, "127.0.0.1:4040 in --listen"},
+		{"http://localhost:4040", "192.0.2.7:4040", "", false, "127.0.0.1:4040 in --listen"},
+		{"https://id.example.org", "127.0.0.1:443", "", true, "write :443 in --listen"},
+		{"http://localhost:4040", ":4040", "172.17.0.1", false, ""},
+		{"http://localhost:4040", "[::1]:4040", "", false, ""},
+		{"http://[::1]:4040", "localhost:4040", "", false, ""},
+		{"https://id.example.org", ":443", "", true, ""},
+		{"https://id.example.org", "127.0.0.1:443", "127.0.0.1", true, ""},
+	} {
+		c, err := with(func(s *config.Settings) {
+			s.Issuer, s.Listen, s.TrustedProxies = tt.issuer, tt.listen, []string{tt.proxy}
+			if tt.tls {
+				s.TLSCertFile, s.TLSKeyFile = "cert.pem", "key.pem"
+			}
+		}).Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := strings.Join(c.Warnings(), "\n")
+		if tt.want == "" && strings.Contains(w, " in --listen") || !strings.Contains(w, tt.want) {
+			t.Errorf("%+v: %q", tt, w)
+		}
+	}
+}

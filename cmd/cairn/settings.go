@@ -184,7 +184,7 @@ func settingChange(m account.SettingsMember, words []string) (account.SettingsCh
 			value = words[0] == "true"
 		}
 		if err != nil {
-			return change, wrong(map[bool]string{true: "write true or false", false: "write a number"}[kind == false])
+			return change, wrong(map[bool]string{true: "write true or false", false: "write a whole number"}[kind == false])
 		}
 	}
 	document, err := json.Marshal(map[string]any{m.Name: value})
