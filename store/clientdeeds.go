@@ -70,15 +70,16 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 // purgeClient deletes what is stored of a removed client, its own row last. The rest
 // would go with that (ON DELETE CASCADE), but all at once.
 func (s *Store) purgeClient(ctx context.Context, id string) error {
+	of, ofIt := removedClient{s, id}, []string{id}
 	for _, step := range []func() error{
-		func() error { return deleteOf[string](ctx, s, "consents", "sub", "client_id", []string{id}, nil) },
+		func() error { return deleteOf[string](ctx, of, "consents", "sub", "client_id", ofIt, nil) },
 		func() error {
-			return deleteOf(ctx, s, "grants", "id", "client_id", []string{id}, func(grants []string) error {
-				return deleteOf[string](ctx, s, "tokens", "sig", "grant_id", grants, nil)
+			return deleteOf(ctx, of, "grants", "id", "client_id", ofIt, func(grants []string) error {
+				return deleteOf[string](ctx, of, "tokens", "sig", "grant_id", grants, nil)
 			})
 		},
-		func() error { return deleteOf[string](ctx, s, "client_tokens", "sig", "client_id", []string{id}, nil) },
-		func() error { return deleteOf[int64](ctx, s, "logout_outbox", "id", "client_id", []string{id}, nil) },
+		func() error { return deleteOf[string](ctx, of, "client_tokens", "sig", "client_id", ofIt, nil) },
+		func() error { return deleteOf[int64](ctx, of, "logout_outbox", "id", "client_id", ofIt, nil) },
 		func() error {
 			return s.writeOne(ctx, "remove client", func(db *gorm.DB) error {
 				return db.Exec("DELETE FROM clients WHERE id = ? AND removed_at > 0", id).Error
@@ -107,14 +108,21 @@ func (s *Store) sweepClients(ctx context.Context, count *int64) error {
 	return nil
 }
 
-// deleteOf deletes the rows of owners in batches, in the order of a key; before, which
-// may be nil, comes before each.
-func deleteOf[K string | int64](ctx context.Context, s *Store, table, key, owner string, owners []string, before func(keys []K) error) error {
+// removedClient is one whose rows go.
+type removedClient struct {
+	store *Store
+	id    string
+}
+
+// deleteOf deletes the rows of owners in batches, in the order of a key, as long as the
+// client is a removed one: another process may finish the work meanwhile, and the id be
+// registered again. before, which may be nil, comes before each.
+func deleteOf[K string | int64](ctx context.Context, of removedClient, table, key, owner string, owners []string, before func(keys []K) error) error {
 	doing := "delete " + table
 	var last K
-	return s.batches(ctx, doing, func(b *batch) (bool, error) {
+	return of.store.batches(ctx, doing, func(b *batch) (bool, error) {
 		var keys []K
-		err := s.conn(ctx).Raw("SELECT DISTINCT "+key+" FROM "+table+" WHERE "+owner+" IN ? AND "+key+" > ? ORDER BY "+key+" LIMIT ?", owners, last, b.rows).Find(&keys).Error
+		err := of.store.conn(ctx).Raw("SELECT DISTINCT "+key+" FROM "+table+" WHERE "+owner+" IN ? AND "+key+" > ? ORDER BY "+key+" LIMIT ?", owners, last, b.rows).Find(&keys).Error
 		if err != nil || len(keys) == 0 {
 			return false, fail(doing, err)
 		}
@@ -125,7 +133,7 @@ func deleteOf[K string | int64](ctx context.Context, s *Store, table, key, owner
 			}
 		}
 		return len(keys) == b.rows, b.write(func(tx *gorm.DB) error {
-			return tx.Exec("DELETE FROM "+table+" WHERE "+key+" IN ? AND "+owner+" IN ?", keys, owners).Error
+			return tx.Exec("DELETE FROM "+table+" WHERE "+key+" IN ? AND "+owner+" IN ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.removed_at > 0)", keys, owners, of.id).Error
 		})
 	})
 }

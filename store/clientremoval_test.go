@@ -66,3 +66,32 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		addClient(t, s, c.ID)
 	})
 }
+
+// While one process deletes what is left of a removed client, another may finish that
+// and register the id again: what the new one has stays.
+func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		addClient(t, s, "app")
+		n := signIn(t, s, u)
+		var refresh string
+		s.AfterStatement("DELETE FROM client_secrets", func() {
+			c := addTelling(t, s, "app")
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+			g := newGrantStored(t, s, c, n)
+			must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
+			_, refresh = addTokens(t, s, g)
+		})
+		must(t, s.RemoveClient(ctx, "app"))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		if scopes, err := s.ConsentedScopes(ctx, u.Sub, "app"); err != nil || len(scopes) != 1 {
+			t.Errorf("consent %q, %v", scopes, err)
+		}
+		if _, err := s.GetRefreshTokenSession(ctx, refresh, nil); err != nil {
+			t.Errorf("token: %v", err)
+		}
+		if told := notices(t, s, u.Sub); len(told) != 1 {
+			t.Errorf("notices %q", told)
+		}
+	})
+}
