@@ -202,9 +202,13 @@ func samePath(a, b string) bool {
 // goes on. An error takes away what was made.
 func (in *initPlan) create(p *program, st *store.Store, handle, name, password string) (err error) {
 	var made []string
+	beside := false // another run has made what was not there before, and goes on with the config file of this one
 	defer func() {
-		if err != nil {
-			for _, file := range slices.Backward(made) {
+		if err == nil {
+			return
+		}
+		for _, file := range slices.Backward(made) {
+			if file != in.file || !beside {
 				_ = os.Remove(file)
 			}
 		}
@@ -224,6 +228,7 @@ func (in *initPlan) create(p *program, st *store.Store, handle, name, password s
 	}
 	if in.makeKey {
 		if in.kid, err = config.GenerateKey(in.settings.PrivateKeyFile, config.MinKeyBits); err != nil {
+			beside = errors.Is(err, fs.ErrExist)
 			return fmt.Errorf("--generate-key: %w", err)
 		}
 		made = append(made, in.settings.PrivateKeyFile)
@@ -231,6 +236,8 @@ func (in *initPlan) create(p *program, st *store.Store, handle, name, password s
 	if st == nil {
 		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // nobody else's
 		if taken != nil {
+			_, missing := os.Stat(in.checked.Database)
+			beside = missing == nil
 			return fmt.Errorf("--database (SERVICE_DATABASE): %w", taken)
 		}
 		_ = f.Close()

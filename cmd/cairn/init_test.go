@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,3 +66,30 @@ func TestInitKeepsTheLogOfAnotherDatabase(t *testing.T) {
 		}
 	}
 }
+
+// Two runs at once in one folder share cairn.yaml: the one that finds the key made meanwhile leaves the file to the other.
+func TestInitLeavesTheConfigFileToARunBesideIt(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key.pem")
+	beside := readerFunc(func(b []byte) (int, error) {
+		if err := os.WriteFile(key, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		return copy(b, "a few unrelated words\n"), io.EOF
+	})
+	var errs strings.Builder
+	args := []string{"init", "--handle", "keeper", "--password-file", "-", "--generate-key", key, "--database", filepath.Join(dir, "cairn.db")}
+	if code := run(t.Context(), args, nil, beside, io.Discard, &errs); code != exitFailed || !strings.Contains(errs.String(), "--generate-key: ") {
+		t.Fatalf("%d %s", code, errs.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cairn.yaml")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cairn.db")); err == nil {
+		t.Error("the database was made")
+	}
+}
+
+type readerFunc func(b []byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
