@@ -119,7 +119,8 @@ func (q logoutRequest) clientName() string {
 
 // readLogout verifies the hint (signed by a published key, ours, for a registered
 // client; an expired one is fine) and finds the address among those of the client
-// that the hint was issued to or, without a hint, that client_id names.
+// that the hint was issued to or, without a hint, that client_id names, or, without
+// either, among those of every client.
 func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutRequest, error) {
 	q := logoutRequest{state: form.Get("state")}
 	const notOurs = "What the application sent to prove whom it signed in (id_token_hint) is not an ID token of this service."
@@ -137,7 +138,21 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 		}
 		id, sub = c.Audience[0], c.Subject
 	}
+	uri := form.Get("post_logout_redirect_uri")
+	const notRegistered = "The address to go back to (post_logout_redirect_uri) is not registered"
 	if id == "" {
+		if uri == "" {
+			return q, nil
+		}
+		client, err := p.clientLoggingOutTo(ctx, uri)
+		if err != nil {
+			return q, err
+		}
+		if client == nil {
+			q.problem = notRegistered + " with this service."
+			return q, nil
+		}
+		q.client, q.uri = client, uri
 		return q, nil
 	}
 	found, err := p.clients.GetClient(ctx, id)
@@ -156,14 +171,29 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 		return q, errors.New("the store returned a client of another type")
 	}
 	q.client, q.sub = client, sub
-	switch uri := form.Get("post_logout_redirect_uri"); {
+	switch {
 	case uri == "":
 	case slices.Contains(client.PostLogoutRedirectURIs, uri):
 		q.uri = uri
 	default:
-		q.problem = "The address to go back to (post_logout_redirect_uri) is not registered for this application."
+		q.problem = notRegistered + " for this application."
 	}
 	return q, nil
+}
+
+// clientLoggingOutTo is the client that has registered an address to go back to, the
+// first by name of several, or nil. It is for a request that does not say who asks,
+// after which only a link leads there: a person has read its name.
+func (p *Provider) clientLoggingOutTo(ctx context.Context, uri string) (*Client, error) {
+	all, err := p.storage.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(c *Client) bool { return slices.Contains(c.PostLogoutRedirectURIs, uri) })
+	if i < 0 {
+		return nil, nil
+	}
+	return all[i], nil
 }
 
 // logoutAnswer is the sealed value of the confirmation page: whose session, and the way back.

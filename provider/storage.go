@@ -55,6 +55,8 @@ var ErrGrantRevoked = errors.New("grant revoked")
 //   - any other error wraps account.ErrUnavailable, or context.Canceled.
 type Storage interface {
 	fosite.ClientManager
+	// Clients is that of ClientStore.
+	Clients(ctx context.Context) ([]*Client, error)
 	oauth2.CoreStorage
 	oauth2.TokenRevocationStorage
 	openid.OpenIDConnectRequestStorage

@@ -157,6 +157,7 @@ func TestInvalidLogoutRequestSaysWhatIsInvalid(t *testing.T) {
 		{"post_logout_redirect_uri", c.hint, "https://evil.example/", ""},
 		{"post_logout_redirect_uri", c.hint, afterLogout + "?foo=bar", ""},
 		{"post_logout_redirect_uri", "", afterLogout + "/", "app"},
+		{"post_logout_redirect_uri", "", "https://evil.example/", ""},
 		{"client_id", c.hint, afterLogout, "other"},
 		{"client_id", "", afterLogout, "unknown"},
 	} {
@@ -200,7 +201,7 @@ func TestConfirmedLogoutLeadsBackToTheApplication(t *testing.T) {
 	}{
 		"client_id":        {afterLogout + "?state=a%26b", "Back to <bdi>App app</bdi>", []string{"client_id", "app", "post_logout_redirect_uri", afterLogout, "state", "a&b"}},
 		"unregistered":     {"", "", []string{"client_id", "app", "post_logout_redirect_uri", "https://evil.example/"}},
-		"nobody says whom": {"", "", []string{"post_logout_redirect_uri", afterLogout}},
+		"nobody says who": {afterLogout + "?state=s", "Back to <bdi>App app</bdi>", []string{"post_logout_redirect_uri", afterLogout, "state", "s"}},
 		"nothing":          {"", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
