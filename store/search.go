@@ -133,17 +133,18 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.U
 		return nil, "", err
 	}
 	// Scalar subqueries, of which PostgreSQL makes no join: a look-up for each word that
-	// is passed is what is wanted, until the page is full.
+	// is passed is what is wanted, until the page is full. It takes = and IS NULL for rare
+	// and <> for common; were few words to pass, it would read and sort them all.
 	term := terms[at.term]
 	if q.After == "" {
 		at.word = term // where PostgreSQL begins to read: it takes but one of two bounds
 	}
 	query := `SELECT w.word, w.handle FROM user_words w WHERE w.word >= ? AND w.word < ? AND (w.word, w.handle) > (?, ?)
-		AND (SELECT 1 FROM user_words e WHERE e.handle = w.handle AND e.word >= ? AND e.word < w.word LIMIT 1) IS NULL`
+		AND coalesce((SELECT 1 FROM user_words e WHERE e.handle = w.handle AND e.word >= ? AND e.word < w.word LIMIT 1), 0) <> 1`
 	args := []any{term, term + afterAll, at.word, at.handle, term}
 	for i, other := range terms {
 		if i != at.term {
-			query += " AND (SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ? AND o.word < ? LIMIT 1) = 1"
+			query += " AND coalesce((SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0"
 			args = append(args, other, other+afterAll)
 		}
 	}
