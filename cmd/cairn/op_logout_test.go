@@ -199,10 +199,10 @@ func TestConfirmedLogoutLeadsBackToTheApplication(t *testing.T) {
 		back, label string
 		pairs       []string
 	}{
-		"client_id":        {afterLogout + "?state=a%26b", "Back to <bdi>App app</bdi>", []string{"client_id", "app", "post_logout_redirect_uri", afterLogout, "state", "a&b"}},
-		"unregistered":     {"", "", []string{"client_id", "app", "post_logout_redirect_uri", "https://evil.example/"}},
+		"client_id":       {afterLogout + "?state=a%26b", "Back to <bdi>App app</bdi>", []string{"client_id", "app", "post_logout_redirect_uri", afterLogout, "state", "a&b"}},
+		"unregistered":    {"", "", []string{"client_id", "app", "post_logout_redirect_uri", "https://evil.example/"}},
 		"nobody says who": {afterLogout + "?state=s", "Back to <bdi>App app</bdi>", []string{"post_logout_redirect_uri", afterLogout, "state", "s"}},
-		"nothing":          {"", "", nil},
+		"nothing":         {"", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newLogoutCase(t)
