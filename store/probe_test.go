@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
@@ -65,6 +66,16 @@ func (s *Store) Series(length string) string {
 		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
 	}
 	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
+}
+
+// AfterQuery calls do once, when a query that begins so has been answered.
+func (s *Store) AfterQuery(begin string, do func()) {
+	once := sync.OnceFunc(do)
+	_ = s.db.Callback().Query().After("gorm:query").Register("after query", func(db *gorm.DB) {
+		if strings.HasPrefix(db.Statement.SQL.String(), begin) {
+			once()
+		}
+	})
 }
 
 // AfterStatement calls do once, before the statement that follows the first one that

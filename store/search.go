@@ -222,25 +222,34 @@ func (s *Store) makeWords(ctx context.Context, b *batch, after *string) (more bo
 		lock = " FOR UPDATE"
 	}
 	err = b.write(func(tx *gorm.DB) error {
-		var rows []userRow
-		err := tx.Raw("SELECT handle, display_name, email FROM users WHERE handle IN ? AND search <> '' AND deleted_at = 0 ORDER BY handle"+lock, handles).Find(&rows).Error
-		if err != nil {
+		// Those that another instance has done meanwhile keep their words.
+		var rows []struct {
+			Handle, DisplayName, Email string
+			DeletedAt                  int64
+		}
+		err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE handle IN ? AND search <> '' ORDER BY handle"+lock, handles).Find(&rows).Error
+		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if err := tx.Exec("DELETE FROM user_words WHERE handle IN ?", handles).Error; err != nil {
-			return err
-		}
+		var undone []string
 		var all []userWord
 		for _, r := range rows {
+			undone = append(undone, r.Handle)
+			if r.DeletedAt != 0 {
+				continue
+			}
 			for _, w := range wordsOf(account.User{Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email}) {
 				all = append(all, userWord{w, r.Handle})
 			}
+		}
+		if err := tx.Exec("DELETE FROM user_words WHERE handle IN ?", undone).Error; err != nil {
+			return err
 		}
 		slices.SortFunc(all, func(a, b userWord) int { return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Handle, b.Handle)) })
 		if err := addWords(tx, all); err != nil {
 			return err
 		}
-		return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles).Error
+		return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", undone).Error
 	})
 	return len(handles) == b.rows, err
 }
