@@ -79,13 +79,13 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	s.accounts.Show(w, r, status, page)
 }
 
-// deed does what a form asks for a user. It returns where the browser goes next,
+// formAction does what a form asks for a user. It returns where the browser goes next,
 // or "" when it has answered itself.
-type deed func(w http.ResponseWriter, r *http.Request, u account.User) (string, error)
+type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (string, error)
 
-// form reads the form of a section of the user's page and does the deed; a refusal
+// form reads the form of a section of the user's page and runs its action; a refusal
 // shows the page with the reason.
-func (s *Service) form(section string, do deed) http.HandlerFunc {
+func (s *Service) form(section string, do formAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		u, err := s.target(r)
 		if err == nil {
