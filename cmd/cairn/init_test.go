@@ -14,7 +14,7 @@ import (
 // The database is given once, by the environment; afterwards no command needs it.
 // With PostgreSQL the file may hold a password, which is said and never shown.
 func TestInitRemembersTheDatabase(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		dir := t.TempDir()
 		file := filepath.Join(filepath.Dir(dsn), "cairn.yaml")
 		if isURL(dsn) {

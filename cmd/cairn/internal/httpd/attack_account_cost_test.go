@@ -124,7 +124,7 @@ func TestSignInStormNeverStarvesTheOthers(t *testing.T) {
 // Attacks 108 and 121 at the speed of real hashes: all have shown a good code
 // when the first one spends it, and none of them is taken for a guesser.
 func TestLosersOfARaceAreNeverTakenForGuessers(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		p := startInstalled(t, isPostgres(dsn), dsn)
 		keeper, address := p.members("ada"), freshAddress()
 		for round := range 2 {

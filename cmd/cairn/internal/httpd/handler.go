@@ -18,6 +18,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/config"
@@ -68,7 +69,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 			return nil, err
 		}
 	}
-	limits := newLimits(o.Config, o.Store, o.Now)
+	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
 	accounts, err := account.New(account.Options{
 		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Keys: o.Keys,
 		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
@@ -110,24 +111,24 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, o.Store)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accounts.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
+		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
 	h.Handler = newMiddleware(o.Config, base, accounts, limits, o.Log).wrap(root)
 	return h, nil
 }
 
 // newLimits makes the limits: counted in memory for one process, in the database
-// where several instances may share it (see account.NewLimits).
-func newLimits(c config.Checked, st *store.Store, now func() time.Time) *account.Limits {
-	conf := make(map[string]account.Limit, len(c.RateLimits))
+// where several instances may share it (see web.NewLimits).
+func newLimits(c config.Checked, st *store.Store, now func() time.Time, log *slog.Logger) *web.Limits {
+	conf := make(map[string]web.Rate, len(c.RateLimits))
 	for name, l := range c.RateLimits {
-		conf[name] = account.Limit{Count: l.Count, Window: l.Window}
+		conf[name] = web.Rate{Count: l.Count, Window: l.Window}
 	}
-	var shared account.Counters
+	var shared web.Counters
 	if st.Dialect() == store.Postgres {
 		shared = st.Counters()
 	}
-	return account.NewLimits(conf, shared, now)
+	return web.NewLimits(conf, shared, now, log)
 }
 
 // Limits of the HTTP server against slow and greedy clients.
@@ -151,22 +152,22 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
 func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
-	a.Handle(m, "/healthz", account.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
-		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	a.Handle(m, "/healthz", web.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}})
-	a.Handle(m, "/readyz", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/readyz", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := st.Ping(ctx); err != nil {
 			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
 			return
 		}
-		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	}})
 	schema := activityschema.Schema()
 	sum := sha256.Sum256(schema)
 	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	a.Handle(m, "/schemas/activity-1.0.json", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=86400")
 		h.Set("ETag", etag)
@@ -179,7 +180,7 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 	}})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	for path, target := range map[string]string{"/": "/account/", "/login": "/login/", "/account": "/account/", "/admin": "/admin/", "/register": "/register/", "/reset-password": "/reset-password/", "/logout": "/logout/"} {
-		a.Handle(m, path, account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		a.Handle(m, path, web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, a.Path(target), http.StatusSeeOther)
 		}})
 	}
