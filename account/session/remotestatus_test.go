@@ -47,15 +47,15 @@ func TestListIsFetchedOnceAndWhenItIsNeeded(t *testing.T) {
 
 // Whenever in the life of a copy a session is revoked: ttl later nobody gets in with it.
 func TestRevocationIsKnownWithinTheTTL(t *testing.T) {
-	for _, ttl := range []int{1, 15, 60} {
+	for _, ttl := range []int{1, 60} {
 		for _, every := range []time.Duration{time.Second, 7 * time.Second, 59 * time.Second, time.Hour} {
 			inBubble(t, fmt.Sprintf("ttl %d s, used every %v", ttl, every), func(t *testing.T) {
 				s := newServer()
 				s.ttl = ttl
 				lists := s.lists()
-				for index := range 20 {
+				for index := range 10 {
 					passes(t, lists, index)
-					time.Sleep(time.Duration(index) * 3100 * time.Millisecond)
+					time.Sleep(time.Duration(index) * 6200 * time.Millisecond)
 					s.revoke(index)
 					for end := time.Now().Add(time.Duration(ttl) * time.Second); ; time.Sleep(every) {
 						if !passes(t, lists, index) {
@@ -78,16 +78,16 @@ func TestRevocationIsKnownWithinTheTTL(t *testing.T) {
 // Only the first one waits for an answer, and the first one after five minutes: the copy is renewed before it is
 // too old, and before it expires.
 func TestOnlyTheFirstRequestWaits(t *testing.T) {
-	for _, life := range []time.Duration{12 * time.Hour, 130 * time.Second} {
+	for life, rounds := range map[time.Duration]int{12 * time.Hour: 30, 130 * time.Second: 10} {
 		for _, wait := range []time.Duration{0, 25 * time.Second} {
-			for every, want := range map[time.Duration]int{time.Second: 1, 20 * time.Second: 1, 5*time.Minute - time.Second: 1, 7 * time.Minute: 30} {
+			for every, want := range map[time.Duration]int{time.Second: 1, 20 * time.Second: 1, 5*time.Minute - time.Second: 1, 7 * time.Minute: rounds} {
 				inBubble(t, fmt.Sprintf("lists live %v, held %v, used every %v", life, wait, every), func(t *testing.T) {
 					s := newServer(7)
 					s.latency, s.life, s.sameTag = time.Second, life, true
 					o := s.options()
 					o.Wait = wait
 					lists, waited := session.NewRemoteStatusList(o), 0
-					for range 30 {
+					for range rounds {
 						got, took, err := timed(t.Context(), lists, place(5))
 						if got || err != nil {
 							t.Fatalf("%t, %v", got, err)
@@ -98,7 +98,7 @@ func TestOnlyTheFirstRequestWaits(t *testing.T) {
 						time.Sleep(every - took)
 					}
 					if waited != want {
-						t.Errorf("%d of 30 waited", waited)
+						t.Errorf("%d of %d waited", waited, rounds)
 					}
 				})
 			}
@@ -220,7 +220,7 @@ func TestEndedRequestIsNotAccepted(t *testing.T) {
 
 // With Wait a revoked session is refused as soon as Cairn answers, whatever was before.
 func TestWaitingApplicationLearnsAtOnce(t *testing.T) {
-	for _, ttl := range []int{4, 15, 60, 3600} {
+	for _, ttl := range []int{4, 60, 3600} {
 		inBubble(t, fmt.Sprintf("ttl %d s", ttl), func(t *testing.T) {
 			s := newServer()
 			s.ttl = ttl
@@ -228,8 +228,8 @@ func TestWaitingApplicationLearnsAtOnce(t *testing.T) {
 			o.Client.Timeout, o.Wait = time.Second, time.Minute // which would cut held requests off
 			lists := session.NewRemoteStatusList(o)
 			passes(t, lists, 99)
-			for index := range 20 {
-				use(t, lists, time.Duration(5*index)*time.Second)
+			for index := range 10 {
+				use(t, lists, time.Duration(10*index)*time.Second)
 				time.Sleep(1100 * time.Millisecond) // two changes within a second are below
 				if !passes(t, lists, index) {
 					t.Fatal("revoked from the start")
@@ -363,7 +363,7 @@ func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 	for name, lose := range map[string]func(*http.Request) (*http.Response, error){
 		"swallowed": hanging, "cut off": after(5*time.Second, http.StatusGatewayTimeout), "bad gateway": after(time.Second, http.StatusBadGateway), "held for 5 s": after(5*time.Second, http.StatusNotModified),
 	} {
-		for _, ttl := range []int{4, 15, 60} {
+		for _, ttl := range []int{4, 60} {
 			inBubble(t, fmt.Sprintf("%s, ttl %d s", name, ttl), func(t *testing.T) {
 				s := newServer()
 				s.ttl, s.latency = ttl, 10*time.Millisecond
@@ -380,8 +380,8 @@ func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 					s.wantRequests(t, 60/6, 60*4/ttl+12)
 					return
 				}
-				for index := range 20 {
-					use(t, lists, time.Duration(3*index)*time.Second)
+				for index := range 10 {
+					use(t, lists, time.Duration(6*index)*time.Second)
 					s.revoke(index)
 					use(t, lists, time.Duration(ttl)*time.Second)
 					if passes(t, lists, index) {
@@ -442,7 +442,11 @@ func TestListsDoNotGrowWithoutBound(t *testing.T) {
 			_, _, _ = timed(t.Context(), lists, placeIn(n, 1))
 		}
 		synctest.Wait()
-		s.wantRequests(t, 0, 1)
+		for _, r := range s.log() {
+			if r.etag == "" {
+				t.Errorf("%s is fetched again", r.path)
+			}
+		}
 		s.set(func() {
 			held := 0
 			for _, n := range s.out {

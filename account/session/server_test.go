@@ -71,9 +71,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (s *server) answer(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	return w.Result(), r.Context().Err()
+	return answering(s.ServeHTTP)(r)
 }
 
 // ServeHTTP implements http.Handler.
@@ -183,8 +181,10 @@ func hanging(r *http.Request) (*http.Response, error) {
 func answering(h http.HandlerFunc) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
-		h(w, r)
-		return w.Result(), r.Context().Err()
+		if h(w, r); r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return w.Result(), nil
 	}
 }
 

@@ -234,7 +234,7 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 
 // Whatever a list says of itself, it is asked for again before it is of no use.
 func TestListIsRenewedBeforeItExpires(t *testing.T) {
-	for _, ttl := range []any{json.RawMessage("1e11"), 86400, 3600} {
+	for _, ttl := range []any{json.RawMessage("1e11"), 3600} {
 		inBubble(t, fmt.Sprint(ttl), func(t *testing.T) {
 			s := newServer()
 			lists := s.lists()
@@ -253,7 +253,7 @@ func TestListIsRenewedBeforeItExpires(t *testing.T) {
 func TestBombDoesNotGoOff(t *testing.T) {
 	var z, g bytes.Buffer
 	for _, w := range []io.WriteCloser{zlib.NewWriter(&z), gzip.NewWriter(&g)} {
-		for range 64 {
+		for range 40 {
 			_, _ = w.Write(make([]byte, 1<<20))
 		}
 		_ = w.Close()
