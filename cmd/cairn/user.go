@@ -90,7 +90,7 @@ func (c *addUserCommand) Run(p *program) error {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, CreatedAt: now, UpdatedAt: now}
-	err = account.UserChange{Email: &c.Email, EmailVerified: &c.EmailVerified}.Apply(&u)
+	err = account.UserChange{"email": c.Email, "email_verified": strconv.FormatBool(c.EmailVerified)}.Apply(&u)
 	if problem, _ := web.ProblemOf(err); err != nil {
 		return usageError{"--" + strings.ReplaceAll(faults(problem), "_", "-")}
 	}
@@ -285,40 +285,39 @@ func (c *updateUserCommand) Run(p *program) error {
 }
 
 func (c *updateUserCommand) change() (account.UserChange, error) {
-	out := account.UserChange{DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified}
-	if reflect.ValueOf(c.userChange).IsZero() {
+	out := account.UserChange{}
+	switch {
+	case reflect.ValueOf(c.userChange).IsZero():
 		return out, usageError{"nothing to change is given; see cairn user update --help"}
+	case c.ClearEmail && c.Email != nil:
+		return out, usageError{"give --email or --clear-email, not both"}
+	case c.ClearEmail:
+		out["email"] = ""
+	case c.Email != nil:
+		out["email"] = *c.Email
 	}
-	if c.ClearEmail {
-		if c.Email != nil {
-			return out, usageError{"give --email or --clear-email, not both"}
-		}
-		out.Email = new(string)
+	if c.DisplayName != nil {
+		out["display_name"] = *c.DisplayName
 	}
-	known := account.ProfileClaimNames()
-	add := func(flag, name, value string) error {
-		switch {
-		case !slices.Contains(known, name):
-			return usageError{fmt.Sprintf("--%s: there is no claim %q; the claims are %s", flag, name, strings.Join(known, ", "))}
-		case slices.ContainsFunc(out.Claims, func(v account.ClaimValue) bool { return v.Name == name }):
-			return usageError{fmt.Sprintf("--%s: %s is given more than once", flag, name)}
-		}
-		out.Claims = append(out.Claims, account.ClaimValue{Name: name, Value: value})
-		return nil
+	if c.EmailVerified != nil {
+		out["email_verified"] = strconv.FormatBool(*c.EmailVerified)
 	}
-	for _, s := range c.Set {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok || value == "" {
-			return out, usageError{fmt.Sprintf("--set %q: write it as given_name=Ada; --unset removes a claim", s)}
+	claims := slices.DeleteFunc(account.UserMembers(), func(name string) bool { return strings.HasPrefix(name, "email") || name == "display_name" })
+	for i, claim := range slices.Concat(c.Set, c.Unset) {
+		flag, name, value := "--unset", claim, ""
+		if i < len(c.Set) {
+			flag = "--set"
+			if name, value, _ = strings.Cut(claim, "="); value == "" {
+				return out, usageError{fmt.Sprintf("--set %q: write it as given_name=Ada; --unset removes a claim", claim)}
+			}
 		}
-		if err := add("set", name, value); err != nil {
-			return out, err
+		if !slices.Contains(claims, name) {
+			return out, usageError{fmt.Sprintf("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))}
 		}
-	}
-	for _, name := range c.Unset {
-		if err := add("unset", name, ""); err != nil {
-			return out, err
+		if _, twice := out[name]; twice {
+			return out, usageError{fmt.Sprintf("%s: %s is given more than once", flag, name)}
 		}
+		out[name] = value
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"github.com/cairn-id/cairn/account"
 	"maps"
 	"net/http"
 	"slices"
@@ -70,7 +71,7 @@ func TestClaimsParameterNeverGoesAroundScopesAndConsent(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	u := s.addUser("ada")
 	email := "ada@example.org"
-	if _, err := s.store.UpdateProfile(context.Background(), u.Sub, nil, &email, u.UpdatedAt); err != nil {
+	if _, err := s.store.ChangeUser(context.Background(), u.Sub, func(u *account.User) error { u.Email = email; return nil }, u.UpdatedAt, nil); err != nil {
 		t.Fatal(err)
 	}
 	const ask = `{"userinfo":{"email":null},"id_token":{"email":{"essential":true}}}`

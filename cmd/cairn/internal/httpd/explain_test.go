@@ -124,7 +124,7 @@ func TestExplainNeverShowsOtherClaimsThanTheTokens(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	u := s.addUser("ada", "activity")
 	_, err := account.NewAdministration(s.store, nil).Amend(t.Context(), account.Operator(), u, account.UserChange{
-		Email: new("ada@example.org"), Claims: []account.ClaimValue{{Name: "given_name", Value: "Ada"}, {Name: "address.locality", Value: "Roma"}},
+		"email": "ada@example.org", "given_name": "Ada", "address.locality": "Roma",
 	})
 	if err != nil {
 		t.Fatal(err)

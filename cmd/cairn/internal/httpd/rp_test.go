@@ -256,7 +256,7 @@ type applicationSaw struct {
 // addUserWithEmail makes a user of whom there is more to show than a name.
 func (s *service) addUserWithEmail(handle string) account.User {
 	s.t.Helper()
-	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{Email: new(handle + "@example.org")})
+	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{"email": handle + "@example.org"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
