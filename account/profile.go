@@ -185,28 +185,18 @@ func (c UserChange) Apply(u *User) error {
 			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: "not known"})
 		}
 	}
-	var refused *web.Problem
-	last := "" // the member that was refused last
+	var refused []error
+	last := "" // the member that was refused last: its mark is not looked at
 	for _, m := range userMembers {
 		value, given := c[m.name]
 		if !given || m.name == last+"_verified" {
 			continue
 		}
-		err := m.set(u, strings.TrimSpace(value))
-		if err == nil {
-			continue
-		}
-		p, _ := web.ProblemOf(err)
-		if last = m.name; refused == nil {
-			refused = p
-		} else {
-			refused.Errors = append(refused.Errors, p.Errors...)
+		if err := m.set(u, strings.TrimSpace(value)); err != nil {
+			last, refused = m.name, append(refused, err)
 		}
 	}
-	if refused != nil {
-		return refused
-	}
-	return nil
+	return allFaults(refused...)
 }
 
 // ReadUserChange reads a request for a change of the members that may says: each a

@@ -111,7 +111,7 @@ func (s Settings) Check() (Settings, error) {
 		text := s.FlagDescriptions[f]
 		switch {
 		case !slices.Contains(s.Flags, f):
-			add("/flag_descriptions/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(cut(f, 32)), "only flags of this installation")
+			add("/flag_descriptions"+web.Pointer(cut(f, 32)), "only flags of this installation")
 		case utf8.RuneCountInString(text) > maxFlagDescription || !printable(text):
 			add("/flag_descriptions/"+f, fmt.Sprintf("at most %d characters, no control characters", maxFlagDescription))
 		case text != "":
