@@ -66,11 +66,7 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	if err := s.store.CreateInvite(ctx, i, settings.inviteLimit(u)); err != nil {
-		return Invite{}, fmt.Errorf("create invite: %w", err)
-	}
-	web.Note(ctx, "invite_created")
-	return i, nil
+	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u)))
 }
 
 // InviteURL is the link that opens the registration page of the issuer with
@@ -145,7 +141,7 @@ func (s *Service) eachInvite(ctx context.Context, u User, do func(page []Invite)
 	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
 		page, err := s.store.Invites(ctx, q)
 		if err != nil {
-			return fmt.Errorf("list invites: %w", err)
+			return err
 		}
 		if err := do(page); err != nil || len(page) < q.Limit {
 			return err
@@ -200,11 +196,7 @@ func (s *Service) deleteInvite(_ http.ResponseWriter, r *http.Request) error {
 	if code == "" {
 		return ErrInviteNotFound
 	}
-	if err := s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code); err != nil {
-		return fmt.Errorf("delete invite: %w", err)
-	}
-	web.Note(r.Context(), "invite_deleted")
-	return nil
+	return web.Noted(r.Context(), "invite_deleted", s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code))
 }
 
 // errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is
@@ -227,7 +219,7 @@ func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error
 		case errors.Is(err, ErrInviteNotFound):
 			return errUnknownInvite
 		case err != nil:
-			return fmt.Errorf("find invite: %w", err)
+			return err
 		case !i.Open(s.now()):
 			return ErrInvalidInvite
 		}

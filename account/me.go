@@ -2,7 +2,6 @@ package account
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,11 +103,7 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()); err != nil {
-		return fmt.Errorf("change password: %w", err)
-	}
-	web.Note(ctx, "password_changed")
-	return nil
+	return web.Noted(ctx, "password_changed", s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()))
 }
 
 func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
@@ -154,7 +149,7 @@ const (
 func (s *Service) apiPreferences(w http.ResponseWriter, r *http.Request) error {
 	prefs, err := s.store.Preferences(r.Context(), IdentityFrom(r.Context()).User.Sub)
 	if err != nil {
-		return fmt.Errorf("read preferences: %w", err)
+		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, prefs)
 }
@@ -187,7 +182,7 @@ func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) erro
 	}
 	prefs, err := s.store.MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, maxPreferences)
 	if err != nil {
-		return fmt.Errorf("merge preferences: %w", err)
+		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, prefs)
 }
@@ -223,16 +218,8 @@ func AppRows(list []App) []templates.AppRow {
 	return out
 }
 
-func (s *Service) appsOf(ctx context.Context, sub string) ([]App, error) {
-	list, err := s.store.Apps(ctx, sub, s.now())
-	if err != nil {
-		return nil, fmt.Errorf("list applications: %w", err)
-	}
-	return list, nil
-}
-
 func (s *Service) apiApps(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.appsOf(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	list, err := s.store.Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now())
 	if err != nil {
 		return err
 	}
@@ -245,11 +232,8 @@ func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
 	if clientID == "" || len(clientID) > 256 || cut(clientID, 256) != clientID {
 		return ErrAppNotFound
 	}
-	if err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now()); err != nil {
-		return fmt.Errorf("remove application: %w", err)
-	}
-	web.Note(r.Context(), "app_removed")
-	return nil
+	err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now())
+	return web.Noted(r.Context(), "app_removed", err)
 }
 
 // export is all that is stored of a user, but for what proves who they are
@@ -315,13 +299,13 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	}
 	prefs, err := s.store.Preferences(ctx, u.Sub)
 	if err != nil {
-		return export{}, fmt.Errorf("read preferences: %w", err)
+		return export{}, err
 	}
-	sessions, err := everySession(ctx, s.store, u.Sub, s.now())
+	sessions, err := liveSessions(ctx, s.store, u.Sub, s.now())
 	if err != nil {
 		return export{}, err
 	}
-	apps, err := s.appsOf(ctx, u.Sub)
+	apps, err := s.store.Apps(ctx, u.Sub, s.now())
 	if err != nil {
 		return export{}, err
 	}

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -102,14 +101,15 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	sessions, more, err := shownSessions(ctx, s.store, u.Sub, AllSessions(r), s.now())
+	live, err := liveSessions(ctx, s.store, u.Sub, s.now())
 	if err != nil {
 		return templates.Account{}, err
 	}
+	sessions, more := ShownSessions(r, live)
 	if !slices.ContainsFunc(sessions, func(n Session) bool { return n.ID == id.Session.ID }) {
 		sessions = append(sessions, id.Session) // people look for the one they use
 	}
-	apps, err := s.appsOf(ctx, u.Sub)
+	apps, err := s.store.Apps(ctx, u.Sub, s.now())
 	if err != nil {
 		return templates.Account{}, err
 	}
@@ -120,7 +120,7 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	// The latest; /api/invites and the export have all.
 	invites, err := s.store.Invites(ctx, InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
 	if err != nil {
-		return templates.Account{}, fmt.Errorf("list invites: %w", err)
+		return templates.Account{}, err
 	}
 	page := templates.Account{
 		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,

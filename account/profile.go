@@ -269,11 +269,7 @@ func (s *Service) changeProfile(r *http.Request, c UserChange) (User, error) {
 		return u, err
 	}
 	u, err := s.store.ChangeUser(r.Context(), u.Sub, c.Apply, s.now(), nil)
-	if err != nil {
-		return User{}, fmt.Errorf("change profile: %w", err)
-	}
-	web.Note(r.Context(), "profile_changed")
-	return u, nil
+	return u, web.Noted(r.Context(), "profile_changed", err)
 }
 
 // Amend changes a user and returns them as they are then; see Apply. The audit row
@@ -284,11 +280,7 @@ func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChan
 	}
 	row := by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Sorted(maps.Keys(c)), " "))
 	u, err := a.store.ChangeUser(ctx, u.Sub, c.Apply, a.Now(), &row)
-	if err != nil {
-		return User{}, fmt.Errorf("change user: %w", err)
-	}
-	web.Note(ctx, "user_amended")
-	return u, nil
+	return u, web.Noted(ctx, "user_amended", err)
 }
 
 // line is the rule for a text of at most max characters in one line.

@@ -76,11 +76,7 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	if err != nil {
 		return err
 	}
-	if err := s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()); err != nil {
-		return fmt.Errorf("reset password: %w", err)
-	}
-	web.Note(ctx, "password_reset")
-	return nil
+	return web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()))
 }
 
 // checkReset gives its verdict on a code, within the limits.
@@ -96,7 +92,7 @@ func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, er
 		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
 		switch {
 		case err != nil:
-			return fmt.Errorf("check reset code: %w", err)
+			return err
 		case valid:
 			s.shownCodes.add(handle, code, s.now())
 			return nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -331,74 +332,52 @@ const (
 	latestSessions = 20 // sessions that pages show at first
 )
 
-// listSessions lists live sessions; more tells whether there are others after them.
-func listSessions(ctx context.Context, st SessionStore, q SessionQuery, now time.Time) (list []Session, more bool, err error) {
-	limit := q.Limit
-	q.Limit++ // one more than asked for tells whether there is a next page
-	list, err = st.Sessions(ctx, q, now)
-	if err != nil {
-		return nil, false, fmt.Errorf("list sessions: %w", err)
-	}
-	if more = len(list) > limit; more {
-		list = list[:limit]
-	}
-	return list, more, nil
+// liveSessions lists the live sessions of a user, newest first.
+func liveSessions(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
+	return st.Sessions(ctx, SessionQuery{Sub: sub, Limit: MaxSessions}, now)
 }
 
-// everySession lists all live sessions of a user, page by page.
-func everySession(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
-	all := []Session{}
-	for q := (SessionQuery{Sub: sub, Limit: sessionPage}); ; {
-		list, more, err := listSessions(ctx, st, q, now)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
-		if !more {
-			return all, nil
-		}
-		q.After = list[len(list)-1].place()
+// ShownSessions are those that a page shows: the latest, or as many as there are if
+// its address asks for all; more tells whether there are others.
+func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool) {
+	if len(list) <= latestSessions || r.URL.Query().Get("sessions") == "all" {
+		return list, false
 	}
+	return list[:latestSessions], true
 }
 
-// shownSessions are those that a page shows: the latest, or with all as many as a user
-// has; more tells whether there are others.
-func shownSessions(ctx context.Context, st SessionStore, sub string, all bool, now time.Time) (list []Session, more bool, err error) {
-	q := SessionQuery{Sub: sub, Limit: latestSessions}
-	if all {
-		q.Limit = MaxSessions
-	}
-	list, more, err = listSessions(ctx, st, q, now)
-	return list, more && !all, err
+// cursor is the cursor of the page after a session.
+func (s Session) cursor() string {
+	return Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
 }
 
-// AllSessions tells whether the address of a page asks for all sessions.
-func AllSessions(r *http.Request) bool { return r.URL.Query().Get("sessions") == "all" }
-
-func (s Session) place() SessionPlace { return SessionPlace{s.CreatedAt, s.ID} }
-
-// cursor is the cursor of the page after a place.
-func (p SessionPlace) cursor() string {
-	return Cursor(strconv.FormatInt(p.CreatedAt.Unix(), 10) + "." + p.ID)
-}
-
-// readSessionPlace reads a cursor; no cursor is the zero place.
-func readSessionPlace(r *http.Request) (SessionPlace, error) {
+// pageOf is the page of a list that the request asks for, and the cursor of the next
+// one: the sessions older than the one of the cursor, which may have ended meanwhile.
+func pageOf(r *http.Request, list []Session) (page []Session, next *string, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return SessionPlace{}, ErrInvalidCursor
+		return nil, nil, ErrInvalidCursor
 	}
 	key, err := ReadCursor(q)
-	if err != nil || key == "" {
-		return SessionPlace{}, err
+	if err != nil {
+		return nil, nil, err
 	}
-	at, id, _ := strings.Cut(key, ".")
-	seconds, err := strconv.ParseInt(at, 10, 64)
-	p := SessionPlace{time.Unix(seconds, 0).UTC(), id}
-	if err != nil || !isSessionID(id) || p.cursor() != q.Get("cursor") {
-		return SessionPlace{}, ErrInvalidCursor
+	if key != "" {
+		at, id, _ := strings.Cut(key, ".")
+		seconds, err := strconv.ParseInt(at, 10, 64)
+		after := Session{ID: id, CreatedAt: time.Unix(seconds, 0)}
+		if err != nil || !isSessionID(id) || after.cursor() != q.Get("cursor") {
+			return nil, nil, ErrInvalidCursor
+		}
+		list = slices.DeleteFunc(list, func(s Session) bool {
+			return cmp.Or(s.CreatedAt.Compare(after.CreatedAt), cmp.Compare(s.ID, id)) >= 0
+		})
 	}
-	return p, nil
+	if len(list) <= sessionPage {
+		return list, nil, nil
+	}
+	cursor := list[sessionPage-1].cursor()
+	return list[:sessionPage], &cursor, nil
 }
 
 // isSessionID spares a query for what is no id of ours.
@@ -411,20 +390,15 @@ type sessionList struct {
 
 func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	id := IdentityFrom(r.Context())
-	after, err := readSessionPlace(r)
+	list, err := liveSessions(r.Context(), s.store, id.User.Sub, s.now())
 	if err != nil {
 		return err
 	}
-	list, more, err := listSessions(r.Context(), s.store, SessionQuery{Sub: id.User.Sub, After: after, Limit: sessionPage}, s.now())
+	page, next, err := pageOf(r, list)
 	if err != nil {
 		return err
 	}
-	out := sessionList{Sessions: SessionEntries(list, id.Session.ID)}
-	if more {
-		next := list[len(list)-1].place().cursor()
-		out.NextCursor = &next
-	}
-	return web.WriteJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, sessionList{Sessions: SessionEntries(page, id.Session.ID), NextCursor: next})
 }
 
 // endOwnSession ends a session of the signed-in user, perhaps the one that asks.
@@ -433,21 +407,15 @@ func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 	if !isSessionID(sid) {
 		return ErrSessionNotFound
 	}
-	if err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now()); err != nil {
-		return fmt.Errorf("end own session: %w", err)
-	}
-	if sid == id.Session.ID {
+	err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now())
+	if err == nil && sid == id.Session.ID {
 		s.clearCookies(w)
 	}
-	web.Note(r.Context(), "session_ended")
-	return nil
+	return web.Noted(r.Context(), "session_ended", err)
 }
 
 func (s *Service) endOtherSessions(_ http.ResponseWriter, r *http.Request) error {
 	id := IdentityFrom(r.Context())
-	if _, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now()); err != nil {
-		return fmt.Errorf("end other sessions: %w", err)
-	}
-	web.Note(r.Context(), "sessions_ended")
-	return nil
+	_, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now())
+	return web.Noted(r.Context(), "sessions_ended", err)
 }

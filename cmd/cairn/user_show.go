@@ -97,7 +97,7 @@ type showUserCommand struct {
 // Run shows one user; hashes and codes are never among it.
 func (c *showUserCommand) Run(p *program) error {
 	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
-		access, err := office.Access(p.ctx, u, true)
+		access, err := office.Access(p.ctx, u)
 		if err != nil {
 			return err
 		}
