@@ -358,7 +358,7 @@ func (s *search) text(at, text string) {
 // show: on the Earth, and a degree apart or more, for two measurements of one
 // thing are nearer.
 func (s *search) degrees(text string, m []int) bool {
-	digit := func(i int) bool { return i >= 0 && i < len(text) && (isDigit(text[i]) || text[i] == '.') }
+	digit := func(i int) bool { return i >= 0 && i < len(text) && strings.IndexByte("0123456789.", text[i]) >= 0 }
 	if digit(m[0]-1) || digit(m[1]) && (text[m[1]] != '.' || digit(m[1]+1)) {
 		return false // a part of something longer
 	}

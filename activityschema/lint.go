@@ -1,9 +1,14 @@
 package activityschema
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of the findings about one document, so that a recording which is
@@ -140,4 +145,64 @@ func (l *linter) result() []Finding {
 		}
 	}
 	return l.findings
+}
+
+// Locate returns where the values are that JSON Pointers name, of a valid document. A
+// value that is not there has the place of the nearest one above it that is.
+func Locate(data []byte, pointers []string) ([]Place, error) {
+	places := make([]Place, len(pointers))
+	var wanted []sought
+	for i, pointer := range pointers {
+		wanted = append(wanted, sought{slices.Collect(jsontext.Pointer(pointer).Tokens()), &places[i]})
+	}
+	s := newSource(context.Background(), bytes.NewReader(data), math.MaxInt64)
+	if err := s.seek(wanted); err != nil {
+		return nil, fmt.Errorf("locating values: %w", err)
+	}
+	return places, nil
+}
+
+// A sought is a value whose place somebody asks for: path leads to it.
+type sought struct {
+	path  []string
+	place *Place
+}
+
+// seek notes where the next value is, and those within it.
+func (s *source) seek(wanted []sought) error {
+	if len(wanted) == 0 {
+		return s.dec.SkipValue()
+	}
+	s.end = s.dec.InputOffset()
+	kind, raw, err := s.next()
+	if err != nil {
+		return err
+	}
+	for _, v := range wanted {
+		*v.place = s.start(raw)
+	}
+	if kind != '{' && kind != '[' {
+		return nil
+	}
+	for i := 0; s.dec.PeekKind() != '}' && s.dec.PeekKind() != ']'; i++ {
+		step := strconv.Itoa(i)
+		if kind == '{' {
+			name, err := s.dec.ReadToken()
+			if err != nil {
+				return err
+			}
+			step = name.String()
+		}
+		var within []sought
+		for _, v := range wanted {
+			if len(v.path) > 0 && v.path[0] == step {
+				within = append(within, sought{v.path[1:], v.place})
+			}
+		}
+		if err := s.seek(within); err != nil {
+			return err
+		}
+	}
+	_, err = s.dec.ReadToken()
+	return err
 }

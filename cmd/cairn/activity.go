@@ -217,9 +217,10 @@ func (v *validation) compare(ctx context.Context) {
 			}
 			// A document that cannot be read any more leaves its findings without a place.
 			if again, err := r.source.open(); err == nil {
-				more, err := v.findings(ctx, again, about[plain])
+				data, err := io.ReadAll(again)
 				_ = again.Close()
-				if err == nil || ctx.Err() == nil {
+				more, placeErr := v.findings(ctx, data, about[plain])
+				if err == nil && placeErr == nil || ctx.Err() == nil {
 					r.Findings = append(r.Findings, more...)
 					inOrder(r.Findings)
 				}

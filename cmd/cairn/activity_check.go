@@ -106,15 +106,15 @@ func (c *checker) checkReader(ctx context.Context, r io.Reader) (answer, *activi
 	}
 	if kept.dropped || kept.size > lintBytes {
 		found := activityschema.NotLinted()
-		a.Findings, err = c.findings(ctx, strings.NewReader("{}"), []activityschema.Finding{found})
+		a.Findings, err = c.findings(ctx, []byte("{}"), []activityschema.Finding{found})
 		return a, nil, err
 	}
 	data := bytes.Join(kept.blocks, nil)
-	document, _, err := activityschema.DecodeValid(ctx, form, data)
+	document, err := activityschema.DecodeValid(form, data)
 	if err != nil {
 		return answer{}, nil, err
 	}
-	a.Findings, err = c.findings(ctx, bytes.NewReader(data), activityschema.Lint(document))
+	a.Findings, err = c.findings(ctx, data, activityschema.Lint(document))
 	return a, document, err
 }
 
@@ -127,7 +127,7 @@ func (c *checker) verdict(ctx context.Context, kept *keeper) (bool, error) {
 
 // findings returns those that are not ignored, with their places in a document and in
 // their order.
-func (c *checker) findings(ctx context.Context, r io.Reader, found []activityschema.Finding) ([]locatedFinding, error) {
+func (c *checker) findings(ctx context.Context, data []byte, found []activityschema.Finding) ([]locatedFinding, error) {
 	out := []locatedFinding{}
 	var pointers []string
 	for _, f := range found {
@@ -139,7 +139,7 @@ func (c *checker) findings(ctx context.Context, r io.Reader, found []activitysch
 	if len(out) == 0 {
 		return out, nil
 	}
-	places, err := activityschema.Locate(ctx, r, pointers)
+	places, err := activityschema.Locate(data, pointers)
 	if err != nil {
 		return out, err
 	}
