@@ -163,28 +163,28 @@ func marshal(form string, v any) ([]byte, error) {
 // document is taken, and another is an *InvalidError.
 func (x *Index) UnmarshalJSON(data []byte) error {
 	var document Document
-	if err := document.UnmarshalJSON(data); err != nil {
-		return err
+	err := document.UnmarshalJSON(data)
+	if err == nil && document.Index == nil {
+		err = errors.New("reading an index document: it is the detail document of an activity")
 	}
-	if document.Index == nil {
-		return errors.New("reading an index document: it is the detail document of an activity")
+	if err == nil {
+		*x = *document.Index
 	}
-	*x = *document.Index
-	return nil
+	return err
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid detail
 // document is taken, and another is an *InvalidError.
 func (d *Detail) UnmarshalJSON(data []byte) error {
 	var document Document
-	if err := document.UnmarshalJSON(data); err != nil {
-		return err
+	err := document.UnmarshalJSON(data)
+	if err == nil && document.Detail == nil {
+		err = errors.New("reading the detail document of an activity: it is an index document")
 	}
-	if document.Detail == nil {
-		return errors.New("reading the detail document of an activity: it is an index document")
+	if err == nil {
+		*d = *document.Detail
 	}
-	*d = *document.Detail
-	return nil
+	return err
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid document
@@ -201,18 +201,10 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSONTo implements json.MarshalerTo of github.com/go-json-experiment/json. A
-// number that is not finite becomes a string, which no document has there.
+// MarshalJSONTo implements json.MarshalerTo of github.com/go-json-experiment/json.
 func (n Null[T]) MarshalJSONTo(enc *jsontext.Encoder) error {
-	switch v := any(n.Value).(type) {
-	case int64:
-		if n.Valid {
-			return enc.WriteToken(jsontext.Int(v))
-		}
-	case float64:
-		if n.Valid {
-			return enc.WriteToken(jsontext.Float(v))
-		}
+	if !n.Valid {
+		return enc.WriteToken(jsontext.Null)
 	}
-	return enc.WriteToken(jsontext.Null)
+	return json.MarshalEncode(enc, n.Value)
 }

@@ -69,8 +69,8 @@ func Lint(doc *Document) []Finding {
 
 func (l *linter) detail(d *Detail) {
 	t := newTrack(&d.Timeseries)
-	l.id(spot{}, d.ID)
-	l.figures(spot{}, figuresOf(d))
+	l.id("", d.ID)
+	l.figures("", d)
 	l.recordedTime(d)
 	l.distance(d, t)
 	l.bbox(d, t)
@@ -85,19 +85,8 @@ func (l *linter) detail(d *Detail) {
 	l.custom(d, t)
 }
 
-// A spot is an object of a document: the zero spot is the document itself,
-// any other an item of a list.
-type spot struct {
-	list string // pointer to the list
-	item int
-}
-
-func (s spot) member(name string) string {
-	if s.list == "" {
-		return "/" + name
-	}
-	return s.list + "/" + strconv.Itoa(s.item) + "/" + name
-}
+// item points to an item of a list.
+func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 
 // A linter collects the findings about one document.
 type linter struct {
@@ -107,26 +96,22 @@ type linter struct {
 
 // add notes a finding. The message must not repeat a position.
 func (l *linter) add(code, pointer, format string, args ...any) {
-	if l.room(code) {
+	if l.counts == nil {
+		l.counts = map[string]int{}
+	}
+	if l.counts[code]++; l.counts[code] <= MaxFindingsPerCode {
 		l.findings = append(l.findings, Finding{pointer, code, severityOf(code), fmt.Sprintf(format, args...)})
 	}
 }
 
 // addItem notes a finding about an item of a list. It makes no pointer for
 // those that are only counted: there may be a million.
-func (l *linter) addItem(code, list string, item int, format string, args ...any) {
-	if l.room(code) {
-		l.findings = append(l.findings, Finding{list + "/" + strconv.Itoa(item), code, severityOf(code), fmt.Sprintf(format, args...)})
+func (l *linter) addItem(code, list string, i int, format string, args ...any) {
+	if l.counts[code] < MaxFindingsPerCode {
+		l.add(code, item(list, i), format, args...)
+	} else {
+		l.counts[code]++
 	}
-}
-
-// room counts a finding of code and tells whether it is among the first.
-func (l *linter) room(code string) bool {
-	if l.counts == nil {
-		l.counts = map[string]int{}
-	}
-	l.counts[code]++
-	return l.counts[code] <= MaxFindingsPerCode
 }
 
 // result cuts the findings about a document.

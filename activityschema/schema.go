@@ -126,45 +126,37 @@ func (p *plan) check() error {
 	if !slices.ContainsFunc(p.required[FormIndex], func(m *member) bool { return m.form == FormIndex }) {
 		return errors.New("no member that an index must have is forbidden in a detail")
 	}
-	for form, names := range telling {
-		for _, name := range slices.Concat(names[0], names[1]) {
-			if m := p.root.members[name]; m == nil || m.form != form {
-				return fmt.Errorf("member %s is not one of the form %s alone", name, form)
-			}
+	for name, weight := range telling {
+		if m := p.root.members[name]; m == nil || m.form != formOf(weight) {
+			return fmt.Errorf("member %s is not one of the form %s alone", name, formOf(weight))
 		}
 	}
 	return nil
 }
 
-// telling are the members that tell the forms apart: first those that carry a
-// document, then others that only one form has.
-var telling = map[Form][2][]string{
-	FormIndex:  {{"activities", "owner"}, {"generated_at", "shards"}},
-	FormDetail: {{"laps", "timeseries"}, {"custom", "id", "privacy", "sport", "started_at", "title"}},
+// telling are the members that tell the forms apart, those of an index by a number above
+// zero. Those that carry a document outweigh all others.
+var telling = map[string]int{
+	"activities": 10, "owner": 10, "generated_at": 1, "shards": 1,
+	"laps": -10, "timeseries": -10, "custom": -1, "id": -1, "privacy": -1, "sport": -1, "started_at": -1, "title": -1,
+}
+
+func formOf(weight int) Form {
+	if weight > 0 {
+		return FormIndex
+	}
+	return FormDetail
 }
 
 // meantForm returns the form that a document with certain members was meant to
 // be, or "" if no member tells. One that has as much of both is taken for a
 // detail document: either answer lists the members that are too many.
-func meantForm(has func(name string) bool) Form {
-	count := func(names []string) (n int) {
-		for _, name := range names {
-			if has(name) {
-				n++
-			}
-		}
-		return n
-	}
-	form := Form("")
-	for weight := range 2 {
-		index, detail := count(telling[FormIndex][weight]), count(telling[FormDetail][weight])
-		switch {
-		case index > detail:
-			return FormIndex
-		case detail > index:
-			return FormDetail
-		case index > 0:
-			form = FormDetail
+func meantForm(present map[*member]Place) (form Form) {
+	weight := 0
+	for m := range present {
+		if w := telling[m.name]; w != 0 {
+			weight += w
+			form = formOf(weight)
 		}
 	}
 	return form

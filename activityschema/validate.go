@@ -140,10 +140,7 @@ func (w *walker) answer() (Form, []Problem) {
 	if w.present == nil {
 		return "", w.list("").problems
 	}
-	form := meantForm(func(name string) bool {
-		_, ok := w.present[w.plan.root.members[name]]
-		return ok
-	})
+	form := meantForm(w.present)
 	if form == "" {
 		return "", []Problem{problem("", w.begin, "oneOf", formsWanted, "object")}
 	}

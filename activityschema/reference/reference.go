@@ -105,7 +105,8 @@ func alike(text string) float64 {
 // filled here, before any use.
 var load = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	jsonschema.LoadDraft2019_09()
-	jsonschema.RegisterKeyword("format", func() jsonschema.Keyword { return new(dateTime) })
+	jsonschema.RegisterKeyword("format", func() jsonschema.Keyword { return new(format) })
+	jsonschema.RegisterKeyword("additionalProperties", func() jsonschema.Keyword { return new(closed) })
 	var published map[string]any
 	if err := json.Unmarshal(activityschema.Schema(), &published); err != nil {
 		return nil, err
@@ -120,9 +121,7 @@ var load = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return schema, json.Unmarshal(text, schema)
 })
 
-// listNames has the closed objects of a schema list their members by propertyNames: the
-// library's additionalProperties trusts a list into which the names of nested objects
-// have leaked.
+// listNames gives additionalProperties the names of the members, where it forbids others.
 func listNames(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -134,32 +133,49 @@ func listNames(v any) {
 			listNames(value)
 		}
 		if properties, ok := v["properties"].(map[string]any); ok && v["additionalProperties"] == false {
-			v["propertyNames"] = map[string]any{"enum": slices.Sorted(maps.Keys(properties))}
-			delete(v, "additionalProperties")
+			v["additionalProperties"] = slices.Sorted(maps.Keys(properties))
 		}
 	}
 }
 
-// dateTime is the format date-time. The library's own follows time.Parse, which
-// takes one-digit hours and offsets up to +24:60, and knows no leap second.
-type dateTime struct{}
+// leaf is what keywords without subschemas have in common.
+type leaf struct{}
 
 // Register implements jsonschema.Keyword.
-func (*dateTime) Register(string, *jsonschema.SchemaRegistry) {}
+func (leaf) Register(string, *jsonschema.SchemaRegistry) {}
 
 // Resolve implements jsonschema.Keyword.
-func (*dateTime) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil }
+func (leaf) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (*dateTime) UnmarshalJSON(data []byte) error {
-	if string(data) != `"date-time"` {
-		return fmt.Errorf("format %s is not supported", data)
-	}
-	return nil
+// closed is additionalProperties, as the names that an object lists. The library's own
+// trusts a list into which the names of nested objects have leaked.
+type closed struct {
+	leaf
+	names []string
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *closed) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &k.names) }
+
 // ValidateKeyword implements jsonschema.Keyword.
-func (*dateTime) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
+func (k *closed) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
+	object, _ := data.(map[string]any)
+	for name := range object {
+		if !slices.Contains(k.names, name) {
+			state.AddError(data, "a member is not listed")
+		}
+	}
+}
+
+// format is date-time. The library's own follows time.Parse, which takes one-digit
+// hours and offsets up to +24:60, and knows no leap second.
+type format struct{ leaf }
+
+// UnmarshalJSON implements json.Unmarshaler: there is no other format.
+func (*format) UnmarshalJSON([]byte) error { return nil }
+
+// ValidateKeyword implements jsonschema.Keyword.
+func (*format) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
 	if text, ok := data.(string); ok && new(activityschema.Time).UnmarshalText([]byte(text)) != nil {
 		state.AddError(data, "not a date-time")
 	}

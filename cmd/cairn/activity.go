@@ -80,7 +80,7 @@ func (c *validateCommand) validation() (*validation, error) {
 	}
 	for _, ignored := range c.Ignore {
 		code, pointer, _ := strings.Cut(ignored, ":")
-		if !slices.ContainsFunc(activityschema.Codes(), func(known activityschema.Code) bool { return known.Code == code }) {
+		if !slices.Contains(activityschema.Codes(), code) {
 			return nil, usageError{fmt.Sprintf("--ignore %s: there is no finding of code %q; docs/activity.md lists them", shown(ignored), code)}
 		}
 		if pointer != "" && pointer[0] != '/' {
