@@ -78,7 +78,8 @@ func Codes() []string {
 // may be on purpose: a host that asks who is reading may serve the owner's folder.
 var errorCodes = []string{CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyPrivateLink, CodePrivacyMismatch}
 
-func severityOf(code string) Severity {
+// SeverityOf returns the severity of the findings of a code.
+func SeverityOf(code string) Severity {
 	if slices.Contains(errorCodes, code) {
 		return SeverityError
 	}

@@ -100,7 +100,7 @@ func (l *linter) add(code, pointer, format string, args ...any) {
 		l.counts = map[string]int{}
 	}
 	if l.counts[code]++; l.counts[code] <= MaxFindingsPerCode {
-		l.findings = append(l.findings, Finding{pointer, code, severityOf(code), fmt.Sprintf(format, args...)})
+		l.findings = append(l.findings, Finding{pointer, code, SeverityOf(code), fmt.Sprintf(format, args...)})
 	}
 }
 

@@ -1,9 +1,13 @@
 package provider
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
@@ -51,12 +55,19 @@ type Client struct {
 }
 
 // NewClient is a registration with the defaults: a confidential client that may
-// ask for every scope and finds the claims of the granted ones in its ID tokens.
+// ask for every scope and finds the claims of the granted ones in its ID tokens. An empty
+// id is replaced by a random one.
 func NewClient(id, name string, now time.Time) *Client {
+	if id == "" {
+		id = randomText(12)
+	}
 	return &Client{
 		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
 	}
 }
+
+// MaxSecretOverlap bounds how long a secret works beside its successor.
+const MaxSecretOverlap = 30 * 24 * time.Hour
 
 // MaxRefreshGrace bounds Client.RefreshGrace.
 const MaxRefreshGrace = time.Minute
@@ -66,6 +77,33 @@ type ClientSecret struct {
 	Hash      []byte
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: does not expire
+}
+
+// NewSecret makes a client secret of 256 bits, which is shown once, and what is
+// stored of it.
+func NewSecret(now time.Time) (secret string, stored ClientSecret) {
+	secret = randomText(32)
+	return secret, ClientSecret{Hash: HashSecret(secret), CreatedAt: now.UTC().Truncate(time.Second)}
+}
+
+// randomText is n random bytes in base64url: nothing in it needs escaping.
+func randomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// HasSecret tells whether the client authenticates with a secret.
+func (c *Client) HasSecret() bool { return c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT }
+
+// Keys are the public keys of a client with private_key_jwt, nil where there are
+// none.
+func (c *Client) Keys() *jose.JSONWebKeySet {
+	var set jose.JSONWebKeySet
+	if len(c.JWKS) == 0 || json.Unmarshal(c.JWKS, &set) != nil {
+		return nil
+	}
+	return &set
 }
 
 // GroupsOf are the flags of a user that the client is told of: what makes

@@ -34,6 +34,26 @@ func (e *RegistrationError) Describe(member string) string {
 	return member + ": " + e.Reason
 }
 
+// Normalize gives a registration the form in which it is checked and stored: a
+// trimmed name, nothing twice in a list, openid always among the scopes.
+func (c *Client) Normalize() {
+	if name, err := account.CheckDisplayName(c.Name); err == nil {
+		c.Name = name
+	}
+	if !slices.Contains(c.Scopes, "openid") {
+		c.Scopes = append([]string{"openid"}, c.Scopes...)
+	}
+	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups} {
+		var distinct []string
+		for _, s := range *list {
+			if !slices.Contains(distinct, s) {
+				distinct = append(distinct, s)
+			}
+		}
+		*list = distinct
+	}
+}
+
 var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Check holds the whole registration to the rules: the database refuses what
@@ -56,7 +76,7 @@ func (c *Client) checkName() error {
 		return &RegistrationError{"client_id", c.ID, "this is the audience of the session cookie and cannot be a client: choose another id"}
 	}
 	if name, err := account.CheckDisplayName(c.Name); err != nil || name != c.Name {
-		return &RegistrationError{"client_name", "", "it has 1 to 60 characters, no control characters, and no space at its ends"}
+		return &RegistrationError{"client_name", "", "1 to 60 characters, no control characters, and no space at its ends"}
 	}
 	return nil
 }
@@ -113,6 +133,8 @@ func (c *Client) checkAuthentication() error {
 		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "the methods are " + strings.Join(methods, ", ")}
 	case c.AuthMethod == AuthJWT && len(c.JWKS) == 0:
 		return &RegistrationError{"jwks", "", "the client's public keys are needed with private_key_jwt"}
+	case c.AuthMethod != AuthJWT && len(c.JWKS) > 0:
+		return &RegistrationError{"jwks", "", "only for a client that authenticates with private_key_jwt"}
 	}
 	if len(c.JWKS) > 0 {
 		if _, err := CheckClientKeys(c.JWKS); err != nil {
@@ -130,6 +152,20 @@ func (c *Client) checkTokens() error {
 		return &RegistrationError{"refresh_grace", "", "only for confidential clients: without a secret a stolen refresh token would work twice"}
 	case c.ClientCredentials && c.IsPublic():
 		return &RegistrationError{"client_credentials", "", "only for confidential clients: anybody could ask in the name of a public one"}
+	}
+	return nil
+}
+
+// CheckFlags holds the flags that the registration names to those that users can have.
+// The error is a *RegistrationError.
+func (c *Client) CheckFlags(known []string) error {
+	unknown := func(f string) bool { return !slices.Contains(known, f) }
+	const reason = "there is no flag %q here: cairn settings set flags adds one"
+	if i := slices.IndexFunc(c.Groups, unknown); i >= 0 {
+		return &RegistrationError{"groups", "", fmt.Sprintf(reason, c.Groups[i])}
+	}
+	if c.RequireFlag != "" && unknown(c.RequireFlag) {
+		return &RegistrationError{"require_flag", "", fmt.Sprintf(reason, c.RequireFlag)}
 	}
 	return nil
 }

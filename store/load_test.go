@@ -8,13 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // crowd counts the visits.
-var crowd = account.Counter{Name: "invite", Key: "odd \x00\xff key", Limit: account.Limit{Count: 10_000, Window: time.Minute}}
+var crowd = web.Counter{Name: "invite", Key: "odd \x00\xff key", Rate: web.Rate{Count: 10_000, Window: time.Minute}}
 
 // visit is a round of everything that one member does.
 func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, round int) error {
@@ -26,7 +27,10 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { return exchange(t, s, g, "sig-"+g.ID, "access-"+uuid.NewString()) },
 		func() error { _, _, err := s.Session(ctx, n.ID); return err },
 		func() error { return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Minute)}) },
-		func() error { _, err := s.UpdateProfile(ctx, u.Sub, &display, nil, noon); return err },
+		func() error {
+			_, err := s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = display; return nil }, noon, nil)
+			return err
+		},
 		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
 		func() error { _, err := s.Apps(ctx, u.Sub, noon); return err },
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },

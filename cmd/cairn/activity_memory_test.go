@@ -53,7 +53,7 @@ func TestMemoryNeverGrowsWithTheNumberOfDocuments(t *testing.T) {
 		}
 	})
 	t.Logf("%d MB at most for %d MB of documents", peak>>20, size>>20)
-	if most := uint64(runtime.GOMAXPROCS(0)) * (4 * smallBytes); peak > most {
+	if most := uint64(runtime.GOMAXPROCS(0)) * (16 << 20); peak > most {
 		t.Errorf("%d MB of memory, want at most %d", peak>>20, most>>20)
 	}
 }

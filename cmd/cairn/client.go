@@ -76,10 +76,7 @@ func rowOf(c *provider.Client, secret string) clientRow {
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod,
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
-		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
-	}
-	if len(c.JWKS) > 0 {
-		row.JWKS = clientKeys(c)
+		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, JWKS: c.Keys(), Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	for _, s := range c.Secrets {
 		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -40,7 +39,7 @@ func (c *addClientCommand) Run(p *program) error {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	if err := c.checkKnownFlags(p, st); err != nil {
+	if err := c.checkFlags(p, st, client); err != nil {
 		return err
 	}
 	if err := st.CreateClient(p.ctx, client); err != nil {
@@ -59,34 +58,19 @@ func (c *addClientCommand) Run(p *program) error {
 
 // client makes the client and its secret from the flags.
 func (c *addClientCommand) client(p *program) (*provider.Client, string, error) {
-	name, err := checkClientName(c.Name)
-	if err != nil {
-		return nil, "", err
-	}
-	out := provider.NewClient(c.ID, name, time.Now())
-	if out.ID == "" {
-		out.ID = randomText(12)
-	}
+	out := provider.NewClient(c.ID, c.Name, time.Now())
 	if err := c.apply(p, out); err != nil {
 		return nil, "", err
 	}
 	if err := out.Check(); err != nil {
 		return nil, "", inFlags(err)
 	}
-	if !hasSecret(out) {
+	if !out.HasSecret() {
 		return out, "", nil
 	}
-	secret, hash := newSecret()
-	out.Secrets = []provider.ClientSecret{{Hash: hash, CreatedAt: out.CreatedAt}}
+	secret, stored := provider.NewSecret(out.CreatedAt)
+	out.Secrets = []provider.ClientSecret{stored}
 	return out, secret, nil
-}
-
-func checkClientName(s string) (string, error) {
-	name, err := account.CheckDisplayName(s)
-	if err != nil {
-		return "", usageError{"the name has 1 to 60 characters and no control characters"}
-	}
-	return name, nil
 }
 
 // usualScopes are those that applications ask for, of what the client may have:
@@ -100,17 +84,6 @@ func warn(p *program, c *provider.Client) {
 	for _, text := range c.Warnings() {
 		fmt.Fprintln(p.stderr, "cairn: "+text)
 	}
-}
-
-// hasSecret tells whether the client authenticates with a secret.
-func hasSecret(c *provider.Client) bool {
-	return c.AuthMethod != provider.AuthNone && c.AuthMethod != provider.AuthJWT
-}
-
-// newSecret makes a client secret of 256 bits and what is stored of it.
-func newSecret() (secret string, hash []byte) {
-	secret = randomText(32)
-	return secret, provider.HashSecret(secret)
 }
 
 // randomText is n random bytes in base64url: nothing in it needs escaping.

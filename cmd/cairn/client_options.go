@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -71,20 +68,18 @@ func (o *clientOptions) apply(p *program, c *provider.Client) error {
 		c.RefreshGrace = time.Duration(*o.RefreshGrace)
 	}
 	if len(o.RedirectURI) > 0 {
-		c.RedirectURIs = distinct(o.RedirectURI)
+		c.RedirectURIs = o.RedirectURI
 	}
 	if len(o.PostLogoutRedirectURI) > 0 {
-		c.PostLogoutRedirectURIs = distinct(o.PostLogoutRedirectURI)
+		c.PostLogoutRedirectURIs = o.PostLogoutRedirectURI
 	}
 	if len(o.Scope) > 0 {
-		c.Scopes = distinct(o.Scope)
-	}
-	if !slices.Contains(c.Scopes, "openid") {
-		c.Scopes = append([]string{"openid"}, c.Scopes...)
+		c.Scopes = o.Scope
 	}
 	if len(o.Group) > 0 {
-		c.Groups = distinct(o.Group)
+		c.Groups = o.Group
 	}
+	c.Normalize()
 	return o.applyAuthentication(p, c)
 }
 
@@ -104,14 +99,10 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 	case c.IsPublic():
 		c.AuthMethod = provider.AuthAny
 	}
-	if c.AuthMethod != provider.AuthJWT {
-		if o.JWKSFile != nil {
-			return usageError{"--jwks-file is for a client with --auth-method private_key_jwt"}
-		}
-		c.JWKS = nil
-		return nil
-	}
 	if o.JWKSFile == nil {
+		if c.AuthMethod != provider.AuthJWT {
+			c.JWKS = nil
+		}
 		return nil
 	}
 	raw, err := readKeySet(p, *o.JWKSFile)
@@ -160,44 +151,22 @@ func inFlags(err error) error {
 	return err
 }
 
-// checkKnownFlags refuses flags that nobody can have.
-func (o *clientOptions) checkKnownFlags(p *program, st *store.Store) error {
-	given := slices.Clone(o.Group)
-	if o.RequireFlag != nil && *o.RequireFlag != "" {
-		given = append(given, *o.RequireFlag)
-	}
-	if len(given) == 0 {
+// checkFlags refuses flags that nobody can have.
+func (o *clientOptions) checkFlags(p *program, st *store.Store, c *provider.Client) error {
+	if len(o.Group) == 0 && o.RequireFlag == nil {
 		return nil
 	}
 	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	for i, f := range given {
-		if !slices.Contains(settings.Flags, f) {
-			name := "--group"
-			if i == len(o.Group) {
-				name = "--require-flag"
-			}
-			return fmt.Errorf("%s: there is no flag %q here: cairn settings set flags adds one", name, f)
-		}
-	}
-	return nil
-}
-
-// clientKeys reads the keys that were checked when they were registered.
-func clientKeys(c *provider.Client) *jose.JSONWebKeySet {
-	var set jose.JSONWebKeySet
-	if json.Unmarshal(c.JWKS, &set) != nil {
-		return nil
-	}
-	return &set
+	return inFlags(c.CheckFlags(settings.Flags))
 }
 
 // keyNames lists a client's keys by their kid.
 func keyNames(c *provider.Client) string {
-	set := clientKeys(c)
-	if len(c.JWKS) == 0 || set == nil {
+	set := c.Keys()
+	if set == nil {
 		return ""
 	}
 	var names []string
@@ -216,16 +185,6 @@ func set[T any](at *T, given *T) {
 	if given != nil {
 		*at = *given
 	}
-}
-
-func distinct(list []string) []string {
-	var out []string
-	for _, s := range list {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 func sortedText(list []string) string {

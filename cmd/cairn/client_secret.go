@@ -10,9 +10,6 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-// maxOverlap bounds how long a secret works beside its successor.
-const maxOverlap = 30 * 24 * time.Hour
-
 type rotateSecretCommand struct {
 	databaseFlags
 	secretOutput
@@ -24,16 +21,16 @@ type rotateSecretCommand struct {
 // Run gives the client a new secret, which is printed once.
 func (c *rotateSecretCommand) Run(p *program) error {
 	overlap := time.Duration(c.Overlap)
-	if overlap > maxOverlap {
+	if overlap > provider.MaxSecretOverlap {
 		return usageError{"--overlap: at most 30d"}
 	}
 	return withClient(p, c.Database, c.ID, func(st *store.Store, client *provider.Client) error {
-		if !hasSecret(client) {
+		if !client.HasSecret() {
 			return fmt.Errorf("the client %s authenticates with %s and has no secret", client.ID, client.AuthMethod)
 		}
 		now := time.Now().UTC().Truncate(time.Second)
-		secret, hash := newSecret()
-		if err := st.RotateClientSecret(p.ctx, client.ID, hash, now, now.Add(overlap)); err != nil {
+		secret, stored := provider.NewSecret(now)
+		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap)); err != nil {
 			if errors.Is(err, provider.ErrClientNotFound) {
 				return fmt.Errorf("there is no client %q any more", c.ID)
 			}

@@ -40,11 +40,11 @@ func (c *updateClientCommand) Run(p *program) error {
 		}
 	}
 	return withClient(p, c.Database, c.ID, func(st *store.Store, client *provider.Client) error {
-		secretBefore := hasSecret(client)
+		secretBefore := client.HasSecret()
 		if err := c.change(p, client); err != nil {
 			return err
 		}
-		if err := c.checkKnownFlags(p, st); err != nil {
+		if err := c.checkFlags(p, st, client); err != nil {
 			return err
 		}
 		if err := st.UpdateClient(p.ctx, client); err != nil {
@@ -54,7 +54,7 @@ func (c *updateClientCommand) Run(p *program) error {
 			return inFlags(err)
 		}
 		warn(p, client)
-		if hasSecret(client) && !secretBefore {
+		if client.HasSecret() && !secretBefore {
 			fmt.Fprintf(p.stderr, "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n", client.ID)
 		}
 		return c.reportClient(p, client)
@@ -63,11 +63,7 @@ func (c *updateClientCommand) Run(p *program) error {
 
 func (c *updateClientCommand) change(p *program, client *provider.Client) error {
 	if c.Name != nil {
-		name, err := checkClientName(*c.Name)
-		if err != nil {
-			return err
-		}
-		client.Name = name
+		client.Name = *c.Name
 	}
 	if c.ClearPostLogoutRedirectURI {
 		client.PostLogoutRedirectURIs = nil

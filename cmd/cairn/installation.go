@@ -86,20 +86,6 @@ func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store)
 	return given, note, nil
 }
 
-// newLimits makes the limits: counted in memory for one process, in the database
-// where several instances may share it (see account.NewLimits).
-func newLimits(c config.Checked, st *store.Store, now func() time.Time) *account.Limits {
-	conf := make(map[string]account.Limit, len(c.RateLimits))
-	for name, l := range c.RateLimits {
-		conf[name] = account.Limit{Count: l.Count, Window: l.Window}
-	}
-	var shared account.Counters
-	if st.Dialect() == store.Postgres {
-		shared = st.Counters()
-	}
-	return account.NewLimits(conf, shared, now)
-}
-
 // operator is who the command line acts as in the audit log.
 func operator(action, target, detail string) account.Audit {
 	return account.Audit{At: time.Now().UTC().Truncate(time.Second), Actor: "operator", Action: action, Target: target, Detail: detail}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type userCommand struct {
@@ -93,8 +94,8 @@ func (c *addUserCommand) Run(p *program) error {
 		return usageError{"--display-name: 1 to 60 characters, no control characters"}
 	}
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name}
-	err = account.UserChange{Email: &c.Email, EmailVerified: &c.EmailVerified}.Apply(&u)
-	if p, _ := account.ProblemOf(err); err != nil {
+	err = account.UserChange{"email": c.Email, "email_verified": strconv.FormatBool(c.EmailVerified)}.Apply(&u)
+	if p, _ := web.ProblemOf(err); err != nil {
 		return usageError{"--" + strings.ReplaceAll(faults(p), "_", "-")}
 	}
 	if c.PasswordFile != "" && c.GeneratePassword {

@@ -1,0 +1,67 @@
+package web
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxBody is how much of a request body is read, in bytes.
+const MaxBody = 64 << 10
+
+// ReadForm reads a form of a page: content type, size, no repeated field but
+// the ones named (check boxes), valid UTF-8 without NUL. It returns a *Problem.
+func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) error {
+	if r.Method == http.MethodPost {
+		if err := checkBody(r, "application/x-www-form-urlencoded"); err != nil {
+			return err
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	}
+	if err := r.ParseForm(); err != nil {
+		return bodyError(err)
+	}
+	for k, v := range r.PostForm {
+		if len(v) > 1 && !slices.Contains(repeatable, k) {
+			return BadRequest("A field of the form is given more than once.")
+		}
+		if all := k + " " + strings.Join(v, " "); !utf8.ValidString(all) || strings.ContainsRune(all, 0) {
+			return BadRequest("The form has characters that are not text.")
+		}
+	}
+	return nil
+}
+
+func checkBody(r *http.Request, want string) error {
+	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
+		return NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body without content encoding.")
+	}
+	mt, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if cs := params["charset"]; err != nil || mt != want || (cs != "" && !strings.EqualFold(cs, "utf-8")) {
+		return NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body with Content-Type: "+want+".")
+	}
+	if r.ContentLength > MaxBody {
+		return tooLarge()
+	}
+	return nil
+}
+
+func bodyError(err error) error {
+	var tooBig *http.MaxBytesError
+	if errors.As(err, &tooBig) {
+		return tooLarge()
+	}
+	return BadRequest("The body could not be read.")
+}
+
+func tooLarge() *Problem {
+	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than 64 KiB.")
+}
+
+// BadRequest makes the problem of a request that cannot be read as what belongs here.
+func BadRequest(detail string, fields ...FieldError) *Problem {
+	return NewProblem(http.StatusBadRequest, "invalid_request", detail, fields...)
+}

@@ -1,0 +1,392 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Names of the limits; a limit that is not set is off.
+const (
+	LimitLogin        = "login"         // failures per address
+	LimitLoginAccount = "login-account" // failures per account
+	LimitRegister     = "register"      // unknown invite codes per address
+	LimitReset        = "reset"         // refused resets per address
+	LimitResetAccount = "reset-account" // refused resets per account
+	LimitInvite       = "invite"        // invites created per user
+	LimitActivity     = "activity"      // activity documents checked per user
+	LimitToken        = "token"         // requests per address
+	LimitAll          = "all"           // requests per address
+)
+
+// instanceLimits are counted by each instance in its own memory, also where the
+// instances share a database: they bound work, so that two instances may do twice
+// as much, and a statement for each request would cost more than many a request
+// does. What bounds guessing is shared.
+var instanceLimits = []string{LimitToken, LimitAll}
+
+// Rate is at most Count events in any Window; Count 0 turns it off.
+//
+// The window slides: time is cut into fixed windows, and what the one before
+// counted weighs as much as the sliding window still overlaps it.
+type Rate struct {
+	Count  int
+	Window time.Duration // whole seconds
+}
+
+func (r Rate) seconds() int64 { return int64(r.Window / time.Second) }
+
+// Fixed returns the beginning of the fixed window that now lies in, in Unix
+// seconds, and how much of that window has passed, in milliseconds.
+func (r Rate) Fixed(now time.Time) (start, passed int64) {
+	ms, window := now.UnixMilli(), r.Window.Milliseconds()
+	passed = ms % window
+	return (ms - passed) / 1000, passed
+}
+
+// fits tells whether one more event keeps the limit, after previous ones in the
+// fixed window before and current ones in this: whether what counts, rounded, is
+// less than Count.
+func (r Rate) fits(previous, current int, passed int64) bool {
+	window := r.Window.Milliseconds()
+	return 2*(int64(previous)*(window-passed)+int64(current)*window) < int64(2*r.Count-1)*window
+}
+
+// wait is how long it takes until one more event fits, when no others come; 0
+// means that it fits now.
+func (r Rate) wait(previous, current int, now time.Time) time.Duration {
+	_, passed := r.Fixed(now)
+	if r.fits(previous, current, passed) {
+		return 0
+	}
+	window := r.Window.Milliseconds()
+	left := -passed // until the beginning of the fixed window in which it will fit
+	if current >= r.Count {
+		left, previous, current = window-passed, current, 0
+	}
+	// The first moment of that window at which previous has lost enough weight.
+	if previous > 0 {
+		left += max(0, window-(int64(2*(r.Count-current)-1)*window-1)/int64(2*previous))
+	}
+	// In whole seconds, as Retry-After has it, and never too early.
+	return max(time.Second, (time.Duration(left)*time.Millisecond + time.Second - 1).Truncate(time.Second))
+}
+
+// UndecidedTime is how long the outcome of an attempt may take. One that is still
+// undecided then, because an instance crashed meanwhile, counts for good.
+const UndecidedTime = 30 * time.Second
+
+// Counter is the count of one key under one limit.
+type Counter struct {
+	Name, Key string
+	Rate      Rate
+}
+
+// Counts are what a Counter has counted in the fixed window before, and in the one
+// now.
+type Counts struct{ Previous, Current Tally }
+
+// Tally is what was counted in one fixed window.
+type Tally struct {
+	Events    int // all of them
+	Undecided int // those whose outcome is not known yet
+}
+
+// Decided are the events that count for good.
+func (t Tally) Decided() int { return t.Events - t.Undecided }
+
+// Counters keep the counts. The keys may be what somebody typed as a handle.
+type Counters interface {
+	// Take counts one event if it fits into the limit (see Rate), and tells
+	// whether it did. It decides and counts in one step: of any number of callers,
+	// over all instances, no more get in than fit. An undecided event is to be
+	// settled within UndecidedTime.
+	Take(ctx context.Context, c Counter, now time.Time, undecided bool) (bool, error)
+	// Settle says how an undecided event that was taken at the given time ended: it
+	// stays counted, or is counted no more.
+	Settle(ctx context.Context, c Counter, taken time.Time, counts bool) error
+	// Counts returns what has been counted.
+	Counts(ctx context.Context, c Counter, now time.Time) (Counts, error)
+}
+
+// Limits bounds events by name and key in sliding windows. The nil value limits
+// nothing. Safe for concurrent use.
+type Limits struct {
+	byName map[string]namedLimit
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+type namedLimit struct {
+	Rate
+	counters Counters
+}
+
+// NewLimits makes limits. shared keeps the counts for several instances that share
+// a database; nil means that there is one process, whose memory does. LimitAll and
+// LimitToken are counted in memory anyway: by each instance for itself. now is the
+// clock; nil means time.Now. log may be nil for slog.Default.
+func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log *slog.Logger) *Limits {
+	if now == nil {
+		now = time.Now
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	l := &Limits{byName: map[string]namedLimit{}, now: now, log: log}
+	for name, c := range conf {
+		if c.Count <= 0 {
+			continue
+		}
+		counters := shared
+		if shared == nil || slices.Contains(instanceLimits, name) {
+			counters = NewMemoryCounters()
+		}
+		l.byName[name] = namedLimit{c, counters}
+	}
+	return l
+}
+
+// Take counts one event, or tells how long the key must wait; 0 means that it was
+// counted. A failing counter is an error: who cannot count must not let through.
+func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, error) {
+	m, c := l.counter(name, key)
+	if m == nil {
+		return 0, nil
+	}
+	now := l.now()
+	taken, err := m.Take(ctx, c, now, false)
+	if err != nil {
+		return 0, limitError("count", name, err)
+	}
+	if taken {
+		return 0, nil
+	}
+	counts, err := m.Counts(ctx, c, now)
+	if err != nil {
+		return 0, limitError("read", name, err)
+	}
+	return max(time.Second, c.Rate.wait(counts.Previous.Events, counts.Current.Events, now)), nil
+}
+
+// LimitKey is what a guess counts for under one limit. Exempt, where it is given, may
+// lift the refusal of this limit, which is ErrRateLimited or ErrBusy.
+type LimitKey struct {
+	Name, Key string
+	Exempt    func(refusal error) error
+}
+
+func (k LimitKey) refuse(err error) error {
+	if k.Exempt != nil && (errors.Is(err, ErrRateLimited) || errors.Is(err, ErrBusy)) {
+		return k.Exempt(err)
+	}
+	return err
+}
+
+// Blocked is ErrRateLimited when the guesses that have failed use up the limit. It
+// counts nothing: it spares the work in front of Guess.
+func (l *Limits) Blocked(ctx context.Context, k LimitKey) error { return k.refuse(l.blocked(ctx, k)) }
+
+func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
+	m, c := l.counter(k.Name, k.Key)
+	if m == nil {
+		return nil
+	}
+	now := l.now()
+	counts, err := m.Counts(ctx, c, now)
+	if err != nil {
+		return limitError("read", k.Name, err)
+	}
+	if wait := c.Rate.wait(counts.Previous.Decided(), counts.Current.Decided(), now); wait > 0 {
+		return RateLimited(wait)
+	}
+	return nil
+}
+
+// How long a guess waits for the verdict on others, and how often it asks.
+const (
+	undecidedPatience = 5 * time.Second
+	firstPoll         = 5 * time.Millisecond
+	lastPoll          = 80 * time.Millisecond
+)
+
+type takenCounter struct {
+	counters Counters
+	counter  Counter
+	at       time.Time
+}
+
+// Guess runs verdict, of which only a failure counts: an error that is wrong. The
+// guess takes its place under each limit before verdict learns anything, so that a burst
+// gets no more verdicts than the limits allow; any other outcome gives the places back.
+// What an instance that crashes has taken counts as failed.
+//
+// ErrRateLimited when failures use up a limit. When only those in flight do, Guess
+// waits for their outcome, for they may be rightful people, too: ErrBusy when that takes
+// too long.
+func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdict func() error) error {
+	var taken []takenCounter
+	var err error
+	for _, k := range keys {
+		var t *takenCounter
+		t, err = l.place(ctx, k)
+		if t != nil {
+			taken = append(taken, *t)
+		}
+		if err = k.refuse(err); err != nil {
+			break
+		}
+	}
+	failed := false
+	if err == nil {
+		err = verdict()
+		failed = errors.Is(err, wrong)
+	}
+	for _, t := range taken {
+		// Whether or not somebody still waits for the answer. Not to have written the
+		// outcome, which leaves it counted, is not worth failing the request for.
+		if lost := t.counters.Settle(context.WithoutCancel(ctx), t.counter, t.at, failed); lost != nil {
+			l.log.WarnContext(ctx, "outcome of an attempt not written", "limit", t.counter.Name, "error", lost)
+		}
+	}
+	return err
+}
+
+// place takes a place under one limit; nil where there is no such limit.
+func (l *Limits) place(ctx context.Context, k LimitKey) (*takenCounter, error) {
+	m, c := l.counter(k.Name, k.Key)
+	if m == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, undecidedPatience, ErrBusy)
+	defer cancel()
+	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
+		now := l.now()
+		taken, err := m.Take(ctx, c, now, true)
+		if err != nil {
+			return nil, limitError("count", k.Name, err)
+		}
+		if taken {
+			return &takenCounter{m, c, now}, nil
+		}
+		if err := l.blocked(ctx, k); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+func (l *Limits) counter(name, key string) (Counters, Counter) {
+	if l == nil {
+		return nil, Counter{}
+	}
+	m := l.byName[name]
+	return m.counters, Counter{Name: name, Key: key, Rate: m.Rate}
+}
+
+func limitError(doing, name string, err error) error {
+	return fmt.Errorf("%s limit %s: %w: %w", doing, name, ErrUnavailable, err)
+}
+
+// memoryCounters are the Counters of one limit in the memory of this process. They
+// keep the keys of two windows.
+type memoryCounters struct {
+	mu       sync.Mutex
+	start    int64 // of the current fixed window
+	current  map[string]memoryTally
+	previous map[string]memoryTally
+}
+
+type memoryTally struct {
+	Tally
+	until int64 // Unix second when the undecided ones are decided at the latest
+}
+
+func (t memoryTally) at(now time.Time) Tally {
+	if now.Unix() >= t.until {
+		t.Undecided = 0
+	}
+	return t.Tally
+}
+
+// NewMemoryCounters makes Counters for one limit, in the memory of this process.
+func NewMemoryCounters() Counters { return &memoryCounters{} }
+
+// turn makes the fixed window of now the current one and returns how much of it has
+// passed. The caller holds mu. A clock that was set back stays at the beginning of
+// the latest window.
+func (m *memoryCounters) turn(r Rate, now time.Time) (passed int64) {
+	start, passed := r.Fixed(now)
+	switch {
+	case m.current != nil && start < m.start:
+		return 0
+	case m.current != nil && start == m.start:
+		return passed
+	case m.current != nil && start == m.start+r.seconds():
+		m.previous = m.current
+	default:
+		m.previous = nil
+	}
+	m.start, m.current = start, map[string]memoryTally{}
+	return passed
+}
+
+// Take implements Counters.
+func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undecided bool) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	passed := m.turn(c.Rate, now)
+	t := m.current[c.Key]
+	if !c.Rate.fits(m.previous[c.Key].Events, t.Events, passed) {
+		return false, nil
+	}
+	t.Tally = t.at(now)
+	t.Events++
+	if undecided {
+		t.Undecided++
+		t.until = now.Add(UndecidedTime).Unix()
+	}
+	m.current[c.Key] = t
+	return true, nil
+}
+
+// Settle implements Counters.
+func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, counts bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	window := m.current
+	switch start, _ := c.Rate.Fixed(taken); start {
+	case m.start:
+	case m.start - c.Rate.seconds():
+		window = m.previous
+	default:
+		return nil // too long ago to count
+	}
+	t := window[c.Key]
+	t.Undecided = max(0, t.Undecided-1)
+	if !counts {
+		t.Events = max(0, t.Events-1)
+	}
+	if t.Events == 0 {
+		delete(window, c.Key)
+		return nil
+	}
+	window[c.Key] = t
+	return nil
+}
+
+// Counts implements Counters.
+func (m *memoryCounters) Counts(_ context.Context, c Counter, now time.Time) (Counts, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turn(c.Rate, now)
+	return Counts{Previous: m.previous[c.Key].at(now), Current: m.current[c.Key].at(now)}, nil
+}

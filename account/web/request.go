@@ -1,0 +1,100 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+// RequestInfo travels with a request: the middleware makes it, handlers add to
+// it, and the one log line of the request is written from it. It never holds a
+// secret, code or token.
+type RequestInfo struct {
+	ID      string
+	Address netip.Addr // of the client, behind trusted proxies
+
+	mu    sync.Mutex
+	user  string
+	event string
+}
+
+type infoKey struct{}
+
+// WithRequestInfo puts info into the context.
+func WithRequestInfo(ctx context.Context, info *RequestInfo) context.Context {
+	return context.WithValue(ctx, infoKey{}, info)
+}
+
+func infoOf(ctx context.Context) *RequestInfo {
+	info, _ := ctx.Value(infoKey{}).(*RequestInfo)
+	return info
+}
+
+// RequestID is the id that the log line and every problem repeat.
+func RequestID(ctx context.Context) string {
+	if i := infoOf(ctx); i != nil {
+		return i.ID
+	}
+	return ""
+}
+
+// Note names what happened (login_failed, logout, ...) for the log line; the
+// last one counts.
+func Note(ctx context.Context, event string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		i.event = event
+		i.mu.Unlock()
+	}
+}
+
+// NoteDefault names what happened unless something more telling was noted.
+func NoteDefault(ctx context.Context, event string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		if i.event == "" {
+			i.event = event
+		}
+		i.mu.Unlock()
+	}
+}
+
+// NoteUser names the user for the log line.
+func NoteUser(ctx context.Context, sub string) {
+	if i := infoOf(ctx); i != nil {
+		i.mu.Lock()
+		i.user = sub
+		i.mu.Unlock()
+	}
+}
+
+// Summary returns what the log line says of the user and the event.
+func (i *RequestInfo) Summary() (user, event string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.user, i.event
+}
+
+// ClientAddress is the canonical form of the client's address, as limits and
+// sessions keep it.
+func ClientAddress(r *http.Request) string {
+	if i := infoOf(r.Context()); i != nil && i.Address.IsValid() {
+		return AddressKey(i.Address)
+	}
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return AddressKey(ap.Addr())
+	}
+	return "unknown"
+}
+
+// AddressKey is how an address counts: IPv4 by itself (also when mapped into
+// IPv6), IPv6 by its /64, of which one customer has them all.
+func AddressKey(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		p, _ := a.Prefix(64)
+		return p.Addr().String()
+	}
+	return a.String()
+}

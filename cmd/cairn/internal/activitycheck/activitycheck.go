@@ -1,0 +1,142 @@
+// Package activitycheck checks activity documents one by one: the command and the
+// service give the same answer. It leaves to them what the documents are, and what the
+// documents of a folder say about one another.
+package activitycheck
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/reference"
+)
+
+// A Checker checks documents. It may be used concurrently.
+type Checker struct {
+	MaxProblems int  // 0 means activityschema.MaxProblems
+	Reference   bool // the verdict is that of package reference
+	Lint        bool
+	Ignore      []string // findings that are left out: CODE or CODE:POINTER
+	Strict      bool     // warnings fail, too
+}
+
+// An Answer is what is said about one document.
+type Answer struct {
+	// Valid tells whether the document is valid, whatever the findings are.
+	Valid bool `json:"valid"`
+	// Form is what the document was meant to be: index, detail, or empty if
+	// nothing tells.
+	Form     activityschema.Form      `json:"form"`
+	Problems []activityschema.Problem `json:"problems"`
+	Findings []Finding                `json:"findings"`
+}
+
+// A Finding is one with its place.
+type Finding struct {
+	activityschema.Finding
+	activityschema.Place
+}
+
+// Passes tells whether nothing is said that fails a document.
+func (c *Checker) Passes(a Answer) bool {
+	return a.Valid && !slices.ContainsFunc(a.Findings, func(f Finding) bool { return c.Strict || f.Severity == activityschema.SeverityError })
+}
+
+// Check validates a document as it streams by, and keeps it to be linted unless it is
+// too large for that. The Document is nil if it is not valid or not linted. The error
+// is that of r.
+func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activityschema.Document, error) {
+	a := Answer{Problems: []activityschema.Problem{}, Findings: []Finding{}}
+	var kept keeper
+	if c.Lint {
+		kept.most = activityschema.MaxLintBytes
+	}
+	if c.Reference {
+		kept.most = activityschema.MaxBytes
+	}
+	r = io.TeeReader(r, &kept)
+	form, problems, err := activityschema.Options{MaxProblems: c.MaxProblems}.Validate(ctx, r)
+	if err == nil && c.Reference {
+		_, err = io.Copy(io.Discard, r) // of what is not JSON the rest
+	}
+	if err != nil {
+		return a, nil, err
+	}
+	a.Form, a.Problems = form, append(a.Problems, problems...)
+	data := bytes.Join(kept.blocks, nil)
+	if c.Reference {
+		a.Problems = []activityschema.Problem{}
+		if ok, err := reference.Valid(ctx, data); err != nil {
+			return a, nil, err
+		} else if !ok || kept.dropped() {
+			a.Problems = append(a.Problems, activityschema.Problem{
+				Place: activityschema.Place{Line: 1, Column: 1}, Keyword: "reference",
+				Message: "refused by the reference implementation, which does not say where: leave --engine out to see",
+			})
+		}
+	}
+	if a.Valid = len(a.Problems) == 0; !a.Valid || !c.Lint {
+		return a, nil, nil
+	}
+	if kept.size > activityschema.MaxLintBytes {
+		return a, nil, c.Add(&a, []byte("{}"), []activityschema.Finding{activityschema.NotLinted()})
+	}
+	document, err := activityschema.DecodeValid(form, data)
+	if err != nil {
+		return a, nil, err
+	}
+	return a, document, c.Add(&a, data, activityschema.Lint(document))
+}
+
+// Add adds findings about a document to an answer, unless they are ignored: with their
+// places, and in the order of these.
+func (c *Checker) Add(a *Answer, data []byte, found []activityschema.Finding) error {
+	found = slices.DeleteFunc(slices.Clone(found), c.ignores)
+	if len(found) == 0 {
+		return nil
+	}
+	var pointers []string
+	for _, f := range found {
+		pointers = append(pointers, f.Pointer)
+	}
+	places, err := activityschema.Locate(data, pointers)
+	if err != nil {
+		return err
+	}
+	for i, f := range found {
+		a.Findings = append(a.Findings, Finding{f, places[i]})
+	}
+	slices.SortStableFunc(a.Findings, func(a, b Finding) int { return cmp.Compare(a.Offset, b.Offset) })
+	return nil
+}
+
+func (c *Checker) ignores(f activityschema.Finding) bool {
+	return slices.ContainsFunc(c.Ignore, func(ignored string) bool {
+		code, pointer, _ := strings.Cut(ignored, ":")
+		return code == f.Code && (pointer == "" || f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/"))
+	})
+}
+
+// A keeper keeps a document up to a size, in the blocks in which it comes: one slice
+// that grows would take three times as much.
+type keeper struct {
+	most, size int
+	blocks     [][]byte
+}
+
+func (k *keeper) dropped() bool { return k.size > k.most }
+
+// Write implements io.Writer.
+func (k *keeper) Write(p []byte) (int, error) {
+	k.size += len(p)
+	if k.dropped() {
+		k.blocks = nil
+	} else {
+		k.blocks = append(k.blocks, bytes.Clone(p))
+	}
+	return len(p), nil
+}
