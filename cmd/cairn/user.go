@@ -197,7 +197,7 @@ type showUserCommand struct{ oneUser }
 // Run shows one user; hashes and codes are never among it.
 func (c *showUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		access, err := users.Access(p.ctx, u, true)
+		access, err := users.Access(p.ctx, u)
 		if err != nil {
 			return err
 		}
