@@ -158,7 +158,11 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	if err != nil {
 		return s, fmt.Errorf("write %s: %w", path, err)
 	}
-	return s, initialize(ctx, st, s.Handle, "Cairn keeper", s.Password)
+	hasher, err := account.NewHasher()
+	if err == nil {
+		_, err = account.Initialize(ctx, st, hasher, account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}, time.Now())
+	}
+	return s, err
 }
 
 // registerDemo makes the application's client, or gives the one of an earlier run
