@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // explainClient says whose request it is. A wrong id or redirect URI is most
@@ -32,8 +34,8 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		if id == "" {
 			text = "There is no client_id."
 		}
-		if near := nearest(id, ids); 2*alike(id, near) > len(near) {
-			text += " The nearest is " + near + "."
+		if best, near := nearest.Name(clip(id), ids); near {
+			text += " The nearest is " + best + "."
 		}
 		e.wrong("client_id", text)
 		return nil
@@ -74,7 +76,7 @@ func (e *explaining) client(ctx context.Context, id string) (*Client, error) {
 
 // whereTheyDiffer names the registered URI that is nearest, and the place.
 func whereTheyDiffer(uri string, registered []string) string {
-	near := nearest(uri, registered)
+	near, _ := nearest.Name(clip(uri), registered)
 	if near == "" {
 		return "The client has no redirect URI."
 	}
@@ -275,30 +277,4 @@ func (e *explaining) explainPKCE() {
 	default:
 		e.wrong("code_challenge", fmt.Sprintf("It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =.", len(challenge)))
 	}
-}
-
-// nearest is the option that shares most with s, empty when there is none.
-func nearest(s string, options []string) string {
-	best, most := "", -1
-	for _, o := range options {
-		if n := alike(s, o); n > most {
-			best, most = o, n
-		}
-	}
-	return best
-}
-
-// alike counts the bytes that two texts share at their beginnings and ends: a
-// slip of a finger leaves most of them.
-func alike(a, b string) int {
-	shorter := min(len(a), len(b))
-	front := 0
-	for front < shorter && a[front] == b[front] {
-		front++
-	}
-	back := 0
-	for back < shorter-front && a[len(a)-1-back] == b[len(b)-1-back] {
-		back++
-	}
-	return front + back
 }
