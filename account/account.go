@@ -13,13 +13,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	LoginCookieName string        // empty unless CookieDomain is set
 	StatusTTL       time.Duration // of the status lists, whole seconds; 0 means DefaultStatusTTL
 	Hasher          *Hasher
-	Limits          *Limits
+	Limits          *web.Limits
 	Pages           *templates.Renderer
 	Now             func() time.Time // nil means time.Now
 	Log             *slog.Logger     // nil means slog.Default
@@ -46,19 +46,17 @@ type Options struct {
 // Service applies the rules and serves the account endpoints. It is safe for
 // concurrent use.
 type Service struct {
+	*web.Site
 	store      Store
-	issuer     string
-	basePath   string // path of the issuer, "" or "/id"
 	https      bool
 	minter     *minter
 	verifier   *session.Verifier
 	cookies    cookieNames
 	hasher     *Hasher
-	limits     *Limits
-	pages      *templates.Renderer
+	limits     *web.Limits
 	clock      func() time.Time
 	log        *slog.Logger
-	settings   settingsCache
+	settings   *web.Cache[Settings]
 	statuses   statusLists
 	visits     visits
 	shownCodes shownCodes
@@ -68,21 +66,22 @@ type Service struct {
 
 // New makes a Service; it fails on options that cannot work.
 func New(o Options) (*Service, error) {
-	u, err := url.Parse(o.Issuer)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("issuer %q is not an absolute URL", o.Issuer)
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Service{
-		issuer: o.Issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), https: u.Scheme == "https",
-		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
-		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, clock: o.Now, log: o.Log,
+	site, err := web.NewSite(o.Issuer, o.Pages, o.Log)
+	if err != nil {
+		return nil, err
 	}
+	s := &Service{
+		Site: site, https: strings.HasPrefix(o.Issuer, "https:"),
+		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
+		hasher:  o.Hasher, limits: o.Limits, clock: o.Now, log: o.Log,
+	}
+	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.store = seenStore{o.Store, &s.visits}
 	s.statuses.ttl = o.StatusTTL
 	if s.statuses.ttl == 0 {
@@ -104,9 +103,3 @@ func New(o Options) (*Service, error) {
 
 // now is the current time in whole UTC seconds: what the store keeps.
 func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Second) }
-
-// URL is the absolute URL of a path of this service ("/register/").
-func (s *Service) URL(path string) string { return s.issuer + path }
-
-// Path is the local path of this service as a browser sees it.
-func (s *Service) Path(path string) string { return s.basePath + path }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Actor is who administers: a signed-in administrator or the operator at the
@@ -24,7 +26,7 @@ func Operator() Actor { return Actor{Name: "operator"} }
 // ActorOf is the signed-in user of a request behind RequireSession or RequireAdmin.
 func ActorOf(r *http.Request) Actor {
 	u := IdentityFrom(r.Context()).User
-	return Actor{Sub: u.Sub, Name: u.Handle, Address: ClientAddress(r), RequestID: RequestID(r.Context())}
+	return Actor{Sub: u.Sub, Name: u.Handle, Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
 }
 
 // Audit makes the audit row of an act. detail never has a secret or a code.
@@ -108,7 +110,7 @@ func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id st
 	if _, err := a.store.TakeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
-	Note(ctx, "session_ended")
+	web.Note(ctx, "session_ended")
 	return nil
 }
 
@@ -118,7 +120,7 @@ func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int
 	if err != nil {
 		return 0, fmt.Errorf("end sessions: %w", err)
 	}
-	Note(ctx, "sessions_ended")
+	web.Note(ctx, "sessions_ended")
 	return n, nil
 }
 
@@ -152,7 +154,7 @@ func (a *Administration) Suspend(ctx context.Context, by Actor, u User, reason s
 	if err := a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason)); err != nil {
 		return fmt.Errorf("suspend user: %w", err)
 	}
-	Note(ctx, "user_suspended")
+	web.Note(ctx, "user_suspended")
 	return nil
 }
 
@@ -161,7 +163,7 @@ func (a *Administration) Unsuspend(ctx context.Context, by Actor, u User) error 
 	if err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, "")); err != nil {
 		return fmt.Errorf("lift suspension: %w", err)
 	}
-	Note(ctx, "user_unsuspended")
+	web.Note(ctx, "user_unsuspended")
 	return nil
 }
 
@@ -174,7 +176,7 @@ func (a *Administration) Delete(ctx context.Context, by Actor, u User) error {
 	if err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, "")); err != nil {
 		return fmt.Errorf("delete user: %w", err)
 	}
-	Note(ctx, "user_deleted")
+	web.Note(ctx, "user_deleted")
 	return nil
 }
 
@@ -201,7 +203,7 @@ func (a *Administration) SetFlags(ctx context.Context, by Actor, u User, flags m
 	if err != nil {
 		return nil, fmt.Errorf("set flags: %w", err)
 	}
-	Note(ctx, "user_flags")
+	web.Note(ctx, "user_flags")
 	return now, nil
 }
 
@@ -212,6 +214,6 @@ func (a *Administration) IssueResetCode(ctx context.Context, by Actor, u User) (
 	if err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, "")); err != nil {
 		return ResetCode{}, fmt.Errorf("issue reset code: %w", err)
 	}
-	Note(ctx, "reset_issued")
+	web.Note(ctx, "reset_issued")
 	return c, nil
 }

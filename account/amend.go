@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // UserChange is what an administrator or the operator changes of a user; what
@@ -28,14 +30,14 @@ func ReadUserChange(w http.ResponseWriter, r *http.Request) (UserChange, error) 
 		Email         given     `json:"email"`
 		EmailVerified givenBool `json:"email_verified"`
 	}
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		return UserChange{}, err
 	}
 	var c UserChange
-	var faults []FieldError
+	var faults []web.FieldError
 	text := func(name string, g given, to **string) {
 		if g.wrong {
-			faults = append(faults, FieldError{Pointer: "/" + name, Detail: "must be a string"})
+			faults = append(faults, web.FieldError{Pointer: "/" + name, Detail: "must be a string"})
 		}
 		if g.set {
 			*to = &g.value
@@ -44,13 +46,13 @@ func ReadUserChange(w http.ResponseWriter, r *http.Request) (UserChange, error) 
 	text("display_name", in.DisplayName, &c.DisplayName)
 	text("email", in.Email, &c.Email)
 	if in.EmailVerified.wrong {
-		faults = append(faults, FieldError{Pointer: "/email_verified", Detail: "must be a boolean"})
+		faults = append(faults, web.FieldError{Pointer: "/email_verified", Detail: "must be a boolean"})
 	}
 	if in.EmailVerified.set {
 		c.EmailVerified = &in.EmailVerified.value
 	}
 	if faults != nil {
-		return UserChange{}, badRequest("A member has the wrong type.", faults...)
+		return UserChange{}, web.BadRequest("A member has the wrong type.", faults...)
 	}
 	return c, nil
 }
@@ -76,7 +78,7 @@ func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChan
 	if err != nil {
 		return User{}, fmt.Errorf("amend user: %w", err)
 	}
-	Note(ctx, "user_amended")
+	web.Note(ctx, "user_amended")
 	return amended, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
@@ -63,7 +64,7 @@ func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	_, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		DisplayName: new(""), EmailVerified: new(true), Claims: []account.ClaimValue{{Name: "locale", Value: "klingon!"}},
 	})
-	var p *account.Problem
+	var p *web.Problem
 	if !errors.As(err, &p) || len(p.Errors) != 3 || p.Errors[0].Pointer != "/display_name" || p.Errors[1].Pointer != "/email_verified" || p.Errors[2].Pointer != "/locale" {
 		t.Errorf("%v %+v", err, p)
 	}

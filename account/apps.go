@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -56,7 +57,7 @@ func (s *Service) apiApps(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, map[string][]AppEntry{"apps": AppEntries(list)})
+	web.WriteJSON(w, http.StatusOK, map[string][]AppEntry{"apps": AppEntries(list)})
 }
 
 func (s *Service) apiRemoveApp(w http.ResponseWriter, r *http.Request) {
@@ -75,6 +76,6 @@ func (s *Service) removeApp(r *http.Request, clientID string) error {
 	if err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now()); err != nil {
 		return fmt.Errorf("remove application: %w", err)
 	}
-	Note(r.Context(), "app_removed")
+	web.Note(r.Context(), "app_removed")
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // given is a member that a request may leave out; null is the empty text.
@@ -74,9 +76,9 @@ type ClaimValue struct{ Name, Value string }
 // names what has the wrong type.
 func (c *profileChange) claims() ([]ClaimValue, error) {
 	var out []ClaimValue
-	var faults []FieldError
+	var faults []web.FieldError
 	text := func(pointer string) {
-		faults = append(faults, FieldError{Pointer: pointer, Detail: "must be a string"})
+		faults = append(faults, web.FieldError{Pointer: pointer, Detail: "must be a string"})
 	}
 	for _, g := range []struct {
 		name string
@@ -102,7 +104,7 @@ func (c *profileChange) claims() ([]ClaimValue, error) {
 		}
 	}
 	if c.Address.wrong {
-		faults = append(faults, FieldError{Pointer: "/address", Detail: "must be an object"})
+		faults = append(faults, web.FieldError{Pointer: "/address", Detail: "must be an object"})
 	}
 	if c.Address.set {
 		for _, name := range addressMembers {
@@ -114,21 +116,21 @@ func (c *profileChange) claims() ([]ClaimValue, error) {
 		switch {
 		case !slices.Contains(addressMembers, name):
 			detail = "The body has a member that is not known here."
-			faults = append(faults, FieldError{Pointer: "/address/" + cut(name, 64), Detail: "not known"})
+			faults = append(faults, web.FieldError{Pointer: "/address/" + cut(name, 64), Detail: "not known"})
 		case g.wrong:
 			text("/address/" + name)
 		}
 	}
 	if faults != nil {
-		slices.SortFunc(faults, func(a, b FieldError) int { return strings.Compare(a.Pointer, b.Pointer) })
-		return nil, badRequest(detail, faults...)
+		slices.SortFunc(faults, func(a, b web.FieldError) int { return strings.Compare(a.Pointer, b.Pointer) })
+		return nil, web.BadRequest(detail, faults...)
 	}
 	return out, nil
 }
 
 func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) {
 	var in profileChange
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -173,7 +175,7 @@ func (s *Service) changeProfile(r *http.Request, u User, in profileChange) (User
 	if err != nil {
 		return User{}, fmt.Errorf("change profile: %w", err)
 	}
-	Note(r.Context(), "profile_changed")
+	web.Note(r.Context(), "profile_changed")
 	return u, nil
 }
 
@@ -189,12 +191,12 @@ func setClaims(claims []ClaimValue, set func(name, value string) error) error {
 // allFaults is one problem that names every member at fault, with the code of
 // the first.
 func allFaults(errs ...error) error {
-	var all *Problem
+	var all *web.Problem
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		p, _ := ProblemOf(err)
+		p, _ := web.ProblemOf(err)
 		if all == nil {
 			all = p
 			continue

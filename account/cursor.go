@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // maxCursor is more than any key: a word that an email address may have, and a handle.
@@ -19,7 +21,7 @@ func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]b
 func ReadCursor(q url.Values) (key string, err error) {
 	c := q.Get("cursor")
 	if len(q["cursor"]) > 1 {
-		return "", NewProblem(http.StatusBadRequest, "invalid_request", "The parameter cursor is given more than once.")
+		return "", web.NewProblem(http.StatusBadRequest, "invalid_request", "The parameter cursor is given more than once.")
 	}
 	k, err := base64.RawURLEncoding.Strict().DecodeString(c)
 	if err != nil || len(k) > maxCursor || Cursor(string(k)) != c { // the decoder skips line breaks

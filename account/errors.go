@@ -1,44 +1,41 @@
 package account
 
-import "errors"
+import "github.com/cairn-id/cairn/account/web"
 
-// What can go wrong, by meaning. Callers compare with errors.Is; the table in
-// problem.go turns them into answers. None carries what the caller sent.
+// What can go wrong, by meaning: callers compare with errors.Is. Each is the answer
+// too; none carries what the caller sent.
 var (
-	ErrNotAuthenticated   = errors.New("not signed in")
-	ErrAdminRequired      = errors.New("administrator required")
-	ErrInvalidCredentials = errors.New("handle or password wrong")
-	ErrSuspended          = errors.New("account suspended")
-	ErrRateLimited        = errors.New("too many attempts")
-	ErrBusy               = errors.New("too busy")
-	// ErrUnavailable is in the chain of every failure of the database that is
-	// not one of the other sentinels: 503, never "not found" or "not signed in". What
-	// its caller has canceled is no failure: context.Canceled alone.
-	ErrUnavailable = errors.New("database unavailable")
+	ErrNotAuthenticated   = web.NewProblem(401, "not_authenticated", "You are not signed in. Sign in and try again.")
+	ErrAdminRequired      = web.NewProblem(403, "admin_required", "Only an administrator can do this.")
+	ErrInvalidCredentials = web.NewProblem(401, "invalid_credentials", "The handle or the password is not right.")
+	ErrSuspended          = web.NewProblem(403, "account_suspended", "This account is suspended. Ask an administrator of your community.")
 
-	ErrUserNotFound       = errors.New("user not found")
-	ErrSessionNotFound    = errors.New("session not found")
-	ErrInviteNotFound     = errors.New("invite not found")
-	ErrAppNotFound        = errors.New("application not found")
-	ErrStatusListNotFound = errors.New("status list not found")
-	ErrNotInitialized     = errors.New("installation not initialized")
+	ErrUserNotFound       = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
+	ErrSessionNotFound    = web.NewProblem(404, "session_not_found", "There is no such session.")
+	ErrInviteNotFound     = web.NewProblem(404, "invite_not_found", "There is no such invite.")
+	ErrAppNotFound        = web.NewProblem(404, "app_not_found", "This application has no access to your account.")
+	ErrStatusListNotFound = web.NewProblem(404, "status_list_not_found", "There is no such status list.")
 
-	ErrInvalidHandle      = errors.New("invalid handle")
-	ErrInvalidDisplayName = errors.New("invalid display name")
-	ErrInvalidEmail       = errors.New("invalid email address")
-	ErrInvalidText        = errors.New("invalid text")
-	ErrWeakPassword       = errors.New("weak password")
-	ErrInvalidInvite      = errors.New("invalid invite")
-	ErrInvalidResetCode   = errors.New("invalid reset code")
-	ErrInvalidPreference  = errors.New("invalid preference")
-	ErrInvalidSettings    = errors.New("invalid settings")
-	ErrInvalidCursor      = errors.New("invalid cursor")
-	ErrUnknownFlag        = errors.New("unknown flag")
+	ErrInvalidHandle      = web.ForField(400, "invalid_handle", "/handle", "A handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit. A few names are reserved.")
+	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name", "A display name has 1 to 60 characters and no control characters.")
+	ErrInvalidEmail       = web.ForField(400, "invalid_email", "/email", "This is not an email address.")
+	ErrWeakPassword       = web.ForField(400, "weak_password", "/password", "Choose a longer or less common password.")
+	ErrInvalidText        = web.NewProblem(400, "invalid_text", "The text is too long or has control characters.")
+	ErrInvalidInvite      = web.NewProblem(400, "invalid_invite", "This invite is unknown, used or expired. Ask the person who invited you for a new one.")
+	ErrInvalidResetCode   = web.NewProblem(400, "invalid_reset_code", "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one.")
+	ErrInvalidPreference  = web.NewProblem(400, "invalid_preference", "Preferences are at most 100 keys of at most 64 bytes with strings of at most 4,096 bytes.")
+	ErrInvalidSettings    = web.NewProblem(400, "invalid_settings", "These settings cannot be used.")
+	ErrInvalidCursor      = web.NewProblem(400, "invalid_cursor", "The cursor is not one that this service gave. Start again without it.")
+	ErrUnknownFlag        = web.NewProblem(400, "unknown_flag", "There is no such access flag. An administrator can add flags in the settings.")
 
-	ErrHandleTaken      = errors.New("handle taken")
-	ErrRegistrationFull = errors.New("registration full")
-	ErrInviteLimit      = errors.New("invite limit reached")
-	ErrInviteUsed       = errors.New("invite used")
-	ErrLastAdmin        = errors.New("last administrator")
-	ErrOwnAccount       = errors.New("own account")
+	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This handle is taken. Choose another one.")
+	ErrRegistrationFull = web.NewProblem(403, "registration_full", "No further members can register here at this time.")
+	ErrInviteLimit      = web.NewProblem(403, "invite_limit_reached", "You have no invites left.")
+	ErrInviteUsed       = web.NewProblem(409, "invite_used", "This invite has been used and cannot be removed.")
+	ErrLastAdmin        = web.NewProblem(409, "last_admin", "This is the last active administrator. Make somebody else an administrator first.")
+	ErrOwnAccount       = web.NewProblem(409, "own_account", "You cannot do this to your own account.")
+	ErrNotInitialized   = web.NewProblem(503, "not_initialized", "This installation is not set up yet.")
+
+	// ErrUnavailable is what a Store wraps its failures with.
+	ErrUnavailable = web.ErrUnavailable
 )

@@ -77,7 +77,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 		return export{}, err
 	}
 	return export{
-		ExportedAt: s.now(), Issuer: s.issuer, Preferences: prefs,
+		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
 			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
 			InvitedBy: textOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),

@@ -22,6 +22,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -84,7 +85,7 @@ func (w *world) start(change ...func(*account.Options)) {
 	w.hasher = hasher
 	o := account.Options{
 		Store: w.store, Issuer: "http://localhost:4040", Secret: sharedSecret, CookieName: "cairn_session",
-		Hasher: hasher, Limits: account.NewLimits(nil, nil, nil), Now: w.clock.Now,
+		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.clock.Now,
 	}
 	for _, c := range change {
 		c(&o)
@@ -109,8 +110,8 @@ func (w *world) start(change ...func(*account.Options)) {
 	w.router = m
 }
 
-func withLimits(limits map[string]account.Limit) func(*account.Options) {
-	return func(o *account.Options) { o.Limits = account.NewLimits(limits, nil, o.Now) }
+func withLimits(limits map[string]web.Rate) func(*account.Options) {
+	return func(o *account.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
 }
 
 // addUser makes a member with the usual password.
@@ -242,7 +243,7 @@ func (b *browser) serve(r *http.Request) *answer {
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
-	r = r.WithContext(account.WithRequestInfo(r.Context(), &account.RequestInfo{ID: "req-1", Address: addr}))
+	r = r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1", Address: addr}))
 	rec := httptest.NewRecorder()
 	b.w.router.ServeHTTP(rec, r)
 	a := &answer{t: b.w.t, status: rec.Code, header: rec.Header(), body: rec.Body.String(), set: rec.Result().Cookies()} //nolint:bodyclose // a recorder's
@@ -383,16 +384,16 @@ type brokenCounters struct{}
 
 var errAway = errors.New("connection refused")
 
-func (brokenCounters) Take(context.Context, account.Counter, time.Time, bool) (bool, error) {
+func (brokenCounters) Take(context.Context, web.Counter, time.Time, bool) (bool, error) {
 	return false, errAway
 }
 
-func (brokenCounters) Settle(context.Context, account.Counter, time.Time, bool) error {
+func (brokenCounters) Settle(context.Context, web.Counter, time.Time, bool) error {
 	return errAway
 }
 
-func (brokenCounters) Counts(context.Context, account.Counter, time.Time) (account.Counts, error) {
-	return account.Counts{}, errAway
+func (brokenCounters) Counts(context.Context, web.Counter, time.Time) (web.Counts, error) {
+	return web.Counts{}, errAway
 }
 
 func withLog(to io.Writer) func(*account.Options) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // InviteLifetime is how long an invite can be used.
@@ -55,12 +57,12 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	wait, err := s.limits.Take(ctx, LimitInvite, u.Sub)
+	wait, err := s.limits.Take(ctx, web.LimitInvite, u.Sub)
 	if err != nil {
 		return Invite{}, err
 	}
 	if wait > 0 {
-		return Invite{}, RateLimited(wait)
+		return Invite{}, web.RateLimited(wait)
 	}
 	i, err := NewInvite(u.Sub, note, s.now())
 	if err != nil {
@@ -69,7 +71,7 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err := s.store.CreateInvite(ctx, i, settings.inviteLimit(u)); err != nil {
 		return Invite{}, fmt.Errorf("create invite: %w", err)
 	}
-	Note(ctx, "invite_created")
+	web.Note(ctx, "invite_created")
 	return i, nil
 }
 
@@ -78,7 +80,7 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }
 
 // InviteURL is the link to this service's page.
-func (s *Service) InviteURL(i Invite) string { return InviteURL(s.issuer, i) }
+func (s *Service) InviteURL(i Invite) string { return InviteURL(s.URL(""), i) }
 
 // Registration is what a new member enters.
 type Registration struct {
@@ -93,14 +95,14 @@ type Registration struct {
 func (s *Service) Register(w http.ResponseWriter, r *http.Request, in Registration) (User, error) {
 	u, err := s.register(w, r, in)
 	if err != nil {
-		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRateLimited) {
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, web.ErrRateLimited) {
 			return User{}, err
 		}
-		Note(r.Context(), "register_refused")
+		web.Note(r.Context(), "register_refused")
 		return User{}, err
 	}
-	noteUser(r.Context(), u.Sub)
-	Note(r.Context(), "registered")
+	web.NoteUser(r.Context(), u.Sub)
+	web.Note(r.Context(), "registered")
 	return u, nil
 }
 
@@ -145,7 +147,7 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 // with a good invite is no attacker, nor is a crowd behind one address that shares a
 // link which one of them has used.
 func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error) {
-	err = s.guess(r.Context(), []underLimit{{LimitRegister, ClientAddress(r)}}, errUnknownInvite, func() error {
+	err = s.limits.Guess(r.Context(), []web.LimitKey{{Name: web.LimitRegister, Key: web.ClientAddress(r)}}, errUnknownInvite, func() error {
 		code := canonicalCode(typed, inviteCodeLength)
 		if code == "" {
 			return errUnknownInvite

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func (s *Service) mountInvites(m *mux.Router) {
-	s.Handle(m, "/api/invites", Methods{"GET": s.RequireSession(s.apiInvites), "POST": s.RequireSession(s.apiCreateInvite)})
-	s.Handle(m, "/api/invites/{code}", Methods{"DELETE": s.RequireSession(s.apiDeleteInvite)})
+	s.Handle(m, "/api/invites", web.Methods{"GET": s.RequireSession(s.apiInvites), "POST": s.RequireSession(s.apiCreateInvite)})
+	s.Handle(m, "/api/invites/{code}", web.Methods{"DELETE": s.RequireSession(s.apiDeleteInvite)})
 }
 
 // inviteEntry is an invite as its owner lists it.
@@ -115,7 +117,7 @@ func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Note string `json:"note"`
 	}
-	if err := ReadOptionalJSON(w, r, &in); err != nil {
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -124,7 +126,7 @@ func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
+	web.WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
 }
 
 func (s *Service) apiDeleteInvite(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +145,7 @@ func (s *Service) deleteInvite(ctx context.Context, u User, typed string) error 
 	if err := s.store.DeleteInvite(ctx, u.Sub, code); err != nil {
 		return fmt.Errorf("delete invite: %w", err)
 	}
-	Note(ctx, "invite_deleted")
+	web.Note(ctx, "invite_deleted")
 	return nil
 }
 

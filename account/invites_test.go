@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
@@ -83,7 +84,7 @@ func TestAdministratorsInviteWithoutLimit(t *testing.T) {
 }
 
 func TestInvitingIsRateLimited(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitInvite: {Count: 2, Window: time.Hour}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitInvite: {Count: 2, Window: time.Hour}}))
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
 	b.call("POST", "/api/invites", nil).is(201)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestLooseJSONIsRefused(t *testing.T) {
@@ -82,9 +82,9 @@ func TestOversizeBodiesAreCutOff(t *testing.T) {
 	big := `{"handle":"ada","password":"` + strings.Repeat("x", 1<<20) + `"}`
 	b.send("POST", "/api/auth/login", "application/json", big).is(413, "too_large")
 	b.send("POST", "/api/invites", "application/json", big).is(413, "too_large")
-	b.send("POST", "/login/", "application/x-www-form-urlencoded", "password="+strings.Repeat("x", account.MaxBody)).is(413)
-	exact := `{"handle":"ada","password":"` + strings.Repeat("x", account.MaxBody-30) + `"}`
-	if len(exact) != account.MaxBody {
+	b.send("POST", "/login/", "application/x-www-form-urlencoded", "password="+strings.Repeat("x", web.MaxBody)).is(413)
+	exact := `{"handle":"ada","password":"` + strings.Repeat("x", web.MaxBody-30) + `"}`
+	if len(exact) != web.MaxBody {
 		t.Fatal(len(exact))
 	}
 	b.send("POST", "/api/auth/login", "application/json", exact).is(401)

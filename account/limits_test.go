@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestLimitsCountByNameAndKey(t *testing.T) {
 	c := &clock{t: time.Date(2026, 5, 4, 12, 45, 0, 0, time.UTC)}
-	l := account.NewLimits(map[string]account.Limit{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil, c.Now)
+	l := web.NewLimits(map[string]web.Rate{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil, c.Now, nil)
 	take := func(name, key string, want time.Duration) {
 		t.Helper()
 		if wait, err := l.Take(t.Context(), name, key); err != nil || wait != want {
@@ -36,11 +37,11 @@ func TestLimitsCountByNameAndKey(t *testing.T) {
 	take("a", "k", 30*time.Minute)
 	c.Advance(2 * time.Hour)
 	take("a", "k", 0)
-	var none *account.Limits
+	var none *web.Limits
 	if wait, err := none.Take(t.Context(), "a", "k"); wait != 0 || err != nil {
 		t.Errorf("%v %v", wait, err)
 	}
-	bad := account.NewLimits(map[string]account.Limit{"a": {Count: 1, Window: time.Hour}}, brokenCounters{}, c.Now)
+	bad := web.NewLimits(map[string]web.Rate{"a": {Count: 1, Window: time.Hour}}, brokenCounters{}, c.Now, nil)
 	if _, err := bad.Take(t.Context(), "a", "k"); !errors.Is(err, account.ErrUnavailable) {
 		t.Errorf("a broken counter: %v", err)
 	}
@@ -51,7 +52,7 @@ func TestAddressesCountByCustomer(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::1": "2001:db8:1:2::",
 		"2001:db8:1:3::1": "2001:db8:1:3::", "fe80::1%eth0": "fe80::", "::1": "::",
 	} {
-		if got := account.AddressKey(netip.MustParseAddr(a)); got != want {
+		if got := web.AddressKey(netip.MustParseAddr(a)); got != want {
 			t.Errorf("%s: %s, want %s", a, got, want)
 		}
 	}

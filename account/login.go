@@ -9,16 +9,17 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 // Mount registers the account endpoints (JSON and pages) on the router of the
 // base path.
 func (s *Service) Mount(m *mux.Router) {
-	s.Handle(m, "/api/auth/login", Methods{"POST": s.apiLogin})
-	s.Handle(m, "/api/auth/logout", Methods{"POST": s.apiLogout})
-	s.Handle(m, "/login/", Methods{"GET": s.loginPage, "POST": s.loginForm})
-	s.Handle(m, "/logout/", Methods{"GET": s.logoutPage, "POST": s.logoutForm})
+	s.Handle(m, "/api/auth/login", web.Methods{"POST": s.apiLogin})
+	s.Handle(m, "/api/auth/logout", web.Methods{"POST": s.apiLogout})
+	s.Handle(m, "/login/", web.Methods{"GET": s.loginPage, "POST": s.loginForm})
+	s.Handle(m, "/logout/", web.Methods{"GET": s.logoutPage, "POST": s.logoutForm})
 	s.mountRegister(m)
 	s.mountResets(m)
 	s.mountInvites(m)
@@ -37,7 +38,7 @@ type signedIn struct {
 
 func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) {
 	var in Credentials
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -51,7 +52,7 @@ func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+	web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
 }
 
 func (s *Service) flagsOf(r *http.Request, u User) (map[string]bool, error) {
@@ -71,7 +72,7 @@ func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
 // What a sign-in page of somebody who is signed in already is for; it only changes
@@ -160,29 +161,21 @@ func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 	s.Show(w, r, status, page)
 }
 
-// Show renders a page; what fails is logged, the answer is a 500.
-func (s *Service) Show(w http.ResponseWriter, r *http.Request, status int, page templates.Page) {
-	if err := s.pages.Render(w, r, status, page); err != nil {
-		s.log.ErrorContext(r.Context(), "page not rendered", "error", err, "request_id", RequestID(r.Context()))
-		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
-	}
-}
-
 func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) {
-	if err := ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
 	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
 	next := continuation(r.PostForm)
 	if _, err := s.SignIn(w, r, in); err != nil {
-		p, known := ProblemOf(err)
+		p, known := web.ProblemOf(err)
 		if !known || p.Status == http.StatusServiceUnavailable {
 			s.Fail(w, r, err)
 			return
 		}
-		noteDefault(r.Context(), p.Code)
-		p.setRetryAfter(w)
+		web.NoteDefault(r.Context(), p.Code)
+		p.SetRetryAfter(w)
 		page, _, err := s.describeLogin(r, r.PostForm)
 		if err != nil {
 			s.Fail(w, r, err)
@@ -237,7 +230,7 @@ func (s *Service) logoutPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
-	if err := ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestUnknownHandleAndWrongPasswordAreOneAnswer(t *testing.T) {
@@ -74,7 +75,7 @@ func TestEveryAnswerToALoginIsForNobodyElse(t *testing.T) {
 }
 
 func TestLoginLimits(t *testing.T) {
-	limits := map[string]account.Limit{account.LimitLogin: {Count: 10, Window: 15 * time.Minute}, account.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
+	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
 
 	t.Run("one address cannot guess on", func(t *testing.T) {
 		w := newWorld(t, withLimits(limits))
@@ -150,7 +151,7 @@ func TestLoginLimits(t *testing.T) {
 
 func TestWhoCannotCountLetsNobodyThrough(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) {
-		o.Limits = account.NewLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil)
+		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
 	})
 	w.addUser("ada")
 	a := w.browser().login("ada", password).is(503, "unavailable")
@@ -232,7 +233,7 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 }
 
 func TestRefusalNamesTheMinutesToWait(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitLogin: {Count: 1, Window: time.Hour}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
 	w.addUser("ada")
 	w.browser().login("ada", "wrong").is(401)
 	a := w.browser().page("/login/", "handle", "ada", "password", password).is(429)

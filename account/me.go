@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func (s *Service) mountMe(m *mux.Router) {
 	signedIn := s.RequireSession
-	s.Handle(m, "/api/me", Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
-	s.Handle(m, "/api/me/password", Methods{"PUT": signedIn(s.apiPutPassword)})
-	s.Handle(m, "/api/me/prefs", Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
-	s.Handle(m, "/api/me/sessions", Methods{"GET": signedIn(s.apiSessions)})
-	s.Handle(m, "/api/me/sessions/end-others", Methods{"POST": signedIn(s.apiEndOtherSessions)})
-	s.Handle(m, "/api/me/sessions/{id}", Methods{"DELETE": signedIn(s.apiEndSession)})
-	s.Handle(m, "/api/me/apps", Methods{"GET": signedIn(s.apiApps)})
-	s.Handle(m, "/api/me/apps/{client_id}", Methods{"DELETE": signedIn(s.apiRemoveApp)})
-	s.Handle(m, "/api/me/export", Methods{"GET": signedIn(s.apiExport)})
+	s.Handle(m, "/api/me", web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
+	s.Handle(m, "/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
+	s.Handle(m, "/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
+	s.Handle(m, "/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
+	s.Handle(m, "/api/me/sessions/end-others", web.Methods{"POST": signedIn(s.apiEndOtherSessions)})
+	s.Handle(m, "/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(s.apiEndSession)})
+	s.Handle(m, "/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
+	s.Handle(m, "/api/me/apps/{client_id}", web.Methods{"DELETE": signedIn(s.apiRemoveApp)})
+	s.Handle(m, "/api/me/export", web.Methods{"GET": signedIn(s.apiExport)})
 }
 
 // me is a user as they see themselves.
@@ -65,7 +67,7 @@ func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User, row S
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) {
@@ -73,19 +75,19 @@ func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) {
 		Current string `json:"current_password"`
 		New     string `json:"new_password"`
 	}
-	err := ReadJSON(w, r, &in)
+	err := web.ReadJSON(w, r, &in)
 	if err == nil {
 		err = s.ChangePassword(r, in.Current, in.New)
 	}
 	if err != nil {
-		if p, _ := ProblemOf(err); p.Code == "weak_password" {
+		if p, _ := web.ProblemOf(err); p.Code == "weak_password" {
 			p.Errors[0].Pointer = "/new_password"
 			err = p
 		}
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
 // ChangePassword sets a new password of the signed-in user, who proves the old
@@ -110,7 +112,7 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err := s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()); err != nil {
 		return fmt.Errorf("change password: %w", err)
 	}
-	Note(ctx, "password_changed")
+	web.Note(ctx, "password_changed")
 	return nil
 }
 
@@ -118,7 +120,7 @@ func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Password string `json:"password"`
 	}
-	err := ReadJSON(w, r, &in)
+	err := web.ReadJSON(w, r, &in)
 	if err == nil {
 		err = s.deleteMe(w, r, in.Password)
 	}
@@ -136,11 +138,11 @@ func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password stri
 		return err
 	}
 	// Their address is personal data: the audit row goes without it.
-	a := Audit{At: s.now(), Actor: u.Handle, Action: "user.delete", Target: u.Handle, RequestID: RequestID(ctx)}
+	a := Audit{At: s.now(), Actor: u.Handle, Action: "user.delete", Target: u.Handle, RequestID: web.RequestID(ctx)}
 	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}
 	s.clearCookies(w)
-	Note(ctx, "account_deleted")
+	web.Note(ctx, "account_deleted")
 	return nil
 }

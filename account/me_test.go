@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {
@@ -113,7 +114,7 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 }
 
 func TestPasswordsCannotBeGuessedThroughASession(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitLogin: {Count: 10, Window: 15 * time.Minute}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}}))
 	w.addUser("ada")
 	b := w.signedIn("ada")
 	for i := range 10 {

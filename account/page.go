@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -23,9 +24,9 @@ var notices = map[string]struct{ section, text string }{
 }
 
 func (s *Service) mountAccountPage(m *mux.Router) {
-	s.Handle(m, "/account/", Methods{"GET": s.RequirePage(s.accountPage)})
+	s.Handle(m, "/account/", web.Methods{"GET": s.RequirePage(s.accountPage)})
 	form := func(path, notice string, do accountDeed) {
-		s.Handle(m, path, Methods{"POST": s.RequirePage(s.accountForm(notice, do))})
+		s.Handle(m, path, web.Methods{"POST": s.RequirePage(s.accountForm(notice, do))})
 	}
 	form("/account/profile", "profile-saved", s.profileForm)
 	form("/account/password", "password-changed", func(_ http.ResponseWriter, r *http.Request) error {
@@ -47,7 +48,7 @@ func (s *Service) mountAccountPage(m *mux.Router) {
 	form("/account/apps/remove", "app-removed", func(_ http.ResponseWriter, r *http.Request) error {
 		return s.removeApp(r, r.PostForm.Get("client_id"))
 	})
-	s.Handle(m, "/account/delete", Methods{"POST": s.RequirePage(s.deleteForm)})
+	s.Handle(m, "/account/delete", web.Methods{"POST": s.RequirePage(s.deleteForm)})
 }
 
 // accountDeed does what a form of the account page asks; the form is read already.
@@ -58,7 +59,7 @@ type accountDeed func(w http.ResponseWriter, r *http.Request) error
 func (s *Service) accountForm(notice string, do accountDeed) http.HandlerFunc {
 	section := notices[notice].section
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := ReadForm(w, r); err != nil {
+		if err := web.ReadForm(w, r); err != nil {
 			s.Fail(w, r, err)
 			return
 		}
@@ -79,7 +80,7 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) {
-	if err := ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -104,7 +105,7 @@ func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {
 // accountRefused shows the page with what was refused, and with what was typed
 // where that is no secret.
 func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section string, cause error) {
-	p, known := ProblemOf(cause)
+	p, known := web.ProblemOf(cause)
 	if !known || p.Status == http.StatusServiceUnavailable {
 		s.Fail(w, r, cause)
 		return
@@ -114,8 +115,8 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section
 		s.Fail(w, r, err)
 		return
 	}
-	noteDefault(r.Context(), p.Code)
-	p.setRetryAfter(w)
+	web.NoteDefault(r.Context(), p.Code)
+	p.SetRetryAfter(w)
 	page.Answer, page.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
 	if section == "profile" {
 		page.DisplayName, page.Email = cut(r.PostForm.Get("display_name"), 64), cut(r.PostForm.Get("email"), 256)
@@ -124,7 +125,7 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section
 }
 
 // refusedField names the field a refusal is about; "" lets the page go by the code.
-func refusedField(section string, p *Problem) string {
+func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "profile" && len(p.Errors) > 0:
 		return p.Errors[0].Pointer[1:]

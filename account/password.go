@@ -14,6 +14,8 @@ import (
 	"github.com/go-crypt/crypt/algorithm/argon2"
 	"github.com/go-crypt/crypt/algorithm/bcrypt"
 	"golang.org/x/text/secure/precis"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Password length in runes after PRECIS OpaqueString (RFC 8265 section 4.2).
@@ -72,7 +74,7 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.waiting.Add(1) > maxHashWaiters {
 		h.waiting.Add(-1)
-		return nil, ErrBusy
+		return nil, web.ErrBusy
 	}
 	defer h.waiting.Add(-1)
 	select {
@@ -140,25 +142,18 @@ func CheckPassword(password, handle string, minimum int) error {
 	}
 	p, err := precis.OpaqueString.String(password)
 	if err != nil || !utf8.ValidString(password) {
-		return weak("The password has characters that cannot be typed on every device (control or invisible ones).")
+		return ErrWeakPassword.With("The password has characters that cannot be typed on every device (control or invisible ones).")
 	}
 	low := strings.ToLower(p)
 	switch n := utf8.RuneCountInString(p); {
 	case n < minimum:
-		return weak(fmt.Sprintf("The password needs at least %d characters.", minimum))
+		return ErrWeakPassword.With(fmt.Sprintf("The password needs at least %d characters.", minimum))
 	case n > maxPassword:
-		return weak(fmt.Sprintf("The password can have at most %d characters.", maxPassword))
+		return ErrWeakPassword.With(fmt.Sprintf("The password can have at most %d characters.", maxPassword))
 	case len(handle) >= minHandleInPassword && strings.Contains(low, strings.ToLower(handle)):
-		return weak("The password must not contain the handle.")
+		return ErrWeakPassword.With("The password must not contain the handle.")
 	case isCommon(low):
-		return weak("The password is among the most common ones. Choose one that others do not use.")
+		return ErrWeakPassword.With("The password is among the most common ones. Choose one that others do not use.")
 	}
 	return nil
 }
-
-// weakPassword is ErrWeakPassword with its reason.
-type weakPassword struct{ reason string }
-
-func weak(reason string) error        { return &weakPassword{reason} }
-func (w *weakPassword) Error() string { return ErrWeakPassword.Error() + ": " + w.reason }
-func (w *weakPassword) Unwrap() error { return ErrWeakPassword }

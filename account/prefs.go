@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Bounds of the preferences of one user: numbers of keys and of bytes.
@@ -20,12 +22,12 @@ func (s *Service) apiPreferences(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, fmt.Errorf("read preferences: %w", err))
 		return
 	}
-	WriteJSON(w, http.StatusOK, prefs)
+	web.WriteJSON(w, http.StatusOK, prefs)
 }
 
 func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) {
 	var in map[string]any
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -39,7 +41,7 @@ func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, fmt.Errorf("merge preferences: %w", err))
 		return
 	}
-	WriteJSON(w, http.StatusOK, prefs)
+	web.WriteJSON(w, http.StatusOK, prefs)
 }
 
 // checkPreferences turns the body into a change: text sets, null deletes. The
@@ -58,8 +60,8 @@ func checkPreferences(in map[string]any) (map[string]*string, error) {
 			detail = "a value has at most 4,096 bytes"
 		}
 		if detail != "" {
-			p, _ := ProblemOf(ErrInvalidPreference)
-			p.Errors = []FieldError{{Pointer: pointerTo(k), Detail: detail}}
+			p, _ := web.ProblemOf(ErrInvalidPreference)
+			p.Errors = []web.FieldError{{Pointer: pointerTo(k), Detail: detail}}
 			return nil, p
 		}
 		if v == nil {

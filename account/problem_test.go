@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
 	w.addUser("ada", account.FlagAdmin)
 	w.addUser("sus")
 	w.suspend("sus")
@@ -45,7 +46,7 @@ func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
 		"last_admin":             ada.call("DELETE", "/api/me", map[string]string{"password": password}),
 		"method_not_allowed":     ada.call("POST", "/api/me", nil),
 		"unsupported_media_type": ada.send("PATCH", "/api/me", "text/plain", "{}"),
-		"too_large":              ada.call("PATCH", "/api/me", map[string]string{"email": strings.Repeat("x", account.MaxBody)}),
+		"too_large":              ada.call("PATCH", "/api/me", map[string]string{"email": strings.Repeat("x", web.MaxBody)}),
 		"unknown_member":         ada.call("PATCH", "/api/me", map[string]string{"role": "admin"}),
 		"wrong_type":             ada.call("PATCH", "/api/me", map[string]any{"email": 1}),
 	} {

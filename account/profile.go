@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/language"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Profile are the standard claims of a person (OpenID Connect Core section 5.1)
@@ -168,7 +170,7 @@ func (p *Profile) address() *Address {
 
 func invalidClaim(name, refusal string) error {
 	pointer := "/" + strings.ReplaceAll(name, ".", "/")
-	return NewProblem(http.StatusBadRequest, "invalid_profile", refusal, FieldError{Pointer: pointer, Detail: refusal})
+	return web.NewProblem(http.StatusBadRequest, "invalid_profile", refusal, web.FieldError{Pointer: pointer, Detail: refusal})
 }
 
 // line is the rule for a text of at most max characters in one line.

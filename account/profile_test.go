@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // kept is what is stored of a value, or "refused".
@@ -17,7 +18,7 @@ func kept(t *testing.T, name, value string) string {
 	t.Helper()
 	var p account.Profile
 	err := p.Set(name, value)
-	var problem *account.Problem
+	var problem *web.Problem
 	if errors.As(err, &problem) {
 		want := "/" + strings.ReplaceAll(name, ".", "/")
 		if problem.Status != 400 || problem.Code != "invalid_profile" || len(problem.Errors) != 1 || problem.Errors[0].Pointer != want || problem.Detail == "" {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 func (s *Service) mountRegister(m *mux.Router) {
-	s.Handle(m, "/api/register", Methods{"POST": s.apiRegister})
-	s.Handle(m, "/register/", Methods{"GET": s.registerPage, "POST": s.registerForm})
+	s.Handle(m, "/api/register", web.Methods{"POST": s.apiRegister})
+	s.Handle(m, "/register/", web.Methods{"GET": s.registerPage, "POST": s.registerForm})
 }
 
 type registered struct {
@@ -21,7 +22,7 @@ type registered struct {
 
 func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) {
 	var in Registration
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -30,7 +31,7 @@ func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusCreated, registered{OK: true, Handle: u.Handle})
+	web.WriteJSON(w, http.StatusCreated, registered{OK: true, Handle: u.Handle})
 }
 
 // registerPage shows the form, with the code of an invite link filled in.
@@ -40,12 +41,12 @@ func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if page.Code != "" {
 		err := s.describeInvite(r, &page)
-		p, known := ProblemOf(err)
+		p, known := web.ProblemOf(err)
 		switch {
 		case err == nil:
 		case known && p.Code == "invalid_invite":
 			status, page.Error, page.ErrorCode = p.Status, p.Detail, p.Code
-		case !errors.Is(err, ErrRateLimited):
+		case !errors.Is(err, web.ErrRateLimited):
 			s.Fail(w, r, err)
 			return
 		}
@@ -86,7 +87,7 @@ var registerFields = map[string]string{
 }
 
 func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
-	if err := ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -97,13 +98,13 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, s.afterSignIn(next), http.StatusSeeOther)
 		return
 	}
-	p, known := ProblemOf(err)
+	p, known := web.ProblemOf(err)
 	if !known || p.Status == http.StatusServiceUnavailable {
 		s.Fail(w, r, err)
 		return
 	}
-	noteDefault(r.Context(), p.Code)
-	p.setRetryAfter(w)
+	web.NoteDefault(r.Context(), p.Code)
+	p.SetRetryAfter(w)
 	page := templates.Register{
 		Code: cut(in.Code, 64), Handle: cut(in.Handle, 64), DisplayName: cut(in.DisplayName, 64), Email: cut(in.Email, 256), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(err, ErrRegistrationFull),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func registration(code, handle string) map[string]string {
@@ -168,7 +169,7 @@ func TestClosedAndFullInstallationsTakeNobody(t *testing.T) {
 }
 
 func TestGuessingCodesIsLimited(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitRegister: {Count: 5, Window: 15 * time.Minute}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitRegister: {Count: 5, Window: 15 * time.Minute}}))
 	w.addUser("taken")
 	i := w.invite()
 	for range 7 { // looking for a free handle is no guessing

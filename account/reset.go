@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // ResetCodeLifetime is how long a password reset code can be used.
@@ -36,7 +38,7 @@ func ResetURL(issuer, handle string, c ResetCode) string {
 }
 
 // ResetURL is the link to this service's page.
-func (s *Service) ResetURL(handle string, c ResetCode) string { return ResetURL(s.issuer, handle, c) }
+func (s *Service) ResetURL(handle string, c ResetCode) string { return ResetURL(s.URL(""), handle, c) }
 
 // Reset is what a person enters to set a new password.
 type Reset struct {
@@ -62,7 +64,7 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	handle, code, err := s.checkReset(r, in)
 	if err != nil {
 		if errors.Is(err, errUnknownReset) {
-			Note(ctx, "reset_refused")
+			web.Note(ctx, "reset_refused")
 		}
 		return err
 	}
@@ -76,15 +78,15 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	if err := s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()); err != nil {
 		return fmt.Errorf("reset password: %w", err)
 	}
-	Note(ctx, "password_reset")
+	web.Note(ctx, "password_reset")
 	return nil
 }
 
 // checkReset gives its verdict on a code, within the limits.
 func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, err error) {
 	ctx := r.Context()
-	limits := []underLimit{{LimitReset, ClientAddress(r)}, {LimitResetAccount, accountKey(in.Handle)}}
-	err = s.guess(ctx, limits, errUnknownReset, func() error {
+	limits := []web.LimitKey{{Name: web.LimitReset, Key: web.ClientAddress(r)}, {Name: web.LimitResetAccount, Key: accountKey(in.Handle)}}
+	err = s.limits.Guess(ctx, limits, errUnknownReset, func() error {
 		handle, err = CanonicalHandle(in.Handle)
 		code = canonicalCode(in.Code, resetCodeLength)
 		if err != nil || code == "" {

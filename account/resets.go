@@ -6,29 +6,30 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 func (s *Service) mountResets(m *mux.Router) {
-	s.Handle(m, "/api/auth/reset-password", Methods{"POST": s.apiResetPassword})
-	s.Handle(m, "/reset-password/", Methods{"GET": s.resetPage, "POST": s.resetForm})
-	s.Handle(m, "/.well-known/change-password", Methods{"GET": s.changePassword})
+	s.Handle(m, "/api/auth/reset-password", web.Methods{"POST": s.apiResetPassword})
+	s.Handle(m, "/reset-password/", web.Methods{"GET": s.resetPage, "POST": s.resetForm})
+	s.Handle(m, "/.well-known/change-password", web.Methods{"GET": s.changePassword})
 }
 
 func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) {
 	var in Reset
-	if err := ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
 	if err := s.ResetPassword(r, in); err != nil {
 		if errors.Is(err, ErrInvalidResetCode) {
-			err = s.withContact(r.Context(), err)
+			err = s.withContact(r.Context(), ErrInvalidResetCode)
 		}
 		s.Fail(w, r, err)
 		return
 	}
-	WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
 // resetPage shows the form, filled in from the link. It says nothing about the
@@ -53,7 +54,7 @@ func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) {
-	if err := ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		s.Fail(w, r, err)
 		return
 	}
@@ -64,13 +65,13 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) {
 		s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next})
 		return
 	}
-	p, known := ProblemOf(err)
+	p, known := web.ProblemOf(err)
 	if !known || p.Status == http.StatusServiceUnavailable {
 		s.Fail(w, r, err)
 		return
 	}
-	noteDefault(r.Context(), p.Code)
-	p.setRetryAfter(w)
+	web.NoteDefault(r.Context(), p.Code)
+	p.SetRetryAfter(w)
 	s.showReset(w, r, p.Status, templates.ResetPassword{
 		Handle: cut(in.Handle, 64), Code: cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func reset(handle, code, password string) map[string]string {
@@ -90,7 +91,7 @@ func TestResetDoesNotLiftASuspension(t *testing.T) {
 }
 
 func TestGuessingResetCodesIsLimited(t *testing.T) {
-	limits := withLimits(map[string]account.Limit{account.LimitReset: {Count: 10, Window: 15 * time.Minute}, account.LimitResetAccount: {Count: 5, Window: 15 * time.Minute}})
+	limits := withLimits(map[string]web.Rate{web.LimitReset: {Count: 10, Window: 15 * time.Minute}, web.LimitResetAccount: {Count: 5, Window: 15 * time.Minute}})
 	wrong := strings.Repeat("0", 26)
 	t.Run("by address", func(t *testing.T) {
 		w := newWorld(t, limits)
@@ -122,7 +123,7 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 
 // Somebody who clicks again has the code, and has not guessed it.
 func TestSecondClickIsNeverTakenForAGuess(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]account.Limit{account.LimitReset: {Count: 2, Window: time.Hour}, account.LimitResetAccount: {Count: 2, Window: time.Hour}}))
+	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitReset: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}))
 	w.addUser("ada")
 	w.addUser("bob")
 	again := func(handle, code string, want int) {

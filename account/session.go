@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Session is a signed-in browser: a row. The session token (a JWT in the
@@ -56,7 +57,7 @@ func (s *Service) newSession(sub string, r *http.Request) (*Session, browserSecr
 	now := s.now()
 	n := &Session{
 		ID: uuid.NewString(), Sub: sub, TokenHash: hashOf(secrets.jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
-		ExpiresAt: now.Add(session.Lifetime), Address: ClientAddress(r), UserAgent: cut(r.UserAgent(), 256), Algorithm: s.minter.algorithm,
+		ExpiresAt: now.Add(session.Lifetime), Address: web.ClientAddress(r), UserAgent: cut(r.UserAgent(), 256), Algorithm: s.minter.algorithm,
 	}
 	if s.cookies.login != "" {
 		secrets.login = rand.Text() + rand.Text() // 260 bits
@@ -76,7 +77,7 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 	if !id.Session.Live(now) || id.User.Suspended() {
 		return nil, ErrNotAuthenticated
 	}
-	noteUser(r.Context(), id.User.Sub)
+	web.NoteUser(r.Context(), id.User.Sub)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
 		s.visits.note(id.Session.ID, now)
 	}
@@ -219,8 +220,8 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, sub string) er
 		return err
 	}
 	if ended != "" {
-		noteUser(r.Context(), ended)
-		Note(r.Context(), "logout")
+		web.NoteUser(r.Context(), ended)
+		web.Note(r.Context(), "logout")
 	}
 	s.clearCookies(w)
 	return nil

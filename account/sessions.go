@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -152,7 +153,7 @@ func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) {
 		next := list[len(list)-1].place().cursor()
 		out.NextCursor = &next
 	}
-	WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Service) apiEndSession(w http.ResponseWriter, r *http.Request) {
@@ -175,12 +176,12 @@ func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request, sid stri
 	if sid == id.Session.ID {
 		s.clearCookies(w)
 	}
-	Note(r.Context(), "session_ended")
+	web.Note(r.Context(), "session_ended")
 	return nil
 }
 
 func (s *Service) apiEndOtherSessions(w http.ResponseWriter, r *http.Request) {
-	err := ReadOptionalJSON(w, r, &struct{}{})
+	err := web.ReadOptionalJSON(w, r, &struct{}{})
 	if err == nil {
 		err = s.endOtherSessions(r)
 	}
@@ -196,6 +197,6 @@ func (s *Service) endOtherSessions(r *http.Request) error {
 	if _, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now()); err != nil {
 		return fmt.Errorf("end other sessions: %w", err)
 	}
-	Note(r.Context(), "sessions_ended")
+	web.Note(r.Context(), "sessions_ended")
 	return nil
 }

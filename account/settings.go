@@ -7,9 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // How people come in.
@@ -64,8 +65,8 @@ const maxFlags = 32
 // Check normalizes and checks settings; the error is a *Problem that names each
 // member that is wrong.
 func (s Settings) Check() (Settings, error) {
-	var wrong []FieldError
-	add := func(pointer, detail string) { wrong = append(wrong, FieldError{pointer, detail}) }
+	var wrong []web.FieldError
+	add := func(pointer, detail string) { wrong = append(wrong, web.FieldError{Pointer: pointer, Detail: detail}) }
 	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !printable(s.InstanceName) {
 		add("/instance_name", "1 to 60 characters, no control characters")
 	}
@@ -122,7 +123,7 @@ func (s Settings) Check() (Settings, error) {
 		add("/contact", fmt.Sprintf("at most %d characters, no control characters", maxContact))
 	}
 	if wrong != nil {
-		return s, NewProblem(400, "invalid_settings", "Some settings cannot be used; see errors.", wrong...)
+		return s, web.NewProblem(400, "invalid_settings", "Some settings cannot be used; see errors.", wrong...)
 	}
 	return s, nil
 }
@@ -137,38 +138,14 @@ func (s Settings) inviteLimit(u User) int {
 // settingsTTL is how long another process's change may go unseen.
 const settingsTTL = 2 * time.Second
 
-type settingsCache struct {
-	mu      sync.Mutex
-	value   Settings
-	loaded  bool // value has been read once
-	loading bool // somebody reads it anew; the others go on with the old one
-	saves   int  // counts changes by this process: what was read before one is old
-	until   time.Time
-}
-
 // Settings returns the settings, at most settingsTTL old while the database
-// answers in time. Nobody waits for another one's query.
+// answers in time.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
-	c, now := &s.settings, s.clock()
-	c.mu.Lock()
-	if c.loaded && (c.loading || now.Before(c.until)) {
-		defer c.mu.Unlock()
-		return c.value.clone(), nil
-	}
-	c.loading = true
-	saves := c.saves
-	c.mu.Unlock()
-	v, err := s.store.Settings(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.loading = false
+	v, err := s.settings.Get(ctx, "")
 	if err != nil {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
-	if c.saves == saves {
-		c.value, c.loaded, c.until = v, true, now.Add(settingsTTL)
-	}
-	return c.value.clone(), nil
+	return v.clone(), nil
 }
 
 // SettingsChange is a change of named settings; nil leaves one as it is. Of
@@ -271,12 +248,7 @@ func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsC
 	if err != nil {
 		return v, err
 	}
-	now := s.clock()
-	s.settings.mu.Lock()
-	// Also while another request reads.
-	s.settings.saves++
-	s.settings.value, s.settings.loaded, s.settings.until = v, true, now.Add(settingsTTL)
-	s.settings.mu.Unlock()
+	s.settings.Put("", v)
 	return v.clone(), nil
 }
 
@@ -285,14 +257,9 @@ func (s Settings) clone() Settings {
 	return s
 }
 
-// withContact adds to an error that says to ask an administrator how to reach one.
-func (s *Service) withContact(ctx context.Context, err error) error {
-	p, known := ProblemOf(err)
-	if contact := s.contact(ctx); known && contact != "" {
-		p.Detail += contact
-		return fmt.Errorf("%w (%w)", err, p)
-	}
-	return err
+// withContact adds to a problem that says to ask an administrator how to reach one.
+func (s *Service) withContact(ctx context.Context, p *web.Problem) error {
+	return p.With(p.Detail + s.contact(ctx))
 }
 
 // contact is a sentence to go on with, "" where the administrators have said nothing.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Credentials are what a person enters to sign in.
@@ -23,9 +26,9 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	if err != nil {
 		switch {
 		case errors.Is(err, ErrInvalidCredentials):
-			Note(ctx, "login_failed")
+			web.Note(ctx, "login_failed")
 		case errors.Is(err, ErrSuspended):
-			Note(ctx, "login_suspended")
+			web.Note(ctx, "login_suspended")
 		}
 		return User{}, err
 	}
@@ -36,7 +39,7 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
 		err = s.store.Reauthenticate(ctx, row, u.PasswordHash)
 		if err == nil {
-			Note(ctx, "login")
+			web.Note(ctx, "login")
 			return u, s.setCookies(w, u, row, secrets)
 		}
 		if !errors.Is(err, ErrSessionNotFound) {
@@ -51,8 +54,8 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	if _, err := s.endSessions(r, ""); err != nil {
 		return User{}, err
 	}
-	noteUser(ctx, u.Sub)
-	Note(ctx, "login")
+	web.NoteUser(ctx, u.Sub)
+	web.Note(ctx, "login")
 	return u, s.setCookies(w, u, row, secrets)
 }
 
@@ -68,16 +71,20 @@ func goneMeanwhile(doing string, err error) error {
 // authenticate is the password check with its limits.
 func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 	in.Handle = withoutAt(in.Handle)
-	ctx, address, account := r.Context(), ClientAddress(r), accountKey(in.Handle)
+	ctx := r.Context()
 	// Before anything costs: an address or account over its limit waits.
-	if err := s.limits.blocked(ctx, LimitLogin, address); err != nil {
+	address := web.LimitKey{Name: web.LimitLogin, Key: web.ClientAddress(r)}
+	if err := s.limits.Blocked(ctx, address); err != nil {
 		return User{}, err
 	}
 	u, err := s.userToSignIn(ctx, in.Handle)
 	if err != nil {
 		return User{}, err
 	}
-	if err := s.exemptKnown(ctx, u.Sub, address, s.limits.blocked(ctx, LimitLoginAccount, account)); err != nil {
+	account := web.LimitKey{Name: web.LimitLoginAccount, Key: accountKey(in.Handle), Exempt: func(refusal error) error {
+		return s.exemptKnown(ctx, u.Sub, address.Key, refusal)
+	}}
+	if err := s.limits.Blocked(ctx, account); err != nil {
 		return User{}, err
 	}
 	leave, err := s.hasher.enter(ctx)
@@ -86,15 +93,12 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 	}
 	defer leave()
 	// Inside the slot: at most one attempt a core is in flight.
-	guess := s.limits.attempt()
-	err = guess.take(ctx, LimitLogin, address)
-	if err == nil {
-		err = s.exemptKnown(ctx, u.Sub, address, guess.take(ctx, LimitLoginAccount, account))
-	}
-	if err == nil && (!s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "") {
-		err = ErrInvalidCredentials
-	}
-	s.settle(ctx, guess, errors.Is(err, ErrInvalidCredentials))
+	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
+		if !s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "" {
+			return ErrInvalidCredentials
+		}
+		return nil
+	})
 	if err != nil {
 		return User{}, err
 	}
@@ -124,7 +128,7 @@ func (s *Service) userToSignIn(ctx context.Context, typed string) (User, error) 
 // the account was signed in to before: strangers cannot lock an owner out. The
 // address's own limit holds.
 func (s *Service) exemptKnown(ctx context.Context, sub, address string, refusal error) error {
-	if sub == "" || !errors.Is(refusal, ErrRateLimited) && !errors.Is(refusal, ErrBusy) {
+	if sub == "" {
 		return refusal
 	}
 	known, err := s.store.KnownAddress(ctx, sub, address)
@@ -166,4 +170,13 @@ func (s *Service) verifyPassword(r *http.Request, u User, password string) (User
 		return User{}, ErrInvalidCredentials
 	}
 	return got, nil
+}
+
+// accountKey folds what was typed as a handle, so that spelling it differently
+// does not give further attempts.
+func accountKey(typed string) string {
+	if h, err := CanonicalHandle(typed); err == nil {
+		return h
+	}
+	return strings.ToLower(cut(strings.TrimSpace(typed), 64))
 }

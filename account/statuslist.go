@@ -18,6 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // StatusListSize is how many session tokens one token status list has room for.
@@ -47,7 +49,7 @@ type statusClaims struct {
 }
 
 func (s *Service) mountStatus(m *mux.Router) {
-	s.Handle(m, "/oauth2/status/{list}", Methods{"GET": s.statusList})
+	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.statusList})
 }
 
 // statusList tells verifiers which session tokens were taken back: one bit an
@@ -97,11 +99,11 @@ const statusMedia = "application/statuslist+jwt"
 // 8.2). Who accepts neither is given the JWT: there is nothing else.
 func servesStatus(r *http.Request) error {
 	if r.URL.RawQuery != "" && r.URL.Query().Has("time") {
-		return NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
+		return web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
 	}
 	accept := r.Header.Values("Accept")
 	if admits(accept, "application/statuslist+cwt") && !admits(accept, statusMedia, "application/*", "*/*") {
-		return NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
+		return web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
 	}
 	return nil
 }

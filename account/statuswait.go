@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 const (
@@ -78,7 +80,7 @@ func (l *statusWaiters) enter(r *http.Request, wants bool) (change <-chan struct
 	if !wants {
 		return nil, func() {}
 	}
-	address := ClientAddress(r)
+	address := web.ClientAddress(r)
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.released || l.total >= maxStatusWaiters || l.count[address] >= maxWaitersByAddress {

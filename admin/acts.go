@@ -7,6 +7,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type okAnswer struct {
@@ -32,7 +33,7 @@ func (s *Service) unsuspend(w http.ResponseWriter, r *http.Request) {
 func (s *Service) act(w http.ResponseWriter, r *http.Request, in any, deed func(account.User) error) {
 	u, err := s.target(r)
 	if err == nil {
-		err = account.ReadOptionalJSON(w, r, in)
+		err = web.ReadOptionalJSON(w, r, in)
 	}
 	if err == nil {
 		err = deed(u)
@@ -41,7 +42,7 @@ func (s *Service) act(w http.ResponseWriter, r *http.Request, in any, deed func(
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
 func (s *Service) endSession(w http.ResponseWriter, r *http.Request) {
@@ -83,14 +84,14 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request) {
 	}
 	// Pointers, because null must not read as "off".
 	var in map[string]*bool
-	if err := account.ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.accounts.Fail(w, r, err)
 		return
 	}
 	flags := make(map[string]bool, len(in))
 	for name, on := range in {
 		if on == nil {
-			s.accounts.Fail(w, r, account.NewProblem(http.StatusBadRequest, "invalid_request", "A flag is true or false."))
+			s.accounts.Fail(w, r, web.NewProblem(http.StatusBadRequest, "invalid_request", "A flag is true or false."))
 			return
 		}
 		flags[name] = *on
@@ -104,7 +105,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, struct {
+	web.WriteJSON(w, http.StatusOK, struct {
 		OK    bool            `json:"ok"`
 		Flags map[string]bool `json:"flags"`
 	}{true, u.FlagMap(settings.Flags)})
@@ -113,7 +114,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request) {
 func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request) {
 	u, err := s.target(r)
 	if err == nil {
-		err = account.ReadOptionalJSON(w, r, &struct{}{})
+		err = web.ReadOptionalJSON(w, r, &struct{}{})
 	}
 	var c account.ResetCode
 	if err == nil {
@@ -123,7 +124,7 @@ func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusCreated, struct {
+	web.WriteJSON(w, http.StatusCreated, struct {
 		OK        bool      `json:"ok"`
 		Code      string    `json:"code"`
 		URL       string    `json:"url"`

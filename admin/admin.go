@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Client is a registered OpenID Connect client as administrators see it; it has
@@ -58,35 +59,35 @@ func New(accounts *account.Service, clients ClientLister) *Service {
 
 // Mount registers the endpoints on the router of the base path.
 func (s *Service) Mount(m *mux.Router) {
-	api := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
-	api("/api/admin/users", account.Methods{"GET": s.listUsers})
-	api("/api/admin/users/{handle}", account.Methods{"GET": s.showUser, "PATCH": s.amendUser, "DELETE": s.deleteUser})
-	api("/api/admin/users/{handle}/suspend", account.Methods{"POST": s.suspend})
-	api("/api/admin/users/{handle}/unsuspend", account.Methods{"POST": s.unsuspend})
-	api("/api/admin/users/{handle}/flags", account.Methods{"PUT": s.putFlags})
-	api("/api/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.issueResetCode})
-	api("/api/admin/users/{handle}/sessions/end-all", account.Methods{"POST": s.endSessions})
-	api("/api/admin/users/{handle}/sessions/{id}", account.Methods{"DELETE": s.endSession})
-	api("/api/admin/settings", account.Methods{"GET": s.showSettings, "PUT": s.putSettings})
-	api("/api/admin/clients", account.Methods{"GET": s.listClients})
-	api("/api/admin/audit", account.Methods{"GET": s.listAudit})
+	api := func(path string, methods web.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
+	api("/api/admin/users", web.Methods{"GET": s.listUsers})
+	api("/api/admin/users/{handle}", web.Methods{"GET": s.showUser, "PATCH": s.amendUser, "DELETE": s.deleteUser})
+	api("/api/admin/users/{handle}/suspend", web.Methods{"POST": s.suspend})
+	api("/api/admin/users/{handle}/unsuspend", web.Methods{"POST": s.unsuspend})
+	api("/api/admin/users/{handle}/flags", web.Methods{"PUT": s.putFlags})
+	api("/api/admin/users/{handle}/reset-password-code", web.Methods{"POST": s.issueResetCode})
+	api("/api/admin/users/{handle}/sessions/end-all", web.Methods{"POST": s.endSessions})
+	api("/api/admin/users/{handle}/sessions/{id}", web.Methods{"DELETE": s.endSession})
+	api("/api/admin/settings", web.Methods{"GET": s.showSettings, "PUT": s.putSettings})
+	api("/api/admin/clients", web.Methods{"GET": s.listClients})
+	api("/api/admin/audit", web.Methods{"GET": s.listAudit})
 
-	page := func(path string, methods account.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
-	page("/admin/", account.Methods{"GET": s.usersPage})
-	page("/admin/users/{handle}", account.Methods{"GET": s.userPage})
-	page("/admin/users/{handle}/profile", account.Methods{"POST": s.form("profile", s.profileForm)})
-	page("/admin/users/{handle}/suspend", account.Methods{"POST": s.form("end", s.suspendForm)})
-	page("/admin/users/{handle}/unsuspend", account.Methods{"POST": s.form("end", s.unsuspendForm)})
-	page("/admin/users/{handle}/flags", account.Methods{"POST": s.form("access", s.flagsForm)})
-	page("/admin/users/{handle}/reset-password-code", account.Methods{"POST": s.form("password", s.resetCodeForm)})
-	page("/admin/users/{handle}/end-session", account.Methods{"POST": s.form("sessions", s.endSessionForm)})
-	page("/admin/users/{handle}/end-sessions", account.Methods{"POST": s.form("sessions", s.endSessionsForm)})
-	page("/admin/users/{handle}/delete", account.Methods{"POST": s.form("end", s.deleteForm)})
+	page := func(path string, methods web.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
+	page("/admin/", web.Methods{"GET": s.usersPage})
+	page("/admin/users/{handle}", web.Methods{"GET": s.userPage})
+	page("/admin/users/{handle}/profile", web.Methods{"POST": s.form("profile", s.profileForm)})
+	page("/admin/users/{handle}/suspend", web.Methods{"POST": s.form("end", s.suspendForm)})
+	page("/admin/users/{handle}/unsuspend", web.Methods{"POST": s.form("end", s.unsuspendForm)})
+	page("/admin/users/{handle}/flags", web.Methods{"POST": s.form("access", s.flagsForm)})
+	page("/admin/users/{handle}/reset-password-code", web.Methods{"POST": s.form("password", s.resetCodeForm)})
+	page("/admin/users/{handle}/end-session", web.Methods{"POST": s.form("sessions", s.endSessionForm)})
+	page("/admin/users/{handle}/end-sessions", web.Methods{"POST": s.form("sessions", s.endSessionsForm)})
+	page("/admin/users/{handle}/delete", web.Methods{"POST": s.form("end", s.deleteForm)})
 }
 
 // mount puts the guard before every method of a path, so that none is forgotten.
-func (s *Service) mount(m *mux.Router, path string, methods account.Methods, guard func(http.HandlerFunc) http.HandlerFunc) {
-	guarded := make(account.Methods, len(methods))
+func (s *Service) mount(m *mux.Router, path string, methods web.Methods, guard func(http.HandlerFunc) http.HandlerFunc) {
+	guarded := make(web.Methods, len(methods))
 	for method, h := range methods {
 		guarded[method] = guard(h)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
@@ -119,7 +120,7 @@ func (b *browser) send(method, path, contentType, body string, headers ...string
 		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: b.cookie})
 	}
 	rec := httptest.NewRecorder()
-	b.w.router.ServeHTTP(rec, r.WithContext(account.WithRequestInfo(r.Context(), &account.RequestInfo{ID: "req-1"})))
+	b.w.router.ServeHTTP(rec, r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1"})))
 	return &answer{b.w.t, rec.Code, rec.Header(), rec.Body.String()}
 }
 

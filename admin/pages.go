@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -89,7 +90,7 @@ func (s *Service) form(section string, do formAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		u, err := s.target(r)
 		if err == nil {
-			err = account.ReadForm(w, r, "flag", "known")
+			err = web.ReadForm(w, r, "flag", "known")
 		}
 		if err != nil {
 			s.accounts.Fail(w, r, err)
@@ -102,12 +103,12 @@ func (s *Service) form(section string, do formAction) http.HandlerFunc {
 			}
 			return
 		}
-		p, known := account.ProblemOf(err)
+		p, known := web.ProblemOf(err)
 		if !known || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusNotFound {
 			s.accounts.Fail(w, r, err)
 			return
 		}
-		account.Note(r.Context(), p.Code)
+		web.Note(r.Context(), p.Code)
 		page := templates.AdminUser{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, ErrorField: refusedField(section, p)}
 		if f := r.PostForm; section == "profile" {
 			page.Profile = templates.AdminProfile{DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified")}
@@ -117,7 +118,7 @@ func (s *Service) form(section string, do formAction) http.HandlerFunc {
 }
 
 // refusedField names the field a refusal is about, "" for none.
-func refusedField(section string, p *account.Problem) string {
+func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "profile" && len(p.Errors) > 0:
 		return strings.TrimPrefix(p.Errors[0].Pointer, "/")
@@ -195,7 +196,7 @@ func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u accoun
 func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	typed, err := account.CanonicalHandle(r.PostForm.Get("confirm"))
 	if err != nil || typed != u.Handle {
-		return "", account.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
+		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
 	}
 	return "/admin/?notice=deleted", s.office.Delete(r.Context(), account.ActorOf(r), u)
 }

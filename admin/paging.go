@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 const (
@@ -52,7 +53,7 @@ func readPage(r *http.Request) (page, error) {
 }
 
 func badParameter(detail string) error {
-	return account.NewProblem(http.StatusBadRequest, "invalid_request", detail)
+	return web.NewProblem(http.StatusBadRequest, "invalid_request", detail)
 }
 
 func orNull(s string) *string {

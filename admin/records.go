@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // clientEntry is a client as the list shows it.
@@ -34,7 +35,7 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) {
 			RequireFlag: orNull(c.RequireFlag), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
 		})
 	}
-	account.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
+	web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
 }
 
 // auditEntry is an administrative act.
@@ -79,5 +80,5 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) {
 	for _, a := range rows {
 		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})
 	}
-	account.WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }

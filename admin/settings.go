@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) {
@@ -12,13 +13,13 @@ func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, v)
+	web.WriteJSON(w, http.StatusOK, v)
 }
 
 // putSettings changes the members that the body has; the others stay.
 func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) {
 	in := account.SettingsChange{}
-	if err := account.ReadJSON(w, r, &in); err != nil {
+	if err := web.ReadJSON(w, r, &in); err != nil {
 		s.accounts.Fail(w, r, err)
 		return
 	}
@@ -27,5 +28,5 @@ func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, v)
+	web.WriteJSON(w, http.StatusOK, v)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // userEntry is a user as the list shows them.
@@ -60,7 +61,7 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) {
 	for _, u := range users {
 		out.Users = append(out.Users, entryOf(u, settings.Flags))
 	}
-	account.WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 // usersOf finds the page of users that a request asks for, and the cursor of
@@ -98,7 +99,7 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 // amendUser answers as showUser does, with the user after the change.
@@ -119,7 +120,7 @@ func (s *Service) amendUser(w http.ResponseWriter, r *http.Request) {
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	account.WriteJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, error) {

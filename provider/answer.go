@@ -12,6 +12,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -58,33 +59,33 @@ func describe(e *fosite.RFC6749Error) (name, description string) {
 // authorizePage answers with an HTML page: the client or its redirect URI is
 // not proven, or nothing may be sent to it.
 func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
-	if account.Abandoned(r, err) {
+	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
 		return
 	}
-	problem, known := account.ProblemOf(err)
+	problem, known := web.ProblemOf(err)
 	if !known || errors.Is(err, account.ErrUnavailable) {
-		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", web.RequestID(r.Context()))
 	}
-	account.Note(r.Context(), "authorize_"+problem.Code)
+	web.Note(r.Context(), "authorize_"+problem.Code)
 	if problem.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "2")
 	}
 	p.accounts.Show(w, r, problem.Status, templates.Error{
-		Status: problem.Status, Title: problem.Title, Detail: problem.Detail, RequestID: account.RequestID(r.Context()),
+		Status: problem.Status, Title: problem.Title, Detail: problem.Detail, RequestID: web.RequestID(r.Context()),
 	})
 }
 
 // refuseAuthorization sends an OAuth error to the proven redirect URI.
 func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *fosite.RFC6749Error) {
 	name, description := describe(e)
-	account.Note(r.Context(), "authorize_"+name)
+	web.Note(r.Context(), "authorize_"+name)
 	p.answer(w, r, req, url.Values{"error": {name}, "error_description": {description}})
 }
 
 // authorizeFailure is for what fosite or the store says.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
-	if errors.Is(err, account.ErrUnavailable) || account.Abandoned(r, err) {
+	if errors.Is(err, account.ErrUnavailable) || web.Abandoned(r, err) {
 		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
 		return
 	}
@@ -95,7 +96,7 @@ func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req 
 	}
 	e := fosite.ErrorToRFC6749Error(err)
 	if e.CodeField >= http.StatusInternalServerError || descriptions[e.ErrorField] == "" {
-		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", web.RequestID(r.Context()))
 	}
 	p.refuseAuthorization(w, r, req, e)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // maxQuery bounds an authorization request, in bytes of its encoded form: it
@@ -42,7 +43,7 @@ type pending struct {
 
 // parseAuthorization reads the request, or the one that a continuation carries.
 func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*authorization, error) {
-	r.Body = http.MaxBytesReader(w, r.Body, account.MaxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	form, err := authorizationForm(r)
 	if err != nil {
 		return nil, err
@@ -51,10 +52,10 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 	if sealed := form.Get("continue"); sealed != "" {
 		var c pending
 		if err := p.seal.open(purposeContinue, sealed, &c); err != nil {
-			return nil, account.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in took too long or its link is damaged. Go back to the application and start again.")
+			return nil, web.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in took too long or its link is damaged. Go back to the application and start again.")
 		}
 		if req.form, err = url.ParseQuery(c.Query); err != nil {
-			return nil, account.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in link is damaged. Go back to the application and start again.")
+			return nil, web.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in link is damaged. Go back to the application and start again.")
 		}
 		req.arrived = time.Unix(c.Arrived, 0).UTC()
 		if !c.Detour { // which saw no session and proves nothing
@@ -70,7 +71,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 }
 
 func authorizationForm(r *http.Request) (url.Values, error) {
-	bad := account.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign in could not be read. The application sent something that is not a form.")
+	bad := web.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign in could not be read. The application sent something that is not a form.")
 	if r.Method == http.MethodPost {
 		if err := r.ParseForm(); err != nil {
 			return nil, bad
@@ -92,7 +93,7 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 // proveClient finds the client and proves that the redirect URI is its own.
 // Until then an answer must not be sent anywhere but to the browser itself.
 func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
-	page := func(detail string) error { return account.NewProblem(http.StatusBadRequest, "invalid_request", detail) }
+	page := func(detail string) error { return web.NewProblem(http.StatusBadRequest, "invalid_request", detail) }
 	if len(req.form.Encode()) > maxQuery {
 		return page("The request to sign in is too long.")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // acrPassword is the one authentication context class there is: the user gave
@@ -63,7 +64,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
-		account.Note(r.Context(), "authorize_"+problem.ErrorField)
+		web.Note(r.Context(), "authorize_"+problem.ErrorField)
 		p.refuseAuthorization(w, r, req, problem)
 	}
 }
@@ -146,7 +147,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
-	account.Note(ctx, "authorized")
+	web.Note(ctx, "authorized")
 	p.answer(w, r, req, url.Values{"code": {resp.GetCode()}})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -144,7 +145,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 // consentForm takes the decision. It is stored when allowed and travels back
 // sealed, so that authorize decides, once.
 func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
-	if err := account.ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
@@ -154,7 +155,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	}
 	var b binding
 	if err := p.seal.open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "") {
-		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
 		return
 	}
 	decision := decisionDeny
@@ -166,7 +167,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	account.Note(r.Context(), "consent_"+decision)
+	web.Note(r.Context(), "consent_"+decision)
 	sealed, err := p.seal.seal(purposeDecision, bind(id, req.sealed, decision))
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -181,7 +182,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
 	var c pending
 	if err := p.seal.open(purposeContinue, sealed, &c); err != nil {
-		p.authorizePage(w, r, account.NewProblem(http.StatusBadRequest, "expired_request", "This request took too long or its link is damaged. Go back to the application and start again."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "expired_request", "This request took too long or its link is damaged. Go back to the application and start again."))
 		return nil, nil, false
 	}
 	form, err := url.ParseQuery(c.Query)

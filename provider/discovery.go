@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // metadata is the discovery document (OpenID Connect Discovery section 3, RFC
@@ -113,6 +113,6 @@ func (p *Provider) mountMetadata(m *mux.Router) {
 		"/.well-known/oauth-authorization-server": meta,
 		"/.well-known/jwks.json":                  keys,
 	} {
-		p.accounts.Handle(m, path, account.Methods{"GET": d.serve})
+		p.accounts.Handle(m, path, web.Methods{"GET": d.serve})
 	}
 }

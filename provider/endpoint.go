@@ -9,7 +9,7 @@ import (
 
 	"github.com/ory/fosite"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // readClientRequest is how every endpoint begins that clients call themselves
@@ -21,7 +21,7 @@ func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) boo
 		p.oauthError(w, r, http.StatusMethodNotAllowed, "invalid_request")
 		return false
 	}
-	wait, err := p.limits.Take(r.Context(), account.LimitToken, account.ClientAddress(r))
+	wait, err := p.limits.Take(r.Context(), web.LimitToken, web.ClientAddress(r))
 	if err != nil {
 		p.tokenError(w, r, err)
 		return false
@@ -45,7 +45,7 @@ func readClientForm(w http.ResponseWriter, r *http.Request) int {
 	if err != nil || mt != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
 		return http.StatusBadRequest
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, account.MaxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	if err := r.ParseForm(); err != nil {
 		var big *http.MaxBytesError
 		if errors.As(err, &big) {

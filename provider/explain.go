@@ -14,6 +14,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Explainer is what Explain looks at. It reads and never writes.
@@ -100,7 +101,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		return nil
 	}
 	err := e.provider.proveClient(ctx, e.req)
-	problem, known := account.ProblemOf(err)
+	problem, known := web.ProblemOf(err)
 	if err != nil && (!known || errors.Is(err, account.ErrUnavailable)) {
 		return fmt.Errorf("find client: %w", err)
 	}
@@ -144,7 +145,7 @@ func (e *explaining) read(raw string) bool {
 	}
 	e.req, err = e.provider.parseAuthorization(nil, &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody})
 	if err != nil {
-		problem, _ := account.ProblemOf(err)
+		problem, _ := web.ProblemOf(err)
 		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
 		e.Answer, e.Why = AnswerPage, problem.Detail
 		return false

@@ -9,6 +9,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // introspect is the introspection endpoint (RFC 7662), for confidential
@@ -42,11 +43,11 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if answer == nil {
-		account.Note(r.Context(), "introspect_inactive")
+		web.Note(r.Context(), "introspect_inactive")
 		p.writeOAuth(w, r, http.StatusOK, map[string]any{"active": false})
 		return
 	}
-	account.Note(r.Context(), "introspect_active")
+	web.Note(r.Context(), "introspect_active")
 	p.writeOAuth(w, r, http.StatusOK, answer)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -65,7 +66,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	form := r.URL.Query()
 	if r.Method == http.MethodPost {
-		if err := account.ReadForm(w, r); err != nil {
+		if err := web.ReadForm(w, r); err != nil {
 			p.authorizePage(w, r, err)
 			return nil, false
 		}
@@ -82,7 +83,7 @@ func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Value
 		}
 	}
 	if len(encoded) > maxLogoutQuery {
-		p.authorizePage(w, r, account.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign out is too long or names a parameter twice."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign out is too long or names a parameter twice."))
 		return nil, false
 	}
 	if r.Method == http.MethodPost {
@@ -210,7 +211,7 @@ const maxLogoutBack = 4 << 10
 func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest) {
 	page, status := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}, http.StatusOK
 	if req.problem != "" {
-		account.Note(r.Context(), "logout_invalid_request")
+		web.Note(r.Context(), "logout_invalid_request")
 		status = http.StatusBadRequest
 	}
 	if id == nil {
@@ -247,7 +248,7 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 	}
 	var answer logoutAnswer
 	if p.seal.open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
-		p.authorizePage(w, r, account.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}
 	back, err := url.ParseQuery(answer.Back)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ory/fosite"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 const (
@@ -69,7 +69,7 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
 		p.tokenError(w, r, fmt.Errorf("keep pushed request: %w", err))
 		return
 	}
-	account.Note(r.Context(), "pushed")
+	web.Note(r.Context(), "pushed")
 	p.writeOAuth(w, r, http.StatusCreated, map[string]any{
 		"request_uri": requestURIPrefix + reference, "expires_in": int(PushedRequestLifetime / time.Second),
 	})
@@ -80,11 +80,11 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) refusePushed(w http.ResponseWriter, r *http.Request, err error) {
 	if e := (*fosite.RFC6749Error)(nil); errors.As(err, &e) && descriptions[e.ErrorField] != "" {
 		name, description := describe(e)
-		account.Note(r.Context(), "par_"+name)
+		web.Note(r.Context(), "par_"+name)
 		p.writeOAuth(w, r, http.StatusBadRequest, map[string]any{"error": name, "error_description": description})
 		return
 	}
-	if problem := (*account.Problem)(nil); errors.As(err, &problem) {
+	if problem := (*web.Problem)(nil); errors.As(err, &problem) && problem.Status < http.StatusInternalServerError {
 		p.oauthError(w, r, problem.Status, "invalid_request")
 		return
 	}
@@ -106,7 +106,7 @@ func (p *Provider) takePushed(ctx context.Context, req *authorization) error {
 		return nil
 	}
 	id := req.form.Get("client_id")
-	gone := account.NewProblem(http.StatusBadRequest, "expired_request", "This request to sign in was used already or took too long. Go back to the application and start again.")
+	gone := web.NewProblem(http.StatusBadRequest, "expired_request", "This request to sign in was used already or took too long. Go back to the application and start again.")
 	if len(reference) > 128 || !plausibleClientID(id) {
 		return gone
 	}

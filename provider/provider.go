@@ -27,6 +27,7 @@ import (
 	"github.com/ory/fosite/token/hmac"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Lifetimes of what the provider gives out.
@@ -45,7 +46,7 @@ type Options struct {
 	Issuer   string
 	Keys     []jose.JSONWebKey // the first signs, all are published
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
-	Limits   *account.Limits
+	Limits   *web.Limits
 	Logouts  LogoutOutbox // nil: no back-channel logout
 	// Pushed and Assertions may be nil: no pushed requests, no private_key_jwt.
 	Pushed     PushedRequests
@@ -64,7 +65,7 @@ type Provider struct {
 	issuer     string
 	idTokens   *idTokenSigner
 	seal       *sealer
-	limits     *account.Limits
+	limits     *web.Limits
 	logouts    *LogoutSender
 	pushed     PushedRequests
 	assertions Assertions
@@ -171,9 +172,9 @@ func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	a.NameApplications(p.applicationName)
 	p.mountMetadata(m)
-	a.Handle(m, "/oauth2/authorize", account.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
-	a.Handle(m, "/oauth2/consent", account.Methods{"GET": p.consentPage, "POST": p.consentForm})
-	a.Handle(m, "/oauth2/logout", account.Methods{"GET": p.notHead(p.endSession), "POST": p.endSession})
+	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
+	a.Handle(m, "/oauth2/consent", web.Methods{"GET": p.consentPage, "POST": p.consentForm})
+	a.Handle(m, "/oauth2/logout", web.Methods{"GET": p.notHead(p.endSession), "POST": p.endSession})
 	m.HandleFunc("/oauth2/token", p.token)
 	m.HandleFunc("/oauth2/userinfo", p.userinfo)
 	m.HandleFunc("/oauth2/revoke", p.revoke)
@@ -189,7 +190,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			w.Header().Set("Allow", "GET, POST")
-			p.accounts.WriteProblem(w, r, account.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
+			p.accounts.WriteProblem(w, r, web.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
 			return
 		}
 		h(w, r)
@@ -200,7 +201,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 // key: 404 that says how to turn them on.
 func MountDisabled(m *mux.Router, a *account.Service) {
 	h := func(w http.ResponseWriter, r *http.Request) {
-		a.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "oidc_disabled",
+		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
 			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and a restart."))
 	}
 	for _, path := range []string{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ory/fosite"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // heldToken is a genuine access or refresh token of one client.
@@ -81,9 +81,9 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case t == nil:
-		account.Note(ctx, "revoke_unknown")
+		web.Note(ctx, "revoke_unknown")
 	default:
-		account.Note(ctx, "revoked")
+		web.Note(ctx, "revoked")
 		err = p.storage.RevokeGrant(ctx, t.grant.GetID(), p.now())
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // token is the token endpoint (RFC 6749 section 3.2). The order: size, form,
@@ -59,7 +60,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 	resp.SetExpiresIn(AccessTokenLifetime) // fosite's is a second short
 	resp.SetTokenType("Bearer")
-	account.Note(ctx, "token_"+access.GetGrantTypes()[0])
+	web.Note(ctx, "token_"+access.GetGrantTypes()[0])
 	p.writeOAuth(w, r, http.StatusOK, resp.ToMap())
 }
 
@@ -93,10 +94,10 @@ func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error)
 	e := fosite.ErrorToRFC6749Error(err)
 	refresh := r.PostForm.Get("grant_type") == "refresh_token" && r.PostForm.Get("refresh_token") != ""
 	switch {
-	case account.Abandoned(r, err):
+	case web.Abandoned(r, err):
 		p.accounts.Fail(w, r, err)
 	case errors.Is(err, account.ErrUnavailable), errors.Is(err, fosite.ErrSerializationFailure):
-		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", web.RequestID(r.Context()))
 		w.Header().Set("Retry-After", "2")
 		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -113,13 +114,13 @@ func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error)
 	case e.CodeField < http.StatusInternalServerError && slices.Contains([]string{"invalid_request", "invalid_grant", "unauthorized_client", "invalid_scope"}, e.ErrorField):
 		p.oauthError(w, r, http.StatusBadRequest, e.ErrorField)
 	default:
-		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", web.RequestID(r.Context()))
 		p.oauthError(w, r, http.StatusInternalServerError, "server_error")
 	}
 }
 
 func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, status int, name string) {
-	account.Note(r.Context(), path.Base(r.URL.Path)+"_"+name)
+	web.Note(r.Context(), path.Base(r.URL.Path)+"_"+name)
 	p.writeOAuth(w, r, status, map[string]any{"error": name, "error_description": descriptions[name]})
 }
 

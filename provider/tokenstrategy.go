@@ -9,7 +9,7 @@ import (
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // tokenStrategy makes and checks codes and tokens: 32 random bytes, a dot and
@@ -138,8 +138,8 @@ func noteReuse(ctx context.Context, grantType string) {
 		return
 	}
 	if grantType == "refresh_token" {
-		account.Note(ctx, "refresh_reuse")
+		web.Note(ctx, "refresh_reuse")
 		return
 	}
-	account.Note(ctx, "code_replay")
+	web.Note(ctx, "code_replay")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // userinfo is the UserInfo endpoint (OpenID Connect Core section 5.3).
@@ -94,7 +95,7 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
 	if r.Method == http.MethodPost {
 		mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if err == nil && mt == "application/x-www-form-urlencoded" {
-			r.Body = http.MaxBytesReader(w, r.Body, account.MaxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 			if err := r.ParseForm(); err != nil {
 				return "", "invalid_request"
 			}
@@ -117,10 +118,10 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
 // (401): a client drops its session on the second.
 func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case account.Abandoned(r, err):
+	case web.Abandoned(r, err):
 		p.accounts.Fail(w, r, err)
 	case errors.Is(err, account.ErrUnavailable):
-		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", web.RequestID(r.Context()))
 		w.Header().Set("Retry-After", "2")
 		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
 	case errors.Is(err, fosite.ErrNotFound), errors.Is(err, fosite.ErrInactiveToken), errors.Is(err, fosite.ErrTokenExpired),
@@ -128,7 +129,7 @@ func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err err
 		errors.Is(err, account.ErrUserNotFound), errors.Is(err, account.ErrSuspended):
 		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
 	default:
-		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", account.RequestID(r.Context()))
+		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", web.RequestID(r.Context()))
 		p.oauthError(w, r, http.StatusInternalServerError, "server_error")
 	}
 }
@@ -140,6 +141,6 @@ func (p *Provider) bearerError(w http.ResponseWriter, r *http.Request, status in
 		challenge += `, scope="openid"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	account.Note(r.Context(), "userinfo_"+name)
+	web.Note(r.Context(), "userinfo_"+name)
 	p.writeOAuth(w, r, status, map[string]any{"error": name, "error_description": descriptions[name]})
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // crowd counts the visits.
-var crowd = account.Counter{Name: "invite", Key: "odd \x00\xff key", Limit: account.Limit{Count: 10_000, Window: time.Minute}}
+var crowd = web.Counter{Name: "invite", Key: "odd \x00\xff key", Rate: web.Rate{Count: 10_000, Window: time.Minute}}
 
 // visit is a round of everything that one member does.
 func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, round int) error {

@@ -7,7 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // rateTimeout bounds each step of a counter.
@@ -15,11 +15,11 @@ const rateTimeout = 3 * time.Second
 
 // Counters counts in the database, for several instances that share it. Keys are
 // kept hashed: they are addresses, or whatever was typed as a handle.
-func (s *Store) Counters() account.Counters { return rateCounters{s} }
+func (s *Store) Counters() web.Counters { return rateCounters{s} }
 
 type rateCounters struct{ store *Store }
 
-// takeEvent adds an event to the row of its window where the rule of account.Limit
+// takeEvent adds an event to the row of its window where the rule of web.Rate
 // lets it. The row is locked before the rule is applied to it: nobody else counts
 // meanwhile. What is undecided after its time counts for good.
 const (
@@ -33,19 +33,19 @@ const (
 	weightBefore = `coalesce((SELECT b.hits FROM rate_counters b WHERE b.name = @name AND b.key_hash = @key AND b.started_at = @before), 0) * @left`
 )
 
-// Take implements account.Counters.
-func (c rateCounters) Take(ctx context.Context, of account.Counter, now time.Time, undecided bool) (taken bool, err error) {
+// Take implements web.Counters.
+func (c rateCounters) Take(ctx context.Context, of web.Counter, now time.Time, undecided bool) (taken bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
 	defer cancel()
-	start, passed := of.Limit.Fixed(now)
-	seconds, window := int64(of.Limit.Window/time.Second), of.Limit.Window.Milliseconds()
+	start, passed := of.Rate.Fixed(now)
+	seconds, window := int64(of.Rate.Window/time.Second), of.Rate.Window.Milliseconds()
 	args := map[string]any{
 		"name": of.Name, "key": rateKey(of.Key), "start": start, "before": start - seconds, "undecided": 0, "until": 0, "now": now.Unix(),
-		"left": window - passed, "window": window, "most": int64(2*of.Limit.Count-1) * window,
+		"left": window - passed, "window": window, "most": int64(2*of.Rate.Count-1) * window,
 		"expires": start + 2*seconds + 1, // a count matters in its own window and in the next
 	}
 	if undecided {
-		args["undecided"], args["until"] = 1, now.Add(account.UndecidedTime).Unix()
+		args["undecided"], args["until"] = 1, now.Add(web.UndecidedTime).Unix()
 	}
 	err = c.store.writeOne(ctx, "count", func(db *gorm.DB) error {
 		res := db.Exec(takeEvent, args)
@@ -55,11 +55,11 @@ func (c rateCounters) Take(ctx context.Context, of account.Counter, now time.Tim
 	return taken, err
 }
 
-// Settle implements account.Counters.
-func (c rateCounters) Settle(ctx context.Context, of account.Counter, taken time.Time, counts bool) error {
+// Settle implements web.Counters.
+func (c rateCounters) Settle(ctx context.Context, of web.Counter, taken time.Time, counts bool) error {
 	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
 	defer cancel()
-	start, _ := of.Limit.Fixed(taken)
+	start, _ := of.Rate.Fixed(taken)
 	uncounted := 1
 	if counts {
 		uncounted = 0
@@ -70,11 +70,11 @@ func (c rateCounters) Settle(ctx context.Context, of account.Counter, taken time
 	})
 }
 
-// Counts implements account.Counters.
-func (c rateCounters) Counts(ctx context.Context, of account.Counter, now time.Time) (out account.Counts, err error) {
+// Counts implements web.Counters.
+func (c rateCounters) Counts(ctx context.Context, of web.Counter, now time.Time) (out web.Counts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rateTimeout)
 	defer cancel()
-	start, _ := of.Limit.Fixed(now)
+	start, _ := of.Rate.Fixed(now)
 	var rows []struct {
 		StartedAt int64
 		Hits      int
@@ -82,9 +82,9 @@ func (c rateCounters) Counts(ctx context.Context, of account.Counter, now time.T
 	}
 	err = c.store.conn(ctx).Raw(`SELECT started_at, hits, CASE WHEN undecided_until > ? THEN undecided ELSE 0 END AS undecided
 		FROM rate_counters WHERE name = ? AND key_hash = ? AND started_at IN (?, ?)`,
-		now.Unix(), of.Name, rateKey(of.Key), start, start-int64(of.Limit.Window/time.Second)).Find(&rows).Error
+		now.Unix(), of.Name, rateKey(of.Key), start, start-int64(of.Rate.Window/time.Second)).Find(&rows).Error
 	for _, r := range rows {
-		tally := account.Tally{Events: r.Hits, Undecided: r.Undecided}
+		tally := web.Tally{Events: r.Hits, Undecided: r.Undecided}
 		if r.StartedAt == start {
 			out.Current = tally
 		} else {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -15,8 +15,8 @@ import (
 // However many count at once, over two instances, no more get in than fit.
 func TestCounterNeverExceedsItsLimit(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		instances := []account.Counters{storetest.Open(t, dsn).Counters(), storetest.Open(t, dsn).Counters()}
-		c := account.Counter{Name: "reset", Key: "odd \x00\xff key", Limit: account.Limit{Count: 10, Window: time.Minute}}
+		instances := []web.Counters{storetest.Open(t, dsn).Counters(), storetest.Open(t, dsn).Counters()}
+		c := web.Counter{Name: "reset", Key: "odd \x00\xff key", Rate: web.Rate{Count: 10, Window: time.Minute}}
 		taken := make([]int, 64)
 		wins(t, race(len(taken), func(i int) error {
 			ok, err := instances[i%2].Take(t.Context(), c, noon, true)
@@ -33,15 +33,15 @@ func TestCounterNeverExceedsItsLimit(t *testing.T) {
 			t.Errorf("%d got in, want 10", sum)
 		}
 		// An instance that crashes settles nothing: what it has taken counts.
-		late, err := instances[1].Counts(t.Context(), c, noon.Add(account.UndecidedTime))
+		late, err := instances[1].Counts(t.Context(), c, noon.Add(web.UndecidedTime))
 		must(t, err)
-		if diff := cmp.Diff(account.Counts{Current: account.Tally{Events: 10}}, late); diff != "" {
+		if diff := cmp.Diff(web.Counts{Current: web.Tally{Events: 10}}, late); diff != "" {
 			t.Error(diff)
 		}
 		wins(t, race(sum, func(i int) error { return instances[i%2].Settle(t.Context(), c, noon, i < 3) }))
 		got, err := instances[0].Counts(t.Context(), c, noon)
 		must(t, err)
-		if diff := cmp.Diff(account.Counts{Current: account.Tally{Events: 3}}, got); diff != "" {
+		if diff := cmp.Diff(web.Counts{Current: web.Tally{Events: 3}}, got); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -52,10 +52,10 @@ func TestCounterNeverExceedsItsLimit(t *testing.T) {
 func TestCountersInDatabaseAndMemoryAgree(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		random := rand.New(rand.NewPCG(1, 2))
-		for _, limit := range []account.Limit{{Count: 1, Window: time.Second}, {Count: 3, Window: 45 * time.Second}, {Count: 10, Window: 15 * time.Minute}} {
-			database, memory := s.Counters(), account.NewMemoryCounters()
+		for _, limit := range []web.Rate{{Count: 1, Window: time.Second}, {Count: 3, Window: 45 * time.Second}, {Count: 10, Window: 15 * time.Minute}} {
+			database, memory := s.Counters(), web.NewMemoryCounters()
 			now, open := noon, []time.Time{}
-			c := account.Counter{Name: limit.Window.String(), Key: "k", Limit: limit}
+			c := web.Counter{Name: limit.Window.String(), Key: "k", Rate: limit}
 			for step := range 200 {
 				now = now.Add(time.Duration(random.Int64N(int64(limit.Window) / int64(limit.Count)))).Truncate(time.Millisecond)
 				if len(open) > 0 && random.IntN(3) == 0 {

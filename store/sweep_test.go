@@ -10,6 +10,7 @@ import (
 	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -30,7 +31,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
 		must(t, s.SetClientAssertionJWT(ctx, "jti", noon.Add(time.Minute)))
-		_, err := s.Counters().Take(ctx, account.Counter{Name: "login", Key: "key", Limit: account.Limit{Count: 1, Window: time.Minute}}, noon, false)
+		_, err := s.Counters().Take(ctx, web.Counter{Name: "login", Key: "key", Rate: web.Rate{Count: 1, Window: time.Minute}}, noon, false)
 		must(t, err)
 		before, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
 		must(t, err)

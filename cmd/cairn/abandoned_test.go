@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -45,7 +45,7 @@ func TestClientThatHangsUpIsOneLineAtDebugLevel(t *testing.T) {
 			w := httptest.NewRecorder()
 			s.server.Config.Handler.ServeHTTP(w, r)
 			lines := strings.Split(strings.TrimSpace(s.log.String()[before:]), "\n")
-			if len(lines) != 1 || !strings.Contains(lines[0], `"level":"DEBUG","msg":"request"`) || w.Code != account.StatusClientGone {
+			if len(lines) != 1 || !strings.Contains(lines[0], `"level":"DEBUG","msg":"request"`) || w.Code != web.StatusClientGone {
 				t.Errorf("%s: %d, want one line at debug level: %s", what, w.Code, strings.Join(lines, "\n"))
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // maxUpload is the size of a document that the service checks, in bytes, packed and
@@ -20,13 +21,13 @@ import (
 const maxUpload = 8 << 20
 
 // mountActivity registers the validator for signed-in users.
-func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
+func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
 	c := newChecker(checker{lint: true})
-	a.Handle(m, "/api/activity/validate", account.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
-		wait, err := limits.Take(r.Context(), account.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
+	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
+		wait, err := limits.Take(r.Context(), web.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
 		if wait > 0 {
-			err = account.RateLimited(wait)
+			err = web.RateLimited(wait)
 		}
 		if err != nil {
 			a.Fail(w, r, err)
@@ -55,19 +56,19 @@ func mountActivity(m *mux.Router, a *account.Service, limits *account.Limits) {
 			a.Fail(w, r, err)
 			return
 		}
-		account.WriteJSON(w, http.StatusOK, said)
+		web.WriteJSON(w, http.StatusOK, said)
 	})})
 }
 
-// readDocument reads a body of any JSON. account.ReadJSON reads requests, which
+// readDocument reads a body of any JSON. web.ReadJSON reads requests, which
 // are smaller and of a known form.
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" && coding != "gzip" {
-		return nil, account.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Encoding: gzip, or without content encoding.")
+		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Encoding: gzip, or without content encoding.")
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return nil, account.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Type: application/json.")
+		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Type: application/json.")
 	}
 	if r.ContentLength > maxUpload {
 		return nil, errTooLarge() // before the client has sent it
@@ -77,7 +78,7 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, errTooLarge()
 	case err != nil:
-		return nil, account.NewProblem(http.StatusBadRequest, "invalid_request", "The body could not be read.")
+		return nil, web.NewProblem(http.StatusBadRequest, "invalid_request", "The body could not be read.")
 	}
 	return body, nil
 }
@@ -94,7 +95,7 @@ func unzippedDocument(r *http.Request, body []byte) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, account.NewProblem(http.StatusBadRequest, "invalid_request", "The body is not a complete gzip file.")
+		return nil, web.NewProblem(http.StatusBadRequest, "invalid_request", "The body is not a complete gzip file.")
 	case len(data) > maxUpload:
 		return nil, errTooLarge()
 	}
@@ -102,5 +103,5 @@ func unzippedDocument(r *http.Request, body []byte) ([]byte, error) {
 }
 
 func errTooLarge() error {
-	return account.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
+	return web.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/config"
@@ -63,7 +64,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 			return nil, err
 		}
 	}
-	limits := newLimits(p.Config, p.Store, p.Now)
+	limits := newLimits(p.Config, p.Store, p.Now, p.Log)
 	accounts, err := account.New(account.Options{
 		Store: p.Store, Issuer: p.Config.IssuerString, Secret: p.Secret, Keys: p.Keys,
 		CookieName: p.Config.CookieName, CookieDomain: p.Config.CookieDomain, LoginCookieName: p.Config.LoginCookieName,
@@ -105,7 +106,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, p.Store)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accounts.WriteProblem(w, r, account.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
+		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
 	app.Handler = newMiddleware(p.Config, base, accounts, limits, p.Log).wrap(root)
 	return app, nil
@@ -114,22 +115,22 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
 func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
-	a.Handle(m, "/healthz", account.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
-		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	a.Handle(m, "/healthz", web.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}})
-	a.Handle(m, "/readyz", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/readyz", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := st.Ping(ctx); err != nil {
 			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
 			return
 		}
-		account.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	}})
 	schema := activityschema.Schema()
 	sum := sha256.Sum256(schema)
 	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	a.Handle(m, "/schemas/activity-1.0.json", account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=86400")
 		h.Set("ETag", etag)
@@ -142,7 +143,7 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 	}})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	for path, target := range map[string]string{"/": "/account/", "/login": "/login/", "/account": "/account/", "/admin": "/admin/", "/register": "/register/", "/reset-password": "/reset-password/", "/logout": "/logout/"} {
-		a.Handle(m, path, account.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		a.Handle(m, path, web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, a.Path(target), http.StatusSeeOther)
 		}})
 	}

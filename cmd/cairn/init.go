@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -207,7 +208,7 @@ func choosePassword(p *program, handle, file string, generate, terminal bool) (s
 		return "", usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
 	}
 	if err := account.CheckPassword(password, handle, account.DefaultMinPassword); err != nil {
-		problem, _ := account.ProblemOf(err)
+		problem, _ := web.ProblemOf(err)
 		return "", fmt.Errorf("%s", problem.Detail)
 	}
 	return password, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -87,17 +88,17 @@ func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store)
 }
 
 // newLimits makes the limits: counted in memory for one process, in the database
-// where several instances may share it (see account.NewLimits).
-func newLimits(c config.Checked, st *store.Store, now func() time.Time) *account.Limits {
-	conf := make(map[string]account.Limit, len(c.RateLimits))
+// where several instances may share it (see web.NewLimits).
+func newLimits(c config.Checked, st *store.Store, now func() time.Time, log *slog.Logger) *web.Limits {
+	conf := make(map[string]web.Rate, len(c.RateLimits))
 	for name, l := range c.RateLimits {
-		conf[name] = account.Limit{Count: l.Count, Window: l.Window}
+		conf[name] = web.Rate{Count: l.Count, Window: l.Window}
 	}
-	var shared account.Counters
+	var shared web.Counters
 	if st.Dialect() == store.Postgres {
 		shared = st.Counters()
 	}
-	return account.NewLimits(conf, shared, now)
+	return web.NewLimits(conf, shared, now, log)
 }
 
 // operator is who the command line acts as in the audit log.

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/handlers"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -23,11 +24,11 @@ type middleware struct {
 	config   config.Checked
 	base     string // path of the issuer
 	accounts *account.Service
-	limits   *account.Limits
+	limits   *web.Limits
 	log      *slog.Logger
 }
 
-func newMiddleware(c config.Checked, base string, a *account.Service, l *account.Limits, log *slog.Logger) *middleware {
+func newMiddleware(c config.Checked, base string, a *account.Service, l *web.Limits, log *slog.Logger) *middleware {
 	return &middleware{config: c, base: base, accounts: a, limits: l, log: log}
 }
 
@@ -54,19 +55,19 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 // log line when it is done: the path without its query, never a header, a code or a token.
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info := &account.RequestInfo{ID: rand.Text()[:20]}
+		info := &web.RequestInfo{ID: rand.Text()[:20]}
 		var trusted bool
 		info.Address, trusted = clientAddress(r, m.config.TrustedProxies)
 		if id := r.Header.Get("X-Request-Id"); trusted && requestIDForm.MatchString(id) {
 			info.ID = id
 		}
 		w.Header().Set("X-Request-Id", info.ID)
-		r = r.WithContext(account.WithRequestInfo(r.Context(), info))
+		r = r.WithContext(web.WithRequestInfo(r.Context(), info))
 		got := httpsnoop.CaptureMetrics(next, w, r)
 		user, event := info.Summary()
 		level := slog.LevelInfo
 		switch {
-		case got.Code >= account.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
+		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
 		case got.Code >= http.StatusInternalServerError:
 			level = slog.LevelError
@@ -109,7 +110,7 @@ func (m *middleware) recoverPanic(next http.Handler) http.Handler {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			m.log.ErrorContext(r.Context(), "panic", "request_id", account.RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			m.log.ErrorContext(r.Context(), "panic", "request_id", web.RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if !wrote {
 				m.accounts.Fail(w, r, fmt.Errorf("panic in a handler"))
 			}
@@ -149,9 +150,9 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		wait, err := m.limits.Take(r.Context(), account.LimitAll, account.ClientAddress(r))
+		wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
 		if err == nil && wait > 0 {
-			err = account.RateLimited(wait)
+			err = web.RateLimited(wait)
 		}
 		if err != nil {
 			m.accounts.Fail(w, r, err)

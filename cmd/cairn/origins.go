@@ -9,7 +9,7 @@ import (
 
 	"github.com/gorilla/handlers"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // publicPaths may be read by any page, without credentials.
@@ -61,7 +61,7 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 // anywhere (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout section 2) and shows a page at most.
 func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.accounts.WriteProblem(w, r, account.NewProblem(http.StatusForbidden, "cross_origin", "This request came from a page of another site and was refused."))
+		m.accounts.WriteProblem(w, r, web.NewProblem(http.StatusForbidden, "cross_origin", "This request came from a page of another site and was refused."))
 	})
 	newProtection := func(trusted ...string) *http.CrossOriginProtection {
 		p := http.NewCrossOriginProtection()

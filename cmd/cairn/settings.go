@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type settingsCommand struct {
@@ -123,7 +124,7 @@ func (c *setSettingCommand) Run(p *program) error {
 	}
 	return withSettings(p, c.Database, func(office *account.Administration, _ account.Settings) error {
 		v, err := office.ChangeSettings(p.ctx, account.Operator(), change)
-		if problem, _ := account.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
+		if problem, _ := web.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
 			wrong := problem.Errors[0]
 			return fmt.Errorf("%s: %s: nothing was changed", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
 		}

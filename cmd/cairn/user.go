@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type userCommand struct {
@@ -94,7 +95,7 @@ func (c *addUserCommand) Run(p *program) error {
 	}
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name}
 	err = account.UserChange{Email: &c.Email, EmailVerified: &c.EmailVerified}.Apply(&u)
-	if p, _ := account.ProblemOf(err); err != nil {
+	if p, _ := web.ProblemOf(err); err != nil {
 		return usageError{"--" + strings.ReplaceAll(faults(p), "_", "-")}
 	}
 	if c.PasswordFile != "" && c.GeneratePassword {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type updateUserCommand struct {
@@ -35,7 +36,7 @@ func (c *updateUserCommand) Run(p *program) error {
 	}
 	return withUser(p, c.Database, c.Handle, func(office *account.Administration, u account.User) error {
 		u, err := office.Amend(p.ctx, account.Operator(), u, change)
-		if problem := (*account.Problem)(nil); errors.As(err, &problem) {
+		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
 			return usageError{faults(problem)}
 		}
 		if err != nil {
@@ -85,7 +86,7 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 }
 
 // faults puts all that is refused into one line.
-func faults(p *account.Problem) string {
+func faults(p *web.Problem) string {
 	var words []string
 	for _, f := range p.Errors {
 		words = append(words, strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")+": "+f.Detail)

@@ -1,4 +1,4 @@
-package account
+package web
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func Note(ctx context.Context, event string) {
 	}
 }
 
-// noteDefault names what happened unless something more telling was noted.
-func noteDefault(ctx context.Context, event string) {
+// NoteDefault names what happened unless something more telling was noted.
+func NoteDefault(ctx context.Context, event string) {
 	if i := infoOf(ctx); i != nil {
 		i.mu.Lock()
 		if i.event == "" {
@@ -60,7 +60,8 @@ func noteDefault(ctx context.Context, event string) {
 	}
 }
 
-func noteUser(ctx context.Context, sub string) {
+// NoteUser names the user for the log line.
+func NoteUser(ctx context.Context, sub string) {
 	if i := infoOf(ctx); i != nil {
 		i.mu.Lock()
 		i.user = sub
@@ -85,4 +86,15 @@ func ClientAddress(r *http.Request) string {
 		return AddressKey(ap.Addr())
 	}
 	return "unknown"
+}
+
+// AddressKey is how an address counts: IPv4 by itself (also when mapped into
+// IPv6), IPv6 by its /64, of which one customer has them all.
+func AddressKey(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		p, _ := a.Prefix(64)
+		return p.Addr().String()
+	}
+	return a.String()
 }

@@ -1,12 +1,11 @@
-package account
+package web
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -30,21 +29,21 @@ const (
 // does. What bounds guessing is shared.
 var instanceLimits = []string{LimitToken, LimitAll}
 
-// Limit is at most Count events in any Window; Count 0 turns it off.
+// Rate is at most Count events in any Window; Count 0 turns it off.
 //
 // The window slides: time is cut into fixed windows, and what the one before
 // counted weighs as much as the sliding window still overlaps it.
-type Limit struct {
+type Rate struct {
 	Count  int
 	Window time.Duration // whole seconds
 }
 
-func (l Limit) seconds() int64 { return int64(l.Window / time.Second) }
+func (r Rate) seconds() int64 { return int64(r.Window / time.Second) }
 
 // Fixed returns the beginning of the fixed window that now lies in, in Unix
 // seconds, and how much of that window has passed, in milliseconds.
-func (l Limit) Fixed(now time.Time) (start, passed int64) {
-	ms, window := now.UnixMilli(), l.Window.Milliseconds()
+func (r Rate) Fixed(now time.Time) (start, passed int64) {
+	ms, window := now.UnixMilli(), r.Window.Milliseconds()
 	passed = ms % window
 	return (ms - passed) / 1000, passed
 }
@@ -52,26 +51,26 @@ func (l Limit) Fixed(now time.Time) (start, passed int64) {
 // fits tells whether one more event keeps the limit, after previous ones in the
 // fixed window before and current ones in this: whether what counts, rounded, is
 // less than Count.
-func (l Limit) fits(previous, current int, passed int64) bool {
-	window := l.Window.Milliseconds()
-	return 2*(int64(previous)*(window-passed)+int64(current)*window) < int64(2*l.Count-1)*window
+func (r Rate) fits(previous, current int, passed int64) bool {
+	window := r.Window.Milliseconds()
+	return 2*(int64(previous)*(window-passed)+int64(current)*window) < int64(2*r.Count-1)*window
 }
 
 // wait is how long it takes until one more event fits, when no others come; 0
 // means that it fits now.
-func (l Limit) wait(previous, current int, now time.Time) time.Duration {
-	_, passed := l.Fixed(now)
-	if l.fits(previous, current, passed) {
+func (r Rate) wait(previous, current int, now time.Time) time.Duration {
+	_, passed := r.Fixed(now)
+	if r.fits(previous, current, passed) {
 		return 0
 	}
-	window := l.Window.Milliseconds()
+	window := r.Window.Milliseconds()
 	left := -passed // until the beginning of the fixed window in which it will fit
-	if current >= l.Count {
+	if current >= r.Count {
 		left, previous, current = window-passed, current, 0
 	}
 	// The first moment of that window at which previous has lost enough weight.
 	if previous > 0 {
-		left += max(0, window-(int64(2*(l.Count-current)-1)*window-1)/int64(2*previous))
+		left += max(0, window-(int64(2*(r.Count-current)-1)*window-1)/int64(2*previous))
 	}
 	// In whole seconds, as Retry-After has it, and never too early.
 	return max(time.Second, (time.Duration(left)*time.Millisecond + time.Second - 1).Truncate(time.Second))
@@ -84,7 +83,7 @@ const UndecidedTime = 30 * time.Second
 // Counter is the count of one key under one limit.
 type Counter struct {
 	Name, Key string
-	Limit     Limit
+	Rate      Rate
 }
 
 // Counts are what a Counter has counted in the fixed window before, and in the one
@@ -102,7 +101,7 @@ func (t Tally) Decided() int { return t.Events - t.Undecided }
 
 // Counters keep the counts. The keys may be what somebody typed as a handle.
 type Counters interface {
-	// Take counts one event if it fits into the limit (see Limit), and tells
+	// Take counts one event if it fits into the limit (see Rate), and tells
 	// whether it did. It decides and counts in one step: of any number of callers,
 	// over all instances, no more get in than fit. An undecided event is to be
 	// settled within UndecidedTime.
@@ -119,22 +118,26 @@ type Counters interface {
 type Limits struct {
 	byName map[string]namedLimit
 	now    func() time.Time
+	log    *slog.Logger
 }
 
 type namedLimit struct {
-	Limit
+	Rate
 	counters Counters
 }
 
 // NewLimits makes limits. shared keeps the counts for several instances that share
 // a database; nil means that there is one process, whose memory does. LimitAll and
 // LimitToken are counted in memory anyway: by each instance for itself. now is the
-// clock; nil means time.Now.
-func NewLimits(conf map[string]Limit, shared Counters, now func() time.Time) *Limits {
+// clock; nil means time.Now. log may be nil for slog.Default.
+func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log *slog.Logger) *Limits {
 	if now == nil {
 		now = time.Now
 	}
-	l := &Limits{byName: map[string]namedLimit{}, now: now}
+	if log == nil {
+		log = slog.Default()
+	}
+	l := &Limits{byName: map[string]namedLimit{}, now: now, log: log}
 	for name, c := range conf {
 		if c.Count <= 0 {
 			continue
@@ -167,35 +170,49 @@ func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, err
 	if err != nil {
 		return 0, limitError("read", name, err)
 	}
-	return max(time.Second, c.Limit.wait(counts.Previous.Events, counts.Current.Events, now)), nil
+	return max(time.Second, c.Rate.wait(counts.Previous.Events, counts.Current.Events, now)), nil
 }
 
-// blocked is ErrRateLimited when the attempts that have failed use up the limit. It
-// counts nothing: it spares the work in front of attempt.
-func (l *Limits) blocked(ctx context.Context, name, key string) error {
-	m, c := l.counter(name, key)
+// LimitKey is what a guess counts for under one limit. Exempt, where it is given, may
+// lift the refusal of this limit, which is ErrRateLimited or ErrBusy.
+type LimitKey struct {
+	Name, Key string
+	Exempt    func(refusal error) error
+}
+
+func (k LimitKey) refuse(err error) error {
+	if k.Exempt != nil && (errors.Is(err, ErrRateLimited) || errors.Is(err, ErrBusy)) {
+		return k.Exempt(err)
+	}
+	return err
+}
+
+// Blocked is ErrRateLimited when the guesses that have failed use up the limit. It
+// counts nothing: it spares the work in front of Guess.
+func (l *Limits) Blocked(ctx context.Context, k LimitKey) error { return k.refuse(l.blocked(ctx, k)) }
+
+func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
+	m, c := l.counter(k.Name, k.Key)
 	if m == nil {
 		return nil
 	}
 	now := l.now()
 	counts, err := m.Counts(ctx, c, now)
 	if err != nil {
-		return limitError("read", name, err)
+		return limitError("read", k.Name, err)
 	}
-	if wait := c.Limit.wait(counts.Previous.Decided(), counts.Current.Decided(), now); wait > 0 {
+	if wait := c.Rate.wait(counts.Previous.Decided(), counts.Current.Decided(), now); wait > 0 {
 		return RateLimited(wait)
 	}
 	return nil
 }
 
-// attempt is a guess in progress, of which only a failure counts. It takes its place
-// under each limit before it learns anything, so that a burst gets no more verdicts
-// than the limit allows; a success gives the place back. What an instance that
-// crashes has taken counts as failed.
-type attempt struct {
-	limits *Limits
-	taken  []takenCounter
-}
+// How long a guess waits for the verdict on others, and how often it asks.
+const (
+	undecidedPatience = 5 * time.Second
+	firstPoll         = 5 * time.Millisecond
+	lastPoll          = 80 * time.Millisecond
+)
 
 type takenCounter struct {
 	counters Counters
@@ -203,83 +220,67 @@ type takenCounter struct {
 	at       time.Time
 }
 
-func (l *Limits) attempt() *attempt { return &attempt{limits: l} }
+// Guess runs verdict, of which only a failure counts: an error that is wrong. The
+// guess takes its place under each limit before verdict learns anything, so that a burst
+// gets no more verdicts than the limits allow; any other outcome gives the places back.
+// What an instance that crashes has taken counts as failed.
+//
+// ErrRateLimited when failures use up a limit. When only those in flight do, Guess
+// waits for their outcome, for they may be rightful people, too: ErrBusy when that takes
+// too long.
+func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdict func() error) error {
+	var taken []takenCounter
+	var err error
+	for _, k := range keys {
+		var t *takenCounter
+		t, err = l.place(ctx, k)
+		if t != nil {
+			taken = append(taken, *t)
+		}
+		if err = k.refuse(err); err != nil {
+			break
+		}
+	}
+	failed := false
+	if err == nil {
+		err = verdict()
+		failed = errors.Is(err, wrong)
+	}
+	for _, t := range taken {
+		// Whether or not somebody still waits for the answer. Not to have written the
+		// outcome, which leaves it counted, is not worth failing the request for.
+		if lost := t.counters.Settle(context.WithoutCancel(ctx), t.counter, t.at, failed); lost != nil {
+			l.log.WarnContext(ctx, "outcome of an attempt not written", "limit", t.counter.Name, "error", lost)
+		}
+	}
+	return err
+}
 
-// How long an attempt waits for the verdict on others, and how often it asks.
-const (
-	undecidedPatience = 5 * time.Second
-	firstPoll         = 5 * time.Millisecond
-	lastPoll          = 80 * time.Millisecond
-)
-
-// take takes a place under the limit. ErrRateLimited when failures use it up. When
-// only those in flight do, it waits for their outcome, for they may be rightful
-// people, too: ErrBusy when that takes too long.
-func (a *attempt) take(ctx context.Context, name, key string) error {
-	m, c := a.limits.counter(name, key)
+// place takes a place under one limit; nil where there is no such limit.
+func (l *Limits) place(ctx context.Context, k LimitKey) (*takenCounter, error) {
+	m, c := l.counter(k.Name, k.Key)
 	if m == nil {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, undecidedPatience, ErrBusy)
 	defer cancel()
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
-		now := a.limits.now()
+		now := l.now()
 		taken, err := m.Take(ctx, c, now, true)
 		if err != nil {
-			return limitError("count", name, err)
+			return nil, limitError("count", k.Name, err)
 		}
 		if taken {
-			a.taken = append(a.taken, takenCounter{m, c, now})
-			return nil
+			return &takenCounter{m, c, now}, nil
 		}
-		if err := a.limits.blocked(ctx, name, key); err != nil {
-			return err
+		if err := l.blocked(ctx, k); err != nil {
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-time.After(poll):
 		}
-	}
-}
-
-// settle says whether the attempt has failed, whether or not somebody still waits
-// for the answer.
-func (a *attempt) settle(ctx context.Context, failed bool) error {
-	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for _, t := range a.taken {
-		if err := t.counters.Settle(ctx, t.counter, t.at, failed); err != nil {
-			errs = append(errs, limitError("settle", t.counter.Name, err))
-		}
-	}
-	a.taken = nil
-	return errors.Join(errs...)
-}
-
-// underLimit is the one key of a limit that a guess counts for.
-type underLimit struct{ name, key string }
-
-// guess lets do give its verdict on a guess under the limits. An error that is wrong
-// counts; any other outcome does not.
-func (s *Service) guess(ctx context.Context, limits []underLimit, wrong error, do func() error) error {
-	a := s.limits.attempt()
-	for _, l := range limits {
-		if err := a.take(ctx, l.name, l.key); err != nil {
-			s.settle(ctx, a, false)
-			return err
-		}
-	}
-	err := do()
-	s.settle(ctx, a, errors.Is(err, wrong))
-	return err
-}
-
-// settle ends an attempt. Not to have written its outcome, which leaves it counted,
-// is not worth failing the request for.
-func (s *Service) settle(ctx context.Context, a *attempt, failed bool) {
-	if err := a.settle(ctx, failed); err != nil {
-		s.log.WarnContext(ctx, "outcome of an attempt not written", "error", err)
 	}
 }
 
@@ -288,7 +289,7 @@ func (l *Limits) counter(name, key string) (Counters, Counter) {
 		return nil, Counter{}
 	}
 	m := l.byName[name]
-	return m.counters, Counter{Name: name, Key: key, Limit: m.Limit}
+	return m.counters, Counter{Name: name, Key: key, Rate: m.Rate}
 }
 
 func limitError(doing, name string, err error) error {
@@ -322,14 +323,14 @@ func NewMemoryCounters() Counters { return &memoryCounters{} }
 // turn makes the fixed window of now the current one and returns how much of it has
 // passed. The caller holds mu. A clock that was set back stays at the beginning of
 // the latest window.
-func (m *memoryCounters) turn(l Limit, now time.Time) (passed int64) {
-	start, passed := l.Fixed(now)
+func (m *memoryCounters) turn(r Rate, now time.Time) (passed int64) {
+	start, passed := r.Fixed(now)
 	switch {
 	case m.current != nil && start < m.start:
 		return 0
 	case m.current != nil && start == m.start:
 		return passed
-	case m.current != nil && start == m.start+l.seconds():
+	case m.current != nil && start == m.start+r.seconds():
 		m.previous = m.current
 	default:
 		m.previous = nil
@@ -342,9 +343,9 @@ func (m *memoryCounters) turn(l Limit, now time.Time) (passed int64) {
 func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undecided bool) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	passed := m.turn(c.Limit, now)
+	passed := m.turn(c.Rate, now)
 	t := m.current[c.Key]
-	if !c.Limit.fits(m.previous[c.Key].Events, t.Events, passed) {
+	if !c.Rate.fits(m.previous[c.Key].Events, t.Events, passed) {
 		return false, nil
 	}
 	t.Tally = t.at(now)
@@ -362,9 +363,9 @@ func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	window := m.current
-	switch start, _ := c.Limit.Fixed(taken); start {
+	switch start, _ := c.Rate.Fixed(taken); start {
 	case m.start:
-	case m.start - c.Limit.seconds():
+	case m.start - c.Rate.seconds():
 		window = m.previous
 	default:
 		return nil // too long ago to count
@@ -386,26 +387,6 @@ func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, c
 func (m *memoryCounters) Counts(_ context.Context, c Counter, now time.Time) (Counts, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.turn(c.Limit, now)
+	m.turn(c.Rate, now)
 	return Counts{Previous: m.previous[c.Key].at(now), Current: m.current[c.Key].at(now)}, nil
-}
-
-// AddressKey is how an address counts: IPv4 by itself (also when mapped into
-// IPv6), IPv6 by its /64, of which one customer has them all.
-func AddressKey(a netip.Addr) string {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		p, _ := a.Prefix(64)
-		return p.Addr().String()
-	}
-	return a.String()
-}
-
-// accountKey folds what was typed as a handle, so that spelling it differently
-// does not give further attempts.
-func accountKey(typed string) string {
-	if h, err := CanonicalHandle(typed); err == nil {
-		return h
-	}
-	return strings.ToLower(cut(strings.TrimSpace(typed), 64))
 }

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// loadTimeout bounds a load, which goes on when its caller has given up.
+const loadTimeout = 10 * time.Second
+
+// Cache keeps what load returns. Of many who miss at once one loads, and a caller
+// who gives up fails nobody else. Only what was found is kept, so that strangers
+// cannot fill it with what there is not. Safe for concurrent use.
+type Cache[V any] struct {
+	load func(ctx context.Context, key string) (V, error)
+	ttl  time.Duration
+	now  func() time.Time
+
+	flight  singleflight.Group
+	mu      sync.Mutex
+	entries map[string]*cacheEntry[V]
+	puts    int // what was read before a Put is old
+}
+
+type cacheEntry[V any] struct {
+	value   V
+	until   time.Time
+	loading bool // somebody reads it anew; the others go on with this one
+}
+
+// NewCache makes a cache whose values are kept for ttl.
+func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error)) *Cache[V] {
+	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}}
+}
+
+// Get returns the value of key, at most ttl old while load answers in time.
+func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
+	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return e.loading || c.now().Before(e.until) })
+}
+
+// GetValid returns the value of key that valid accepts, whatever its age: a load
+// that begins now must return such a value, or an error.
+func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
+	for {
+		v, err := c.get(ctx, key, func(e *cacheEntry[V]) bool { return valid(e.value) })
+		if err != nil || valid(v) {
+			return v, err
+		}
+		// Another one's load, which began too early.
+	}
+}
+
+func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V]) bool) (v V, err error) {
+	c.mu.Lock()
+	e := c.entries[key]
+	if e != nil && fresh(e) {
+		defer c.mu.Unlock()
+		return e.value, nil
+	}
+	if e != nil {
+		e.loading = true
+	}
+	c.mu.Unlock()
+	done := c.flight.DoChan(key, func() (any, error) { return c.read(context.WithoutCancel(ctx), key) })
+	select {
+	case <-ctx.Done():
+		return v, fmt.Errorf("wait for %q: %w", key, ctx.Err())
+	case result := <-done:
+		v, _ = result.Val.(V)
+		return v, result.Err
+	}
+}
+
+func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	c.mu.Lock()
+	until, puts := c.now().Add(c.ttl), c.puts
+	c.mu.Unlock()
+	v, err := c.load(ctx, key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e := c.entries[key]; {
+	case c.puts != puts:
+	case err == nil:
+		c.entries[key] = &cacheEntry[V]{value: v, until: until}
+	case e != nil && (errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
+		e.loading = false // an outage says nothing about the value
+	default:
+		delete(c.entries, key)
+	}
+	return v, err
+}
+
+// Put keeps a value that was just stored.
+func (c *Cache[V]) Put(key string, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.puts++
+	c.flight.Forget(key)
+	c.entries[key] = &cacheEntry[V]{value: v, until: c.now().Add(c.ttl)}
+}
+
+// Drop forgets a value.
+func (c *Cache[V]) Drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.puts++
+	c.flight.Forget(key)
+	delete(c.entries, key)
+}

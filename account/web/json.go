@@ -1,0 +1,140 @@
+package web
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth bounds the nesting of JSON; ours never exceeds five.
+const maxDepth = 16
+
+// WriteJSON answers with a JSON body that nobody may keep.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	var b bytes.Buffer
+	if err := stdjson.NewEncoder(&b).Encode(v); err != nil {
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// ReadJSON reads the body of a request with DecodeJSON: the content type must be
+// JSON, the body at most MaxBody bytes. It returns a *Problem.
+func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	if err := checkBody(r, "application/json"); err != nil {
+		return err
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	return DecodeJSON(body, v)
+}
+
+// ReadOptionalJSON is ReadJSON for requests that need no body: an empty one
+// leaves v unchanged and needs no content type.
+func ReadOptionalJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	body, err := readBody(w, r)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := checkBody(r, "application/json"); err != nil {
+		return err
+	}
+	return DecodeJSON(body, v)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > MaxBody {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return body, nil
+}
+
+// DecodeJSON reads one JSON object into v, a pointer to a struct or map, strictly:
+// I-JSON (RFC 7493) without NUL, no repeated member, no member that a struct does not
+// have, names compared exactly, no second value. It returns a *Problem, which
+// repeats nothing but names.
+func DecodeJSON(text []byte, v any) error {
+	if detail := checkJSON(text); detail != "" {
+		return BadRequest(detail)
+	}
+	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var fault *json.SemanticError
+	if !errors.As(err, &fault) {
+		return BadRequest("The body is not the JSON object that belongs here.")
+	}
+	pointer := string(fault.JSONPointer)
+	if len(pointer) > 128 {
+		pointer = ""
+	}
+	if errors.Is(err, json.ErrUnknownName) {
+		return BadRequest("The body has a member that is not known here.", FieldError{Pointer: pointer, Detail: "not known"})
+	}
+	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: "must be a " + jsonType(fault.GoType)})
+}
+
+// checkJSON says what keeps a text from being the one object that is read.
+func checkJSON(text []byte) string {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	if d.PeekKind() != '{' {
+		return "The body must be a JSON object."
+	}
+	for {
+		t, err := d.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return ""
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return "A member is given more than once."
+		case err != nil:
+			return "The body is not valid JSON."
+		case t.Kind() == '"' && strings.ContainsRune(t.String(), 0):
+			return "The body has a NUL character."
+		case d.StackDepth() > maxDepth:
+			return "The body is nested too deeply."
+		case d.StackDepth() == 0 && d.PeekKind() != 0:
+			return "The body has more than one JSON value."
+		}
+	}
+}
+
+func jsonType(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return "JSON object"
+	case t.Kind() == reflect.Bool:
+		return "boolean"
+	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
+		return "object"
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		return "array"
+	case t.Kind() == reflect.String:
+		return "string"
+	}
+	return "number"
+}

@@ -1,0 +1,122 @@
+// Package web is how the service speaks HTTP: problems, JSON in and out, forms,
+// the id and the log line of a request, rate limits, and a cache for what is read at
+// every request.
+//
+// It knows nothing of people or protocols: packages account, admin and provider
+// bring their own problems and decide.
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Problem is an error as clients read it (RFC 9457). Packages declare theirs as
+// variables and compare with errors.Is, which goes by the code.
+type Problem struct {
+	Type      string       `json:"type"`
+	Title     string       `json:"title"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail"` // a sentence a person can use
+	Code      string       `json:"code"`
+	RequestID string       `json:"request_id,omitempty"`
+	Errors    []FieldError `json:"errors,omitempty"`
+
+	retryAfter time.Duration
+}
+
+// FieldError says what is wrong with one member of a request.
+type FieldError struct {
+	Pointer string `json:"pointer"` // RFC 6901
+	Detail  string `json:"detail"`
+}
+
+// What every package can meet.
+var (
+	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a while and try again.")
+	ErrBusy        = NewProblem(503, "busy", "Too many people are signing in at this moment. Try again in a few seconds.")
+	// ErrUnavailable is in the chain of every failure of the database that has no
+	// problem of its own: 503, never "not found" or "not signed in". What its caller has
+	// canceled is no failure: context.Canceled alone.
+	ErrUnavailable = NewProblem(503, "unavailable", "The service cannot reach its database at this moment. Try again in a few seconds.")
+
+	errTimeout  = NewProblem(503, "unavailable", "The service took too long. Try again in a few seconds.")
+	errInternal = NewProblem(500, "internal_error", "Something went wrong. If it happens again, tell the operator the request id.")
+)
+
+// NewProblem makes a problem.
+func NewProblem(status int, code, detail string, fields ...FieldError) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail, Errors: fields}
+}
+
+// ForField makes a problem with one member of a request, or field of a form.
+func ForField(status int, code, pointer, detail string) *Problem {
+	return NewProblem(status, code, detail, FieldError{Pointer: pointer, Detail: detail})
+}
+
+// With is the same problem with another sentence.
+func (p *Problem) With(detail string) *Problem {
+	c := *p
+	c.Detail, c.Errors = detail, nil
+	for _, f := range p.Errors {
+		c.Errors = append(c.Errors, FieldError{Pointer: f.Pointer, Detail: detail})
+	}
+	return &c
+}
+
+// Error implements error, for the log: nothing of what the caller sent.
+func (p *Problem) Error() string { return strings.ReplaceAll(p.Code, "_", " ") }
+
+// Is implements errors.Is.
+func (p *Problem) Is(target error) bool {
+	t, ok := target.(*Problem)
+	return ok && t.Code == p.Code
+}
+
+// RateLimited makes the error of a limit that was reached.
+func RateLimited(wait time.Duration) error {
+	p := ErrRateLimited.With("Too many attempts. Try again in " + waiting(wait) + ".")
+	p.retryAfter = wait
+	return p
+}
+
+// ProblemOf turns an error into an answer. An error without a problem is a 500
+// without details; known tells which it was.
+func ProblemOf(err error) (p *Problem, known bool) {
+	switch {
+	case errors.As(err, &p):
+	case errors.Is(err, context.DeadlineExceeded):
+		p = errTimeout
+	default:
+		p = errInternal
+	}
+	c := *p
+	c.Errors = append([]FieldError(nil), p.Errors...)
+	if c.Status == http.StatusServiceUnavailable {
+		c.retryAfter = 2 * time.Second
+	}
+	return &c, p != errInternal
+}
+
+// SetRetryAfter sets the header where the problem says to wait.
+func (p *Problem) SetRetryAfter(w http.ResponseWriter) {
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
+	}
+}
+
+// waiting rounds a time to wait up to what a person would say.
+func waiting(d time.Duration) string {
+	switch minutes := int((d + time.Minute - 1) / time.Minute); {
+	case minutes <= 1:
+		return "a minute"
+	case minutes <= 90:
+		return strconv.Itoa(minutes) + " minutes"
+	default:
+		return strconv.Itoa((minutes+59)/60) + " hours"
+	}
+}

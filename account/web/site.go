@@ -1,0 +1,137 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Site is the address of the service, and how it answers there: with pages to
+// browsers and with JSON to programs.
+type Site struct {
+	issuer   string // exactly as configured, without a trailing slash
+	basePath string // path of the issuer, "" or "/id"
+	pages    *templates.Renderer
+	log      *slog.Logger
+}
+
+// NewSite makes a Site; it fails on an issuer that is no absolute URL.
+func NewSite(issuer string, pages *templates.Renderer, log *slog.Logger) (*Site, error) {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("issuer %q is not an absolute URL", issuer)
+	}
+	return &Site{issuer: issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), pages: pages, log: log}, nil
+}
+
+// URL is the absolute URL of a path of this service ("/register/").
+func (s *Site) URL(path string) string { return s.issuer + path }
+
+// Path is the local path of this service as a browser sees it.
+func (s *Site) Path(path string) string { return s.basePath + path }
+
+// Methods says what a path can do. HEAD is served by GET; anything else is
+// answered 405 with Allow.
+type Methods map[string]http.HandlerFunc
+
+// Handle registers a path with its methods on the router.
+func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
+	allow := make([]string, 0, len(methods)+1)
+	for k := range methods {
+		allow = append(allow, k)
+	}
+	if methods[http.MethodGet] != nil {
+		allow = append(allow, http.MethodHead)
+	}
+	slices.Sort(allow)
+	m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		h := methods[method]
+		if h == nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.WriteProblem(w, r, NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		h(w, r)
+	})
+}
+
+// Show renders a page; what fails is logged, the answer is a 500.
+func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page templates.Page) {
+	if err := s.pages.Render(w, r, status, page); err != nil {
+		s.log.ErrorContext(r.Context(), "page not rendered", "error", err, "request_id", RequestID(r.Context()))
+		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
+	}
+}
+
+// StatusClientGone is for the log alone (the number that nginx gave it).
+const StatusClientGone = 499
+
+// Abandoned tells whether err is what became of a request whose client has hung
+// up. Nobody reads the answer and nothing is wrong here: a stranger who hangs up must
+// not fill the log with failures. Fail is the answer.
+func Abandoned(r *http.Request, err error) bool {
+	return errors.Is(r.Context().Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
+}
+
+// Fail answers with the problem of err: as HTML to a browser that asked for a
+// page, as problem+json else. The text of unknown errors stays in the log.
+func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	p, known := ProblemOf(err)
+	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+		p = NewProblem(StatusClientGone, "client_gone", "The client has closed the connection.")
+		p.Title = "Client Closed Request"
+		s.WriteProblem(w, r, p)
+		return
+	}
+	if !known || errors.Is(err, ErrUnavailable) {
+		s.log.ErrorContext(r.Context(), "request failed", "error", err, "request_id", RequestID(r.Context()))
+	}
+	s.WriteProblem(w, r, p)
+}
+
+// WriteProblem writes a ready problem in the form the request wants.
+func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Problem) {
+	p := *ready
+	p.RequestID = RequestID(r.Context())
+	NoteDefault(r.Context(), p.Code)
+	p.SetRetryAfter(w)
+	if s.wantsPage(r) {
+		err := s.pages.Render(w, r, p.Status, templates.Error{
+			Status: p.Status, Title: p.Title, Detail: p.Detail, RequestID: p.RequestID, BackURL: s.Path("/account/"),
+		})
+		if err != nil {
+			s.log.ErrorContext(r.Context(), "error page", "error", err)
+		}
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers only: cannot happen
+		body = []byte(`{"type":"about:blank","status":500,"code":"internal_error"}`)
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// wantsPage tells a person's browser from a program.
+func (s *Site) wantsPage(r *http.Request) bool {
+	path := strings.TrimPrefix(r.URL.Path, s.basePath)
+	return !strings.HasPrefix(path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
