@@ -19,18 +19,15 @@ import (
 // 8414 section 2), built from the configured issuer alone: no header of a
 // request can change it.
 func (p *Provider) metadata() map[string]any {
-	confidential := []string{AuthBasic, AuthPost}
-	if p.assertions != nil {
-		confidential = append(confidential, AuthJWT)
-	}
+	confidential := []string{AuthBasic, AuthPost, AuthJWT}
 	everybody := append(slices.Clip(confidential), AuthNone)
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
 		"token_endpoint":                                 p.issuer + "/oauth2/token",
 		"end_session_endpoint":                           p.issuer + "/oauth2/logout",
-		"backchannel_logout_supported":                   p.logouts != nil,
-		"backchannel_logout_session_supported":           p.logouts != nil,
+		"backchannel_logout_supported":                   true,
+		"backchannel_logout_session_supported":           true,
 		"userinfo_endpoint":                              p.issuer + "/oauth2/userinfo",
 		"jwks_uri":                                       p.issuer + "/.well-known/jwks.json",
 		"scopes_supported":                               Scopes,
@@ -53,14 +50,10 @@ func (p *Provider) metadata() map[string]any {
 		"request_parameter_supported":                    false,
 		"request_uri_parameter_supported":                false,
 		"authorization_response_iss_parameter_supported": true,
+		"pushed_authorization_request_endpoint":          p.issuer + "/oauth2/par",
 	}
-	if p.assertions != nil {
-		for _, endpoint := range []string{"token", "revocation", "introspection"} {
-			m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
-		}
-	}
-	if p.pushed != nil {
-		m["pushed_authorization_request_endpoint"] = p.issuer + "/oauth2/par"
+	for _, endpoint := range []string{"token", "revocation", "introspection"} {
+		m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
 	}
 	return m
 }

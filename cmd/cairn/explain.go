@@ -45,7 +45,7 @@ func (c *explainCommand) Run(p *program) error {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	by := provider.Explainer{Storage: st, Clients: st, Issuer: c.Issuer, Keys: keys}
+	by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys}
 	if c.User != "" {
 		u, err := findUser(p, account.NewAdministration(st, nil), c.User)
 		if err != nil {

@@ -94,8 +94,7 @@ func newHandler(ctx context.Context, p parts) (*application, error) {
 			return nil, fmt.Errorf("read the installation secret: %w", err)
 		}
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: p.Store, Issuer: p.Config.IssuerString, Keys: p.Keys, Secret: installation, Limits: limits,
-			Logouts: p.Store, Pushed: p.Store, Assertions: p.Store, Now: p.Now, Log: p.Log,
+			Accounts: accounts, Storage: p.Store, Issuer: p.Config.IssuerString, Keys: p.Keys, Secret: installation, Limits: limits, Now: p.Now, Log: p.Log,
 		})
 		if err != nil {
 			return nil, err
