@@ -17,7 +17,7 @@ test:
 
 # what runs on SQLite by default, on PostgreSQL
 test-postgres:
-    TEST_DATABASE=postgres go test ./account ./admin ./provider ./store/... ./cmd/cairn
+    TEST_DATABASE=postgres go test ./account ./admin ./provider ./store/... ./cmd/cairn/...
 
 # every test under the race detector
 race:
@@ -29,7 +29,7 @@ ci:
 
 # benchmarks of the hot paths
 bench:
-    go test -run '^$' -bench . -benchmem ./account/... ./activityschema ./cmd/cairn ./provider ./store
+    go test -run '^$' -bench . -benchmem ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
 
 # each fuzz target for a while
 fuzz seconds="30":
@@ -43,7 +43,7 @@ fuzz seconds="30":
 
 # 16 clients at once through sign-in, code, token and userinfo
 load seconds="10":
-    CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn
+    CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
 # figures of a large installation: 200 means 3,000,000 expired tokens and 1,000,000 users
 scale thousands="200":
@@ -51,7 +51,7 @@ scale thousands="200":
 
 # accept the present wire formats as the golden files
 golden:
-    go test ./account ./provider ./cmd/cairn -update
+    go test ./account ./provider ./cmd/cairn/internal/httpd -update
 
 # format the code
 fmt:

@@ -107,7 +107,7 @@ func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id st
 	if !isSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
-	if _, err := a.store.TakeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {
+	if _, err := a.store.RevokeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	web.Note(ctx, "session_ended")
@@ -116,7 +116,7 @@ func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id st
 
 // EndSessions signs a user out everywhere and says of how many browsers.
 func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int, error) {
-	n, err := a.store.TakeSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
+	n, err := a.store.RevokeSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
 	if err != nil {
 		return 0, fmt.Errorf("end sessions: %w", err)
 	}

@@ -13,8 +13,8 @@ func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
 	u := w.addUser("ada")
 	office := account.NewAdministration(w.store, w.clock.Now)
 	got, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{
-		DisplayName: new(" Ada L "), Email: new("ada@example.org"), EmailVerified: new(true),
-		Claims: []account.ClaimValue{{Name: "phone_number_verified", Value: "true"}, {Name: "phone_number", Value: "+39061234567"}, {Name: "gender", Value: "f"}},
+		"display_name": " Ada L ", "email": "ada@example.org", "email_verified": "true",
+		"phone_number_verified": "true", "phone_number": "+39061234567", "gender": "f",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,16 +43,16 @@ func TestAChangedAddressIsNeverVerifiedByItself(t *testing.T) {
 		}
 		return u
 	}
-	if amend(account.UserChange{Email: new("ada@example.org")}).EmailVerified {
+	if amend(account.UserChange{"email": "ada@example.org"}).EmailVerified {
 		t.Error("verified without a word")
 	}
-	if !amend(account.UserChange{EmailVerified: new(true)}).EmailVerified {
+	if !amend(account.UserChange{"email_verified": "true"}).EmailVerified {
 		t.Error("the mark was not set")
 	}
-	if !amend(account.UserChange{Email: new("ada@example.org"), DisplayName: new("Ada")}).EmailVerified {
+	if !amend(account.UserChange{"email": "ada@example.org", "display_name": "Ada"}).EmailVerified {
 		t.Error("the same address lost its mark")
 	}
-	if got := amend(account.UserChange{Email: new("")}); got.EmailVerified || got.Email != "" {
+	if got := amend(account.UserChange{"email": ""}); got.EmailVerified || got.Email != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -62,14 +62,14 @@ func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	u := w.addUser("ada")
 	office := account.NewAdministration(w.store, w.clock.Now)
 	_, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{
-		DisplayName: new(""), EmailVerified: new(true), Claims: []account.ClaimValue{{Name: "locale", Value: "klingon!"}},
+		"display_name": "", "email_verified": "true", "locale": "klingon!",
 	})
 	var p *web.Problem
 	if !errors.As(err, &p) || len(p.Errors) != 3 || p.Errors[0].Pointer != "/display_name" || p.Errors[1].Pointer != "/email_verified" || p.Errors[2].Pointer != "/locale" {
 		t.Errorf("%v %+v", err, p)
 	}
-	if _, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{Claims: []account.ClaimValue{{Name: "sub", Value: "x"}}}); !errors.Is(err, account.ErrUnknownClaim) {
-		t.Error(err)
+	if _, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{"sub": "x"}); err == nil {
+		t.Error("sub was changed")
 	}
 	if got := w.user("ada"); got.DisplayName != u.DisplayName {
 		t.Errorf("%+v", got)

@@ -56,21 +56,19 @@ const SessionAudience = session.Audience
 
 // sessionClaims is the payload of the session token, exactly.
 type sessionClaims struct {
-	Issuer   string           `json:"iss"`
-	Subject  string           `json:"sub"`
-	Audience string           `json:"aud"`
-	IssuedAt int64            `json:"iat"`
-	Expires  int64            `json:"exp"`
-	AuthTime int64            `json:"auth_time"`
-	ID       string           `json:"jti"`
-	Session  string           `json:"sid"`
-	Handle   string           `json:"preferred_username"`
-	Name     string           `json:"name"`
-	Groups   []string         `json:"groups"`
-	Status   map[string]claim `json:"status"`
+	Issuer   string                       `json:"iss"`
+	Subject  string                       `json:"sub"`
+	Audience string                       `json:"aud"`
+	IssuedAt int64                        `json:"iat"`
+	Expires  int64                        `json:"exp"`
+	AuthTime int64                        `json:"auth_time"`
+	ID       string                       `json:"jti"`
+	Session  string                       `json:"sid"`
+	Handle   string                       `json:"preferred_username"`
+	Name     string                       `json:"name"`
+	Groups   []string                     `json:"groups"`
+	Status   map[string]session.StatusRef `json:"status"`
 }
-
-type claim = session.StatusRef
 
 func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	groups := slices.Clone(u.Flags)
@@ -80,7 +78,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
-		Status: map[string]claim{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
+		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign session token: %w", err)

@@ -146,3 +146,17 @@ func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password stri
 	web.Note(ctx, "account_deleted")
 	return nil
 }
+
+func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) {
+	c, err := ReadUserChange(w, r, ownMember)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	u, err := s.changeProfile(r, c)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	s.answerMe(w, r, u, IdentityFrom(r.Context()).Session)
+}

@@ -72,10 +72,13 @@ func (s *Service) accountForm(notice string, do accountDeed) http.HandlerFunc {
 }
 
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
-	f := r.PostForm
-	_, err := s.changeProfile(r, IdentityFrom(r.Context()).User, profileChange{
-		DisplayName: given{set: f.Has("display_name"), value: f.Get("display_name")}, Email: given{set: f.Has("email"), value: f.Get("email")},
-	})
+	c := UserChange{}
+	for _, name := range []string{"display_name", "email"} {
+		if r.PostForm.Has(name) {
+			c[name] = r.PostForm.Get(name)
+		}
+	}
+	_, err := s.changeProfile(r, c)
 	return err
 }
 

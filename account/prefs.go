@@ -61,7 +61,7 @@ func checkPreferences(in map[string]any) (map[string]*string, error) {
 		}
 		if detail != "" {
 			p, _ := web.ProblemOf(ErrInvalidPreference)
-			p.Errors = []web.FieldError{{Pointer: pointerTo(k), Detail: detail}}
+			p.Errors = []web.FieldError{{Pointer: preferencePointer(k), Detail: detail}}
 			return nil, p
 		}
 		if v == nil {
@@ -73,9 +73,9 @@ func checkPreferences(in map[string]any) (map[string]*string, error) {
 	return change, nil
 }
 
-// pointerTo is the JSON pointer (RFC 6901) to a member of the body; names that
+// preferencePointer is the JSON pointer (RFC 6901) to a member of the body; names that
 // could disturb a log or are too long to be worth repeating give the whole body.
-func pointerTo(name string) string {
+func preferencePointer(name string) string {
 	if !utf8.ValidString(name) || !printable(name) || len(name) > maxPreferenceKey {
 		return ""
 	}

@@ -1,8 +1,9 @@
 package account
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/text/language"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -47,9 +50,6 @@ type Address struct {
 	Country       string `json:"country,omitempty"`
 }
 
-// addressMembers are the members of the address claim.
-var addressMembers = []string{"formatted", "street_address", "locality", "region", "postal_code", "country"}
-
 // shownProfile is a Profile as its owner sees it: a number that is not verified
 // says so.
 type shownProfile struct {
@@ -65,112 +65,240 @@ func shown(p Profile) shownProfile {
 	return out
 }
 
-// profileClaim is one text of a Profile: its name as a claim, its place and its
-// rule, which returns what is stored or a sentence that says what is accepted.
-type profileClaim struct {
-	name  string
-	at    func(*Profile) *string
-	check func(string) (kept, refusal string)
+// userMember is what can be changed of a user: its name in the API, as a claim, and
+// its rule. set keeps a value, trimmed, or refuses it with a *Problem.
+type userMember struct {
+	name string
+	set  func(u *User, value string) error
 }
 
-// profileClaims are in the order of the specification.
-var profileClaims = []profileClaim{
-	{"given_name", func(p *Profile) *string { return &p.GivenName }, line(100)},
-	{"family_name", func(p *Profile) *string { return &p.FamilyName }, line(100)},
-	{"middle_name", func(p *Profile) *string { return &p.MiddleName }, line(100)},
-	{"nickname", func(p *Profile) *string { return &p.Nickname }, line(100)},
-	{"profile", func(p *Profile) *string { return &p.Page }, webAddress},
-	{"picture", func(p *Profile) *string { return &p.Picture }, webAddress},
-	{"website", func(p *Profile) *string { return &p.Website }, webAddress},
-	{"gender", func(p *Profile) *string { return &p.Gender }, line(50)},
-	{"birthdate", func(p *Profile) *string { return &p.Birthdate }, birthdate},
-	{"zoneinfo", func(p *Profile) *string { return &p.Zoneinfo }, zoneinfo},
-	{"locale", func(p *Profile) *string { return &p.Locale }, locale},
-	{"phone_number", func(p *Profile) *string { return &p.PhoneNumber }, phoneNumber},
-	{"address.formatted", func(p *Profile) *string { return &p.address().Formatted }, lines(500)},
-	{"address.street_address", func(p *Profile) *string { return &p.address().StreetAddress }, lines(200)},
-	{"address.locality", func(p *Profile) *string { return &p.address().Locality }, line(100)},
-	{"address.region", func(p *Profile) *string { return &p.address().Region }, line(100)},
-	{"address.postal_code", func(p *Profile) *string { return &p.address().PostalCode }, line(20)},
-	{"address.country", func(p *Profile) *string { return &p.address().Country }, line(100)},
-}
-
-// phoneVerified is the claim that only an administrator or the operator sets.
-const phoneVerified = "phone_number_verified"
-
-// ErrUnknownClaim is for a name that is no claim of a Profile.
-var ErrUnknownClaim = errors.New("unknown claim")
-
-// ProfileClaimNames are the names that Set knows; members of the address are
-// written address.locality.
-func ProfileClaimNames() []string {
-	var names []string
-	for _, c := range profileClaims {
-		names = append(names, c.name)
-		if c.name == "phone_number" {
-			names = append(names, phoneVerified)
+// userMembers are in the order in which they are set: a mark after what it is about.
+var userMembers = []userMember{
+	{"display_name", func(u *User, value string) error {
+		name, err := CheckDisplayName(value)
+		if err == nil {
+			u.DisplayName = name
 		}
+		return err
+	}},
+	{"email", func(u *User, value string) error {
+		email, err := CheckEmail(value)
+		if err == nil {
+			u.EmailVerified = u.EmailVerified && email == u.Email
+			u.Email = email
+		}
+		return err
+	}},
+	verified("email_verified", "There is no email address that could be verified.", func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
+	claim("given_name", line(100), func(p *Profile) *string { return &p.GivenName }),
+	claim("family_name", line(100), func(p *Profile) *string { return &p.FamilyName }),
+	claim("middle_name", line(100), func(p *Profile) *string { return &p.MiddleName }),
+	claim("nickname", line(100), func(p *Profile) *string { return &p.Nickname }),
+	claim("profile", webAddress, func(p *Profile) *string { return &p.Page }),
+	claim("picture", webAddress, func(p *Profile) *string { return &p.Picture }),
+	claim("website", webAddress, func(p *Profile) *string { return &p.Website }),
+	claim("gender", line(50), func(p *Profile) *string { return &p.Gender }),
+	claim("birthdate", birthdate, func(p *Profile) *string { return &p.Birthdate }),
+	claim("zoneinfo", zoneinfo, func(p *Profile) *string { return &p.Zoneinfo }),
+	claim("locale", locale, func(p *Profile) *string { return &p.Locale }),
+	claim("phone_number", phoneNumber, func(p *Profile) *string { return &p.PhoneNumber }),
+	verified("phone_number_verified", "There is no phone number that could be verified.", func(u *User) (string, *bool) { return u.Profile.PhoneNumber, &u.Profile.PhoneNumberVerified }),
+	claim("address.formatted", lines(500), func(p *Profile) *string { return &p.Address.Formatted }),
+	claim("address.street_address", lines(200), func(p *Profile) *string { return &p.Address.StreetAddress }),
+	claim("address.locality", line(100), func(p *Profile) *string { return &p.Address.Locality }),
+	claim("address.region", line(100), func(p *Profile) *string { return &p.Address.Region }),
+	claim("address.postal_code", line(20), func(p *Profile) *string { return &p.Address.PostalCode }),
+	claim("address.country", line(100), func(p *Profile) *string { return &p.Address.Country }),
+}
+
+// claim is a text of the Profile; check returns what is kept, or a sentence that says
+// what is accepted.
+func claim(name string, check func(string) (kept, refusal string), at func(*Profile) *string) userMember {
+	return userMember{name, func(u *User, value string) error {
+		kept, refusal := "", ""
+		if value != "" {
+			kept, refusal = check(value)
+		}
+		if refusal != "" {
+			return invalidClaim(name, refusal)
+		}
+		p := u.Profile
+		own := Address{} // a copy: the one before belongs to whoever gave the profile
+		if p.Address != nil {
+			own = *p.Address
+		}
+		p.Address = &own
+		to := at(&p)
+		if name == "phone_number" && kept != *to {
+			p.PhoneNumberVerified = false
+		}
+		*to = kept
+		if own == (Address{}) {
+			p.Address = nil
+		}
+		u.Profile = p
+		return nil
+	}}
+}
+
+// verified is a mark that only an administrator or the operator sets.
+func verified(name, nothing string, at func(*User) (of string, mark *bool)) userMember {
+	return userMember{name, func(u *User, value string) error {
+		of, mark := at(u)
+		switch {
+		case value != "" && value != "true" && value != "false":
+			return invalidClaim(name, "This is true or false.")
+		case value == "true" && of == "":
+			return invalidClaim(name, nothing)
+		}
+		*mark = value == "true"
+		return nil
+	}}
+}
+
+func invalidClaim(name, refusal string) error {
+	return web.ForField(400, "invalid_profile", pointerTo(name), refusal)
+}
+
+func pointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
+
+// UserChange is a change of a user: new values by member (UserMembers); an empty one
+// removes what was there, and what is not named stays.
+type UserChange map[string]string
+
+// UserMembers are the names of what can be changed; members of the address are
+// written address.locality.
+func UserMembers() []string {
+	var names []string
+	for _, m := range userMembers {
+		names = append(names, m.name)
 	}
 	return names
 }
 
-// Set changes one claim by its name, also phone_number_verified, for an
-// administrator or the operator; an empty value removes it. A new phone number is no longer verified.
-// ErrUnknownClaim, or a *Problem that says what is accepted.
-func (p *Profile) Set(name, value string) error {
-	if name != phoneVerified {
-		return p.setOwn(name, value)
+// Apply changes u, which may be a user that is not stored yet. A *Problem that names
+// everything that is refused, with the code of the first. A new email address or phone
+// number is not verified unless the change says so.
+func (c UserChange) Apply(u *User) error {
+	for name := range c {
+		if !slices.Contains(UserMembers(), name) {
+			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: "not known"})
+		}
 	}
-	switch {
-	case value != "" && value != "true" && value != "false":
-		return invalidClaim(name, "This is true or false.")
-	case value == "true" && p.PhoneNumber == "":
-		return invalidClaim(name, "There is no phone number that could be verified.")
+	var refused *web.Problem
+	last := "" // the member that was refused last
+	for _, m := range userMembers {
+		value, given := c[m.name]
+		if !given || m.name == last+"_verified" {
+			continue
+		}
+		err := m.set(u, strings.TrimSpace(value))
+		if err == nil {
+			continue
+		}
+		p, _ := web.ProblemOf(err)
+		if last = m.name; refused == nil {
+			refused = p
+		} else {
+			refused.Errors = append(refused.Errors, p.Errors...)
+		}
 	}
-	p.PhoneNumberVerified = value == "true"
-	return nil
-}
-
-// setOwn changes what people may change of themselves.
-func (p *Profile) setOwn(name, value string) error {
-	i := slices.IndexFunc(profileClaims, func(c profileClaim) bool { return c.name == name })
-	if i < 0 {
-		return ErrUnknownClaim
-	}
-	kept, refusal := "", ""
-	if value = strings.TrimSpace(value); value != "" {
-		kept, refusal = profileClaims[i].check(value)
-	}
-	if refusal != "" {
-		return invalidClaim(name, refusal)
-	}
-	// A copy of the address: the one before belongs to whoever gave the profile.
-	if p.Address != nil {
-		own := *p.Address
-		p.Address = &own
-	}
-	at := profileClaims[i].at(p)
-	if name == "phone_number" && kept != *at {
-		p.PhoneNumberVerified = false
-	}
-	*at = kept
-	if p.Address != nil && *p.Address == (Address{}) {
-		p.Address = nil
+	if refused != nil {
+		return refused
 	}
 	return nil
 }
 
-// address is where the members of the address are, made when there is none.
-func (p *Profile) address() *Address {
-	if p.Address == nil {
-		p.Address = &Address{}
+// ReadUserChange reads a request for a change of the members that may says: each a
+// string or null, an address an object of them that replaces the one before, a mark
+// true or false. A *Problem names everything that is unknown or of the wrong type.
+func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (UserChange, error) {
+	var in map[string]jsontext.Value
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return nil, err
 	}
-	return p.Address
+	known := slices.DeleteFunc(UserMembers(), func(name string) bool { return !may(name) })
+	c, detail := UserChange{}, "A member has the wrong type."
+	var faults []web.FieldError
+	read := func(name string, value jsontext.Value) {
+		var text *string
+		isMark := strings.HasSuffix(name, "_verified")
+		fault := ""
+		switch {
+		case !slices.Contains(known, name):
+			fault, detail = "not known", "The body has a member that is not known here."
+		case isMark && value.Kind() != 't' && value.Kind() != 'f':
+			fault = "must be a boolean"
+		case isMark:
+			c[name] = value.String()
+		case json.Unmarshal(value, &text) != nil:
+			fault = "must be a string"
+		case text == nil:
+			c[name] = ""
+		default:
+			c[name] = *text
+		}
+		if fault != "" {
+			faults = append(faults, web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: fault})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if name != "address" || !slices.Contains(known, "address.country") {
+			read(name, in[name])
+			continue
+		}
+		var members map[string]jsontext.Value
+		if json.Unmarshal(in[name], &members) != nil {
+			faults = append(faults, web.FieldError{Pointer: "/address", Detail: "must be an object"})
+			continue
+		}
+		for _, member := range known {
+			if strings.HasPrefix(member, "address.") {
+				c[member] = ""
+			}
+		}
+		for _, member := range slices.Sorted(maps.Keys(members)) {
+			read("address."+member, members[member])
+		}
+	}
+	if faults != nil {
+		return nil, web.BadRequest(detail, faults...)
+	}
+	return c, nil
 }
 
-func invalidClaim(name, refusal string) error {
-	pointer := "/" + strings.ReplaceAll(name, ".", "/")
-	return web.NewProblem(http.StatusBadRequest, "invalid_profile", refusal, web.FieldError{Pointer: pointer, Detail: refusal})
+// ownMember tells what people may change of themselves: whether an address or a
+// number is verified is not for them to say.
+func ownMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
+
+// changeProfile changes the user of the request.
+func (s *Service) changeProfile(r *http.Request, c UserChange) (User, error) {
+	u := IdentityFrom(r.Context()).User
+	draft := u // what is refused costs no write
+	if err := c.Apply(&draft); err != nil || len(c) == 0 {
+		return u, err
+	}
+	u, err := s.store.ChangeUser(r.Context(), u.Sub, c.Apply, s.now(), nil)
+	if err != nil {
+		return User{}, fmt.Errorf("change profile: %w", err)
+	}
+	web.Note(r.Context(), "profile_changed")
+	return u, nil
+}
+
+// Amend changes a user and returns them as they are then; see Apply. The audit row
+// has the names of what was given and no values; without anything given there is none.
+func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChange) (User, error) {
+	if len(c) == 0 {
+		return u, nil
+	}
+	row := by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Sorted(maps.Keys(c)), " "))
+	u, err := a.store.ChangeUser(ctx, u.Sub, c.Apply, a.Now(), &row)
+	if err != nil {
+		return User{}, fmt.Errorf("change user: %w", err)
+	}
+	web.Note(ctx, "user_amended")
+	return u, nil
 }
 
 // line is the rule for a text of at most max characters in one line.

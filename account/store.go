@@ -43,20 +43,11 @@ type UserStore interface {
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user).
 	CreateUser(ctx context.Context, u User, a Audit) error
-	// UpdateProfile changes what is not nil; a changed email is no longer
-	// verified. It returns the user after the change. ErrUserNotFound.
-	UpdateProfile(ctx context.Context, sub string, displayName, email *string, now time.Time) (User, error)
-	// SetProfile lets change work on the user's profile while nobody else can, and
-	// returns the user after it. An error of change is returned and nothing is
-	// changed. A phone number that became another is no longer verified unless change
-	// says so. change may be called more than once and must depend on its
-	// argument alone. ErrUserNotFound.
-	SetProfile(ctx context.Context, sub string, change func(*Profile) error, now time.Time) (User, error)
-	// AmendUser is what others change of a user: change works on display name,
-	// email, its mark and the profile, while nobody else can; the rest stays as it
-	// is. An error of change is returned and nothing is changed. change may be called more
-	// than once. ErrUserNotFound.
-	AmendUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a Audit) (User, error)
+	// ChangeUser lets change work on the user while nobody else can, keeps of it
+	// DisplayName, Email, EmailVerified and Profile, with an audit row unless a is nil, and
+	// returns the user after it. An error of change is returned and nothing is changed.
+	// change may be called more than once and must depend on its argument alone. ErrUserNotFound.
+	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
 	// UpgradeHash replaces the password hash only where it still is old. Not an
 	// error when it no longer is.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
@@ -133,10 +124,10 @@ type SessionStore interface {
 	EndSession(ctx context.Context, sub, id string, now time.Time) error
 	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.
 	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error)
-	// TakeSessions is EndSession, or with an empty id EndOtherSessions of all, by
+	// RevokeSessions is EndSession, or with an empty id EndOtherSessions of all, by
 	// somebody else than the user: with its audit row. ErrUserNotFound; ErrSessionNotFound
 	// for an id that is not live.
-	TakeSessions(ctx context.Context, sub, id string, now time.Time, a Audit) (int, error)
+	RevokeSessions(ctx context.Context, sub, id string, now time.Time, a Audit) (int, error)
 	// KnownAddress tells whether the user has signed in from this address
 	// within the kept sessions, ended or not.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)

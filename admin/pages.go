@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
@@ -141,12 +142,12 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 	if email == "" && u.EmailVerified {
 		verified = false // the tick was for the address that is removed
 	}
-	var c account.UserChange
+	c := account.UserChange{}
 	if name != u.DisplayName {
-		c.DisplayName = &name
+		c["display_name"] = name
 	}
 	if email != u.Email || verified != u.EmailVerified {
-		c.Email, c.EmailVerified = &email, &verified
+		c["email"], c["email_verified"] = email, strconv.FormatBool(verified)
 	}
 	_, err := s.office.Amend(r.Context(), account.ActorOf(r), u, c)
 	return noticeOn(u, "profile-saved"), err

@@ -102,12 +102,17 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request) {
 	web.WriteJSON(w, http.StatusOK, out)
 }
 
+// amendable tells what administrators may change of others.
+func amendable(member string) bool {
+	return member == "display_name" || member == "email" || member == "email_verified"
+}
+
 // amendUser answers as showUser does, with the user after the change.
 func (s *Service) amendUser(w http.ResponseWriter, r *http.Request) {
 	u, err := s.target(r)
 	var change account.UserChange
 	if err == nil {
-		change, err = account.ReadUserChange(w, r)
+		change, err = account.ReadUserChange(w, r, amendable)
 	}
 	if err == nil {
 		u, err = s.office.Amend(r.Context(), account.ActorOf(r), u, change)

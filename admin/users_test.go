@@ -68,7 +68,8 @@ func TestPagingGoesOnAfterALongWord(t *testing.T) {
 	name, address := strings.Repeat("㌖", 60), strings.Repeat("㌖", 80)+"@example.org"
 	for i := range 4 {
 		u := w.addUser(fmt.Sprintf("user-%d", i))
-		if _, err := w.store.UpdateProfile(t.Context(), u.Sub, &name, &address, start); err != nil {
+		change := func(u *account.User) error { u.DisplayName, u.Email = name, address; return nil }
+		if _, err := w.store.ChangeUser(t.Context(), u.Sub, change, start, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,14 +10,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// AmendUser implements account.Store.
-func (s *Store) AmendUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a account.Audit) (account.User, error) {
-	return s.amend(ctx, "amend user", sub, now, &a, change)
-}
-
-// amend lets change work on a copy of the user and keeps of it what people are
-// called and how they are reached; an audit row, if any, goes with it.
-func (s *Store) amend(ctx context.Context, doing, sub string, now time.Time, a *account.Audit, change func(*account.User) error) (account.User, error) {
+// ChangeUser implements account.Store.
+func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit) (account.User, error) {
+	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
 	err := s.write(ctx, doing, func(tx *gorm.DB) error {

@@ -12,17 +12,20 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
+// row is an audit row for ChangeUser.
+var row = new(act("user.amend"))
+
 func TestAmendingNeverReachesMoreThanItMay(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, at := t.Context(), noon.Add(time.Hour)
 		u, other := addUser(t, s, "ada", account.FlagActivity), addUser(t, s, "bob")
 		before, err := s.UserByHandle(ctx, "bob")
 		must(t, err)
-		got, err := s.AmendUser(ctx, u.Sub, func(u *account.User) error {
+		got, err := s.ChangeUser(ctx, u.Sub, func(u *account.User) error {
 			u.DisplayName, u.Email, u.EmailVerified, u.Profile = "Zoë", "zoe@example.org", true, fullProfile()
 			u.Sub, u.Handle, u.PasswordHash, u.Flags, u.SuspendedAt, u.CreatedAt = other.Sub, "bob", "x", []string{account.FlagAdmin}, at, at
 			return nil
-		}, at, act("user.amend"))
+		}, at, row)
 		must(t, err)
 		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = "Zoë", "zoe@example.org", true, fullProfile(), at
 		if diff := cmp.Diff(u, got); diff != "" {
@@ -51,7 +54,7 @@ func TestARefusedAmendmentLeavesNoTrace(t *testing.T) {
 		ctx, u, refusal := t.Context(), addUser(t, s, "ada"), errors.New("not this one")
 		before, err := s.UserBySub(ctx, u.Sub)
 		must(t, err)
-		_, err = s.AmendUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = "Eve"; return refusal }, noon, act("user.amend"))
+		_, err = s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = "Eve"; return refusal }, noon, row)
 		want(t, err, refusal)
 		if errors.Is(err, account.ErrUnavailable) {
 			t.Error("a refusal is not a failing database")
@@ -67,7 +70,7 @@ func TestARefusedAmendmentLeavesNoTrace(t *testing.T) {
 			t.Errorf("%d audit rows", len(rows))
 		}
 		for _, sub := range []string{"nobody", "", "\x00"} {
-			_, err = s.AmendUser(ctx, sub, func(*account.User) error { t.Error("called for nobody"); return nil }, noon, act("user.amend"))
+			_, err = s.ChangeUser(ctx, sub, func(*account.User) error { t.Error("called for nobody"); return nil }, noon, row)
 			want(t, err, account.ErrUserNotFound)
 		}
 	})

@@ -129,8 +129,8 @@ func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time
 	return len(ended), nil
 }
 
-// TakeSessions implements account.Store.
-func (s *Store) TakeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
+// RevokeSessions implements account.Store.
+func (s *Store) RevokeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
 	if odd(sub) || id != "" && odd(id) {
 		return 0, account.ErrSessionNotFound
 	}

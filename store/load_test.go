@@ -29,7 +29,10 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		},
 		func() error { _, _, err := s.Session(ctx, n.ID); return err },
 		func() error { return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Minute)}) },
-		func() error { _, err := s.UpdateProfile(ctx, u.Sub, &display, nil, noon); return err },
+		func() error {
+			_, err := s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = display; return nil }, noon, nil)
+			return err
+		},
 		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
 		func() error { _, err := s.Apps(ctx, u.Sub, noon); return err },
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },

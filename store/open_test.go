@@ -66,7 +66,7 @@ func TestOpeningNeverTellsThePassword(t *testing.T) {
 }
 
 func TestLogNeverHasValues(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		var log bytes.Buffer
 		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		must(t, err)
@@ -115,7 +115,7 @@ func TestSomethingElseIsNeverOverwritten(t *testing.T) {
 }
 
 func TestSchemaOfAnotherVersionIsNeverServed(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		s := open(t, dsn)
 		want(t, s.CheckSchema(t.Context()), store.ErrNotMigrated)
 		want(t, s.Ping(t.Context()), account.ErrUnavailable)
@@ -137,7 +137,7 @@ func TestSchemaOfAnotherVersionIsNeverServed(t *testing.T) {
 }
 
 func TestStartingTogetherMigratesOnce(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		instances := make([]*store.Store, 4)
 		for i := range instances {
 			instances[i] = open(t, dsn)

@@ -16,7 +16,7 @@ func TestDeletedPersonIsNeverLeftInTheFile(t *testing.T) {
 	s := storetest.Open(t, path)
 	u := addUser(t, s, "ada")
 	name, mail := "Augusta Ada of Ockham", "augusta@ockham.example"
-	_, err := s.UpdateProfile(t.Context(), u.Sub, &name, &mail, noon)
+	_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
 	must(t, err)
 	secret := "a preference that nobody else has"
 	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100)

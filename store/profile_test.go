@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -26,12 +27,16 @@ func set(p account.Profile) func(*account.Profile) error {
 	return func(to *account.Profile) error { *to = p; return nil }
 }
 
+func setProfile(s *store.Store, ctx context.Context, sub string, change func(*account.Profile) error, at time.Time) (account.User, error) {
+	return s.ChangeUser(ctx, sub, func(u *account.User) error { return change(&u.Profile) }, at, nil)
+}
+
 func TestProfileComesBackAsStored(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
 		full, at := fullProfile(), noon.Add(time.Hour)
-		got, err := s.SetProfile(ctx, u.Sub, set(full), at)
+		got, err := setProfile(s, ctx, u.Sub, set(full), at)
 		must(t, err)
 		u.Profile, u.UpdatedAt, u.LastLoginAt, u.Flags = full, at, noon, []string{}
 		check := func(got account.User, err error) {
@@ -53,12 +58,12 @@ func TestProfileComesBackAsStored(t *testing.T) {
 		check(list[0], nil)
 		display := "Somebody" // the rest of the user and the profile do not touch one another
 		u.DisplayName = display
-		got, err = s.UpdateProfile(ctx, u.Sub, &display, nil, at)
+		got, err = s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = display; return nil }, at, nil)
 		check(got, err)
 		got, err = s.UserBySub(ctx, u.Sub)
 		check(got, err)
 		u.Profile = account.Profile{}
-		got, err = s.SetProfile(ctx, u.Sub, set(account.Profile{Address: &account.Address{}}), at)
+		got, err = setProfile(s, ctx, u.Sub, set(account.Profile{}), at)
 		check(got, err)
 		got, err = s.UserBySub(ctx, u.Sub)
 		check(got, err)
@@ -77,9 +82,9 @@ func TestProfileComesBackAsStored(t *testing.T) {
 func TestRefusedProfileChangesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, refusal := t.Context(), addUser(t, s, "ada"), errors.New("no such language")
-		_, err := s.SetProfile(ctx, u.Sub, set(fullProfile()), noon)
+		_, err := setProfile(s, ctx, u.Sub, set(fullProfile()), noon)
 		must(t, err)
-		_, err = s.SetProfile(ctx, u.Sub, func(p *account.Profile) error {
+		_, err = setProfile(s, ctx, u.Sub, func(p *account.Profile) error {
 			p.Nickname, p.Address.Country = "other", "other"
 			return refusal
 		}, noon.Add(time.Hour))
@@ -93,7 +98,7 @@ func TestRefusedProfileChangesNothing(t *testing.T) {
 			t.Errorf("at %v: %s", got.UpdatedAt, diff)
 		}
 		for _, sub := range []string{"nobody", "", "\x00"} {
-			_, err = s.SetProfile(ctx, sub, func(*account.Profile) error { t.Error("asked for nobody"); return nil }, noon)
+			_, err = setProfile(s, ctx, sub, func(*account.Profile) error { t.Error("asked for nobody"); return nil }, noon)
 			want(t, err, account.ErrUserNotFound)
 		}
 		// What cannot be read is a failure, never an empty profile that the next
@@ -101,37 +106,8 @@ func TestRefusedProfileChangesNothing(t *testing.T) {
 		must(t, s.Exec("UPDATE users SET profile = '{' WHERE sub = ?", u.Sub))
 		_, err = s.UserBySub(ctx, u.Sub)
 		want(t, err, account.ErrUnavailable)
-		_, err = s.SetProfile(ctx, u.Sub, set(account.Profile{}), noon)
+		_, err = setProfile(s, ctx, u.Sub, set(account.Profile{}), noon)
 		want(t, err, account.ErrUnavailable)
-	})
-}
-
-func TestNewPhoneNumberIsNeverVerifiedByTheOldOne(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, u := t.Context(), addUser(t, s, "ada")
-		for _, step := range []struct {
-			doing    string
-			change   func(p *account.Profile)
-			number   string
-			verified bool
-		}{
-			{"a first number", func(p *account.Profile) { p.PhoneNumber = "+391" }, "+391", false},
-			{"verified", func(p *account.Profile) { p.PhoneNumberVerified = true }, "+391", true},
-			{"something else", func(p *account.Profile) { p.Nickname = "a" }, "+391", true},
-			{"another number", func(p *account.Profile) { p.PhoneNumber = "+392" }, "+392", false},
-			{"another, verified", func(p *account.Profile) { p.PhoneNumber, p.PhoneNumberVerified = "+393", true }, "+393", true},
-			{"another, verified again", func(p *account.Profile) { p.PhoneNumber, p.PhoneNumberVerified = "+394", true }, "+394", true},
-			{"no longer verified", func(p *account.Profile) { p.PhoneNumberVerified = false }, "+394", false},
-			{"verified", func(p *account.Profile) { p.PhoneNumberVerified = true }, "+394", true},
-			{"none", func(p *account.Profile) { p.PhoneNumber = "" }, "", false},
-			{"nothing verified", func(p *account.Profile) { p.PhoneNumberVerified = true }, "", false},
-		} {
-			got, err := s.SetProfile(ctx, u.Sub, func(p *account.Profile) error { step.change(p); return nil }, noon)
-			must(t, err)
-			if got.Profile.PhoneNumber != step.number || got.Profile.PhoneNumberVerified != step.verified {
-				t.Errorf("%s: %q, verified %v", step.doing, got.Profile.PhoneNumber, got.Profile.PhoneNumberVerified)
-			}
-		}
 	})
 }
 
@@ -140,7 +116,7 @@ func TestChangesOfAProfileAreNeverLost(t *testing.T) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		u := addUser(t, instances[0], "ada")
 		wins(t, race(16, func(i int) error {
-			_, err := instances[i%2].SetProfile(t.Context(), u.Sub, func(p *account.Profile) error { p.Nickname += "x"; return nil }, noon)
+			_, err := setProfile(instances[i%2], t.Context(), u.Sub, func(p *account.Profile) error { p.Nickname += "x"; return nil }, noon)
 			return err
 		}))
 		got, err := instances[0].UserBySub(t.Context(), u.Sub)
@@ -155,7 +131,7 @@ func TestDeletionEmptiesTheProfile(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
 		for _, sub := range []string{u.Sub, other.Sub} {
-			_, err := s.SetProfile(ctx, sub, set(fullProfile()), noon)
+			_, err := setProfile(s, ctx, sub, set(fullProfile()), noon)
 			must(t, err)
 		}
 		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
@@ -164,7 +140,7 @@ func TestDeletionEmptiesTheProfile(t *testing.T) {
 		if diff := cmp.Diff([]string{other.Sub}, left); diff != "" {
 			t.Error(diff)
 		}
-		_, err = s.SetProfile(ctx, u.Sub, set(fullProfile()), noon)
+		_, err = setProfile(s, ctx, u.Sub, set(fullProfile()), noon)
 		want(t, err, account.ErrUserNotFound)
 	})
 }

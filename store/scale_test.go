@@ -42,7 +42,7 @@ func fillGrants(t *testing.T, s *store.Store, grants int64) {
 // million tokens that live it has next to nothing to do.
 func TestSweepReadsWhatIsDue(t *testing.T) {
 	steps.Watch()
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		if strings.HasPrefix(dsn, "postgres") {
 			dsn += "&statement_timeout=0" // for the filling
 		}
@@ -128,7 +128,7 @@ func visited(t *testing.T, s *store.Store, dsn string, do func(*store.Store)) (r
 // many there are: here those of an earlier version.
 func TestSearchAndRegistrationReadLittle(t *testing.T) {
 	steps.Watch()
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		s, members := open(t, dsn), int64(30_000)
 		if testing.Short() || sparing {
 			members /= 10

@@ -47,7 +47,7 @@ func fillFirstSchema(t *testing.T, s *store.Store) {
 // What the first version of the schema kept is there afterwards, and what is
 // new is off.
 func TestUpgradeLosesNothing(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		instances := make([]*store.Store, 2)
 		for i := range instances {
 			instances[i] = open(t, dsn)
@@ -119,7 +119,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 
 // An instance that comes late with the words of a batch leaves those of another.
 func TestWordsMadeByTwoInstancesStay(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		s, other, ctx := open(t, dsn), open(t, dsn), t.Context()
 		must(t, s.MigrateTo(ctx, 1))
 		fillFirstSchema(t, s)

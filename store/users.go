@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -193,30 +192,4 @@ func lockUser(tx *gorm.DB, sub string) error {
 		return account.ErrUserNotFound
 	}
 	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
-}
-
-// UpdateProfile implements account.Store.
-func (s *Store) UpdateProfile(ctx context.Context, sub string, displayName, email *string, now time.Time) (account.User, error) {
-	var u account.User
-	err := s.write(ctx, "update profile", func(tx *gorm.DB) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		var err error
-		if u, err = userBy(tx, selectUserBySub, sub); err != nil {
-			return err
-		}
-		if displayName != nil {
-			u.DisplayName = *displayName
-		}
-		if email != nil && *email != u.Email {
-			u.Email, u.EmailVerified = *email, false
-		}
-		u.UpdatedAt = moment(seconds(now))
-		return putPerson(tx, u, map[string]any{"updated_at": seconds(now)})
-	})
-	if err != nil {
-		return account.User{}, err
-	}
-	return u, nil
 }

@@ -156,34 +156,6 @@ func TestPagesNeverSkipNorRepeat(t *testing.T) {
 	})
 }
 
-func TestChangedAddressIsNeverVerified(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		u := newUser("ada")
-		u.EmailVerified = true
-		must(t, s.CreateUser(t.Context(), u, act("user.create")))
-		display, same, other := "Countess", u.Email, "other@example.org"
-		got, err := s.UpdateProfile(t.Context(), u.Sub, &display, &same, noon.Add(time.Hour))
-		must(t, err)
-		if !got.EmailVerified || got.DisplayName != display || !got.UpdatedAt.Equal(noon.Add(time.Hour)) {
-			t.Errorf("after the same address: %+v", got)
-		}
-		got, err = s.UpdateProfile(t.Context(), u.Sub, nil, &other, noon)
-		must(t, err)
-		stored, err := s.UserBySub(t.Context(), u.Sub)
-		must(t, err)
-		if got.EmailVerified || stored.EmailVerified || stored.Email != other || stored.DisplayName != display {
-			t.Errorf("after another address: %+v", stored)
-		}
-		found, _, err := s.Users(t.Context(), account.UserQuery{Query: "other@"})
-		must(t, err)
-		if len(found) != 1 {
-			t.Error("the new address is not found")
-		}
-		_, err = s.UpdateProfile(t.Context(), "nobody", &display, nil, noon)
-		want(t, err, account.ErrUserNotFound)
-	})
-}
-
 func TestUpgradeNeverOverwritesAnotherPassword(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
 
 type activityCommand struct {
@@ -88,9 +89,9 @@ func (c *validateCommand) validation() (*validation, error) {
 		}
 	}
 	return &validation{
-		checker: newChecker(checker{
-			options: activityschema.Options{MaxProblems: c.MaxProblems}, reference: c.Engine == "reference",
-			lint: !c.NoLint, ignore: c.Ignore, strict: c.Strict,
+		Checker: activitycheck.New(activitycheck.Checker{
+			Options: activityschema.Options{MaxProblems: c.MaxProblems}, Reference: c.Engine == "reference",
+			Lint: !c.NoLint, Ignore: c.Ignore, Strict: c.Strict,
 		}),
 		slots: make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
 	}, nil
@@ -104,7 +105,7 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 		case r.err != nil:
 			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.source.name), r.err)
 			code = exitUnreadable
-		case !v.passes(r.answer) && code == exitDone:
+		case !v.Passes(r.Answer) && code == exitDone:
 			code = exitInvalid
 		}
 	}
@@ -132,7 +133,7 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 
 // A result is what became of one source.
 type result struct {
-	answer
+	activitycheck.Answer
 	source *source
 	arg    int   // of the command line
 	rank   int   // in its folder: index, shards, details
@@ -142,7 +143,7 @@ type result struct {
 // A validation checks the documents of a command line, as many at once as
 // there are jobs.
 type validation struct {
-	*checker
+	*activitycheck.Checker
 	slots chan struct{}
 	work  sync.WaitGroup
 
@@ -154,7 +155,7 @@ type validation struct {
 // run checks everything that the arguments name.
 func (v *validation) run(ctx context.Context, stdin io.Reader, args []string) {
 	for i, arg := range args {
-		found, f := sourcesOf(arg, stdin, v.lint)
+		found, f := sourcesOf(arg, stdin, v.Lint)
 		if f != nil {
 			v.folders = append(v.folders, f)
 		}
@@ -187,7 +188,7 @@ func (v *validation) start(ctx context.Context, r *result) {
 func (v *validation) one(ctx context.Context, r *result) {
 	var document *activityschema.Document
 	if r.err == nil {
-		r.answer, document, r.err = v.check(ctx, r.source)
+		r.Answer, document, r.err = v.check(ctx, r.source)
 	}
 	if f := r.source.folder; f != nil {
 		for _, file := range f.add(r.source.file, document) {
@@ -198,6 +199,17 @@ func (v *validation) one(ctx context.Context, r *result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.results = append(v.results, r)
+}
+
+// check reads and checks one document.
+func (v *validation) check(ctx context.Context, s *source) (activitycheck.Answer, *activityschema.Document, error) {
+	f, err := s.open()
+	if err != nil {
+		return activitycheck.Answer{}, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	answer, document, err := v.Check(ctx, f)
+	return answer, document, plainError(err)
 }
 
 // compare adds what the documents of each folder say about one another.
@@ -217,11 +229,11 @@ func (v *validation) compare(ctx context.Context) {
 			}
 			// A document that cannot be read any more leaves its findings without a place.
 			if again, err := r.source.open(); err == nil {
-				more, err := v.findings(ctx, again, about[plain])
+				more, err := v.Locate(ctx, again, about[plain])
 				_ = again.Close()
 				if err == nil || ctx.Err() == nil {
 					r.Findings = append(r.Findings, more...)
-					inOrder(r.Findings)
+					activitycheck.InOrder(r.Findings)
 				}
 			}
 		}
@@ -267,7 +279,7 @@ func (v *validation) summary() string {
 		private += min(errs, 1)
 	}
 	parts := []string{count(documents, "document"), strconv.Itoa(invalid) + " invalid"}
-	if v.lint {
+	if v.Lint {
 		parts = append(parts, strconv.Itoa(private)+" with privacy errors", count(warnings, "warning"))
 	}
 	if unreadable > 0 {
@@ -321,7 +333,7 @@ func reportText(w io.Writer, v *validation) error {
 // fileReport is what the JSON report says about one file.
 type fileReport struct {
 	File string `json:"file"`
-	answer
+	activitycheck.Answer
 	Error string `json:"error,omitempty"` // why it could not be read
 }
 
@@ -329,10 +341,10 @@ type fileReport struct {
 func reportJSON(w io.Writer, v *validation) error {
 	files := make([]fileReport, 0, len(v.results))
 	for _, r := range v.results {
-		f := fileReport{File: r.source.name, answer: r.answer}
+		f := fileReport{File: r.source.name, Answer: r.Answer}
 		if r.err != nil {
 			f.Error = r.err.Error()
-			f.answer = answer{Problems: []activityschema.Problem{}, Findings: []locatedFinding{}}
+			f.Answer = activitycheck.Answer{Problems: []activityschema.Problem{}, Findings: []activitycheck.LocatedFinding{}}
 		}
 		files = append(files, f)
 	}

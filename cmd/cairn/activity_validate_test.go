@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
 
 // mixed is a folder of documents with every kind of thing to say about them.
@@ -68,7 +69,7 @@ func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 			}
 			form, problems, err := activityschema.Options{}.Validate(t.Context(), bytes.NewReader(data))
 			if err != nil || f.File != names[i] || f.Valid != valid || f.Form != form || len(f.Problems) != len(problems) {
-				t.Errorf("%s: %+v, want form %q and %+v, %v", names[i], f.answer, form, problems, err)
+				t.Errorf("%s: %+v, want form %q and %+v, %v", names[i], f.Answer, form, problems, err)
 			}
 			for j, p := range problems {
 				if diff := cmp.Diff(p, f.Problems[j]); diff != "" || f.Problems[j].Line < 1 || f.Problems[j].Column < 1 {
@@ -79,12 +80,12 @@ func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 	}
 }
 
-// A document beyond smallBytes takes another way through the program, and one
+// A document beyond SmallBytes takes another way through the program, and one
 // that can be read only once a third.
 func TestLargeDocumentIsNeverJudgedOtherwise(t *testing.T) {
 	content := recording("large", 100_000)
 	content = strings.Replace(content, `"laps":[]`, "\n"+`"laps":[{"index":3,"started_at":"2026-05-17T06:30:00Z","duration_s":null}]`, 1)
-	if len(content) < smallBytes+64<<10 {
+	if len(content) < activitycheck.SmallBytes+64<<10 {
 		t.Fatalf("%d bytes", len(content))
 	}
 	broken := strings.Replace(content, `"custom":{}`, "\n\"custom\":[1]", 1)

@@ -14,6 +14,8 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -212,13 +214,13 @@ func (c *demoCommand) serveBoth(p *program, listeners [2]net.Listener, settings 
 	if err != nil {
 		return err
 	}
-	demo, err := newDemoApp(demoConfig{Issuer: settings.Issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
+	demo, err := demoapp.New(demoapp.Config{Issuer: settings.Issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
 	if err != nil {
 		return err
 	}
 	appDone := make(chan error, 1)
 	go func() {
-		appDone <- serveUntil(ctx, newServer(demo.handler(), newLog(p.stderr, checked)), listeners[1])
+		appDone <- serveUntil(ctx, httpd.NewServer(demo.Handler(), newLog(p.stderr, checked)), listeners[1])
 	}()
 	serve := serveCommand{Settings: settings}
 	err = serve.serve(p, listeners[0], func(net.Addr) { c.greet(p, settings.Issuer, app, invite, state) })

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 // The database is given once, by the environment; afterwards no command needs it.
 // With PostgreSQL the file may hold a password, which is said and never shown.
 func TestInitRemembersTheDatabase(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir()}
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		dir := t.TempDir()
 		file := filepath.Join(filepath.Dir(dsn), "cairn.yaml")
 		if isURL(dsn) {
 			file = "cairn.yaml"
@@ -22,23 +23,33 @@ func TestInitRemembersTheDatabase(t *testing.T) {
 				dsn = before + ":rosebud@" + after
 			}
 		}
-		path := "PATH=" + os.Getenv("PATH")
-		p.env = []string{path, "SERVICE_DATABASE=" + dsn}
-		out := p.run("init", "--handle", "keeper", "--generate-password", "--issuer", "https://id.example.org")
+		environ := []string{"SERVICE_DATABASE=" + dsn}
+		cairn := func(args ...string) string {
+			t.Helper()
+			var errs strings.Builder
+			c := exec.CommandContext(t.Context(), "cairn", args...)
+			c.Dir, c.Env, c.Stderr = dir, environ, &errs
+			out, err := c.Output()
+			if err != nil {
+				t.Fatalf("cairn %v: %v: %s", args, err, errs.String())
+			}
+			return string(out)
+		}
+		out := cairn("init", "--handle", "keeper", "--generate-password", "--issuer", "https://id.example.org")
 		if strings.Contains(out, "rosebud") || strings.Contains(out, "with the password of the database") != isURL(dsn) {
 			t.Errorf("init prints %s", out)
 		}
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(p.dir, file)
+			file = filepath.Join(dir, file)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			t.Fatalf("%v, %v", info, err)
 		}
-		p.env = []string{path}
-		if out := p.run("invite", "add", "--config", file); !strings.Contains(out, "https://id.example.org/register/") {
+		environ = []string{}
+		if out := cairn("invite", "add", "--config", file); !strings.Contains(out, "https://id.example.org/register/") {
 			t.Errorf("invite add prints %s", out)
 		}
-		if out := p.run("init", "--config", file); !strings.Contains(out, "is already initialized: nothing was changed") || strings.Contains(out, "rosebud") {
+		if out := cairn("init", "--config", file); !strings.Contains(out, "is already initialized: nothing was changed") || strings.Contains(out, "rosebud") {
 			t.Errorf("init prints %s", out)
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -85,20 +84,6 @@ func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store)
 		note = source + " differs from the stored secret (cairn show-secret) and is used instead: give the activity application the same one"
 	}
 	return given, note, nil
-}
-
-// newLimits makes the limits: counted in memory for one process, in the database
-// where several instances may share it (see web.NewLimits).
-func newLimits(c config.Checked, st *store.Store, now func() time.Time, log *slog.Logger) *web.Limits {
-	conf := make(map[string]web.Rate, len(c.RateLimits))
-	for name, l := range c.RateLimits {
-		conf[name] = web.Rate{Count: l.Count, Window: l.Window}
-	}
-	var shared web.Counters
-	if st.Dialect() == store.Postgres {
-		shared = st.Counters()
-	}
-	return web.NewLimits(conf, shared, now, log)
 }
 
 // operator is who the command line acts as in the audit log.

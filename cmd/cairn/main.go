@@ -1,7 +1,6 @@
 // Command cairn is the identity of a sports-activity community: accounts, a
 // session cookie that other applications verify on their own, and an OpenID
-// Connect provider. This package is where the others meet: the command line,
-// the wiring of the HTTP service (handler.go) and its middleware.
+// Connect provider. This package is the command line; internal/httpd is the HTTP service.
 package main
 
 import (

@@ -9,12 +9,14 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -59,12 +61,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) e
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(p.ctx, parts{Config: checked, Store: st, Secret: secret, Keys: keys, Log: log})
+	handler, err := httpd.New(p.ctx, httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Log: log})
 	if err != nil {
 		return err
 	}
-	srv := newServer(handler, log)
-	srv.RegisterOnShutdown(handler.beforeStop)
+	srv := httpd.NewServer(handler, log)
+	srv.RegisterOnShutdown(handler.BeforeStop)
 	if checked.TLS != nil {
 		certs, err := newCertificates(*checked.TLS, log)
 		if err != nil {
@@ -96,15 +98,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) e
 	debug.FreeOSMemory()
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	handler.background = append(handler.background, func(ctx context.Context) { sweepUntil(ctx, st, log) })
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		handler.run(ctx)
-	}()
+	var background sync.WaitGroup
+	background.Go(func() { handler.Run(ctx) })
+	background.Go(func() { sweepUntil(ctx, st, log) })
 	err = serveUntil(ctx, srv, l)
 	cancel()
-	<-ended
+	background.Wait()
 	log.Info("stopped")
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cairn-id/cairn/config"
 )
 
 // A key that was forgotten at a restart would sign everybody out, and the
@@ -20,7 +22,11 @@ func TestServeNeverForgetsItsKey(t *testing.T) {
 	if _, errs := withoutKey(); !strings.Contains(errs, "--listen") { // as far as it gets
 		t.Fatalf("before there was a key: %s", errs)
 	}
-	p := startProcess(t, "--database", database, "--private-key-file", sharedKey())
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if _, err := config.GenerateKey(key, config.MinKeyBits); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "--database", database, "--private-key-file", key)
 	body := `{"handle":"keeper","password":"` + password + `"}`
 	got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
 	if err != nil || got.StatusCode != http.StatusOK {
@@ -38,7 +44,7 @@ func TestServeNeverForgetsItsKey(t *testing.T) {
 			t.Errorf("%q does not name %s", errs, want)
 		}
 	}
-	p = startProcess(t, "--database", database, "--no-oidc", "--private-key-file", sharedKey())
+	p = startProcess(t, "--database", database, "--no-oidc", "--private-key-file", key)
 	got, err = http.Get("http://" + p.address + "/.well-known/jwks.json")
 	if err != nil || got.StatusCode != http.StatusNotFound {
 		t.Errorf("with --no-oidc: %v %v", got, err)

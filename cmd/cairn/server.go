@@ -16,24 +16,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// Limits of the HTTP server against slow and greedy clients.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 15 * time.Second
-	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 32 << 10
-	drainTimeout      = 10 * time.Second // for requests in flight at a stop
-)
-
-// newServer sets every limit; net/http has none by default.
-func newServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
-	}
-}
+const drainTimeout = 10 * time.Second // for requests in flight at a stop
 
 // listenOn opens the port of a setting, and says what to do where it is taken.
 func listenOn(ctx context.Context, setting, address string) (net.Listener, error) {

@@ -94,7 +94,7 @@ func (c *addUserCommand) Run(p *program) error {
 		return usageError{"--display-name: 1 to 60 characters, no control characters"}
 	}
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name}
-	err = account.UserChange{Email: &c.Email, EmailVerified: &c.EmailVerified}.Apply(&u)
+	err = account.UserChange{"email": c.Email, "email_verified": strconv.FormatBool(c.EmailVerified)}.Apply(&u)
 	if p, _ := web.ProblemOf(err); err != nil {
 		return usageError{"--" + strings.ReplaceAll(faults(p), "_", "-")}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
@@ -47,25 +48,34 @@ func (c *updateUserCommand) Run(p *program) error {
 }
 
 func (c *updateUserCommand) change() (account.UserChange, error) {
-	out := account.UserChange{DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified}
+	out := account.UserChange{}
 	if reflect.ValueOf(c.userChange).IsZero() {
 		return out, usageError{"nothing to change is given; see cairn user update --help"}
 	}
-	if c.ClearEmail {
-		if c.Email != nil {
-			return out, usageError{"give --email or --clear-email, not both"}
-		}
-		out.Email = new(string)
+	if c.DisplayName != nil {
+		out["display_name"] = *c.DisplayName
 	}
-	known := account.ProfileClaimNames()
+	if c.ClearEmail && c.Email != nil {
+		return out, usageError{"give --email or --clear-email, not both"}
+	}
+	if c.ClearEmail {
+		out["email"] = ""
+	}
+	if c.Email != nil {
+		out["email"] = *c.Email
+	}
+	if c.EmailVerified != nil {
+		out["email_verified"] = strconv.FormatBool(*c.EmailVerified)
+	}
+	known := slices.DeleteFunc(account.UserMembers(), func(name string) bool { return strings.HasPrefix(name, "email") || name == "display_name" })
 	add := func(flag, name, value string) error {
-		switch {
-		case !slices.Contains(known, name):
+		if !slices.Contains(known, name) {
 			return usageError{fmt.Sprintf("--%s: there is no claim %q; the claims are %s", flag, name, strings.Join(known, ", "))}
-		case slices.ContainsFunc(out.Claims, func(v account.ClaimValue) bool { return v.Name == name }):
+		}
+		if _, twice := out[name]; twice {
 			return usageError{fmt.Sprintf("--%s: %s is given more than once", flag, name)}
 		}
-		out.Claims = append(out.Claims, account.ClaimValue{Name: name, Value: value})
+		out[name] = value
 		return nil
 	}
 	for _, s := range c.Set {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -26,6 +27,8 @@ var server struct {
 	why     error
 	stop    func()
 	schemas atomic.Int64
+	unused  []string // migrated and empty
+	empty   string   // the statements that empty one
 }
 
 // Main is m.Run for packages that use Each; it stops the PostgreSQL server that
@@ -39,6 +42,12 @@ func Main(m interface{ Run() int }) int {
 	defer server.Unlock()
 	if server.stop != nil {
 		server.stop()
+		return code
+	}
+	for _, name := range server.unused {
+		if err := execute(context.Background(), os.Getenv(address), dropSchema(name)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
 	return code
 }
@@ -61,9 +70,18 @@ func postgresDSN() (string, error) {
 	return server.dsn, server.why
 }
 
-// postgresSchema is a URL of a schema that is dropped after the test. Without a
-// server the test is skipped, but not where everything has to be tested (CI=true).
-func postgresSchema(t testing.TB) string {
+// schemaURL is the server's URL with a schema.
+func schemaURL(server, schema string) string {
+	sep := "?"
+	if strings.Contains(server, "?") {
+		sep = "&"
+	}
+	return server + sep + url.Values{"search_path": {schema}}.Encode()
+}
+
+// serverURL is postgresDSN for a test. Without a server the test is skipped, but not
+// where everything has to be tested (CI=true).
+func serverURL(t testing.TB) string {
 	t.Helper()
 	dsn, err := postgresDSN()
 	if err != nil {
@@ -73,24 +91,103 @@ func postgresSchema(t testing.TB) string {
 		}
 		t.Skip(message)
 	}
-	name := fmt.Sprintf("cairn_test_%d_%d", os.Getpid(), server.schemas.Add(1))
-	execute(t, dsn, "CREATE SCHEMA "+name)
-	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
-	sep := "?"
-	if strings.Contains(dsn, "?") {
-		sep = "&"
-	}
-	return dsn + sep + url.Values{"search_path": {name}}.Encode()
+	return dsn
 }
 
-func execute(t testing.TB, dsn, statement string) {
+// createSchema returns a name.
+func createSchema(t testing.TB, dsn string) string {
 	t.Helper()
+	name := fmt.Sprintf("cairn_test_%d_%d", os.Getpid(), server.schemas.Add(1))
+	must(t, execute(t.Context(), dsn, "CREATE SCHEMA "+name))
+	return name
+}
+
+func dropSchema(name string) string { return "DROP SCHEMA " + name + " CASCADE" }
+
+// emptySchema is a URL of a schema that is dropped after the test.
+func emptySchema(t testing.TB) string {
+	t.Helper()
+	dsn := serverURL(t)
+	name := createSchema(t, dsn)
+	t.Cleanup(func() { must(t, execute(context.Background(), dsn, dropSchema(name))) })
+	return schemaURL(dsn, name)
+}
+
+// migratedSchema is a URL of a schema without rows but those of the migrations. It is
+// emptied after the test, for the next one, or dropped where a test has changed its
+// tables.
+func migratedSchema(t testing.TB) string {
+	t.Helper()
+	dsn := serverURL(t)
+	name := unusedSchema()
+	if name == "" {
+		name = createSchema(t, dsn)
+		must(t, open(t, schemaURL(dsn, name)).Close())
+		must(t, noteRows(t.Context(), schemaURL(dsn, name)))
+	}
+	t.Cleanup(func() {
+		server.Lock()
+		defer server.Unlock()
+		if server.main && execute(context.Background(), schemaURL(dsn, name), server.empty) == nil {
+			server.unused = append(server.unused, name)
+			return
+		}
+		must(t, execute(context.Background(), dsn, dropSchema(name)))
+	})
+	return schemaURL(dsn, name)
+}
+
+func unusedSchema() (name string) {
+	server.Lock()
+	defer server.Unlock()
+	if n := len(server.unused); n > 0 {
+		name, server.unused = server.unused[n-1], server.unused[:n-1]
+	}
+	return name
+}
+
+// noteRows makes server.empty of a schema that was just migrated.
+func noteRows(ctx context.Context, dsn string) error {
+	server.Lock()
+	defer server.Unlock()
 	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || server.empty != "" {
+		return err
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
+	var names string
+	err = db.QueryRowContext(ctx, "SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = current_schema()").Scan(&names)
+	if err != nil {
+		return err
+	}
+	var deletes, inserts []string
+	for _, table := range strings.Fields(names) {
+		deletes = append(deletes, table+"_ AS (DELETE FROM "+table+")")
+		var insert sql.NullString
+		err := db.QueryRowContext(ctx, "SELECT format('; INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM json_populate_recordset(NULL::"+table+", %L)', json_agg(x)) FROM "+table+" x HAVING count(*) > 0").Scan(&insert)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		inserts = append(inserts, insert.String)
+	}
+	// One statement deletes all: at its end the references are checked.
+	server.empty = "WITH " + strings.Join(deletes, ", ") + " SELECT 1" + strings.Join(inserts, "")
+	return nil
+}
+
+func execute(ctx context.Context, dsn, statement string) error {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(ctx, statement)
+	return err
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

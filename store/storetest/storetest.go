@@ -2,13 +2,19 @@
 // test's own folder, and a schema of its own on a PostgreSQL server, which is
 // started for the test binary when none is given.
 //
+// Migrating takes longer than most tests, so it is done once: a SQLite file is a
+// copy of a migrated one, and a PostgreSQL schema is emptied and used again.
+//
 // It leaves to others: what to put into them.
 package storetest
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cairn-id/cairn/store"
@@ -25,43 +31,88 @@ func New(t testing.TB) *store.Store {
 	if os.Getenv(kind) == store.Postgres {
 		return NewPostgres(t)
 	}
-	return Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+	return Open(t, sqliteFile(t))
 }
 
 // NewPostgres is New on PostgreSQL, wherever TEST_DATABASE points.
 func NewPostgres(t testing.TB) *store.Store {
 	t.Helper()
-	return Open(t, postgresSchema(t))
+	return Open(t, migratedSchema(t))
 }
 
 // Open opens and migrates the store at dsn and closes it after the test; a
 // second one at the same dsn is like a second instance.
 func Open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(dsn); errors.Is(err, os.ErrNotExist) && !strings.HasPrefix(dsn, "postgres") {
+		if err := os.WriteFile(dsn, sqliteTemplate(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	s := open(t, dsn)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+func open(t testing.TB, dsn string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// Each runs f on a fresh store of each database.
+// Each runs f on a store of each database, without any rows.
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	EachDSN(t, func(t *testing.T, dsn string) { f(t, Open(t, dsn)) })
 }
 
-// EachDSN runs f with the address of a fresh, empty database of each kind.
+// EachDSN runs f with the address of a database of each kind, for Open.
 func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
-	t.Run(store.SQLite, func(t *testing.T) { f(t, filepath.Join(t.TempDir(), "cairn.db")) })
-	t.Run(store.Postgres, func(t *testing.T) { f(t, postgresSchema(t)) })
+	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })
+	t.Run(store.Postgres, func(t *testing.T) { f(t, migratedSchema(t)) })
+}
+
+// EachEmpty is EachDSN with databases that nobody has migrated.
+func EachEmpty(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })
+	t.Run(store.Postgres, func(t *testing.T) { f(t, emptySchema(t)) })
+}
+
+func sqliteFile(t testing.TB) string { return filepath.Join(t.TempDir(), "cairn.db") }
+
+// template is a migrated SQLite database.
+var template struct {
+	sync.Mutex
+	file []byte
+}
+
+func sqliteTemplate(t testing.TB) []byte {
+	t.Helper()
+	template.Lock()
+	defer template.Unlock()
+	if template.file == nil {
+		path := sqliteFile(t)
+		s := open(t, path)
+		if err := s.Close(); err != nil { // writes the log into the file
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template.file = b
+	}
+	return template.file
 }

@@ -1,0 +1,207 @@
+package httpd
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// explain asks what would become of the request if handle signed in.
+func (s *service) explain(address, handle string) *provider.Explanation {
+	s.t.Helper()
+	keys, err := config.LoadSigningKeys(s.key, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u, err := s.store.UserByHandle(s.t.Context(), handle)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u})
+	if err != nil {
+		s.t.Fatalf("%s: %v", address, err)
+	}
+	return e
+}
+
+// outcome is what a browser that is signed in as handle really gets: the error,
+// "code" or "page".
+func (s *service) outcome(address, handle string) string {
+	s.t.Helper()
+	b := s.browser()
+	b.signIn(handle)
+	switch got := b.get(address); {
+	case got.StatusCode == http.StatusBadRequest && got.Header.Get("Location") == "":
+		return "page"
+	case got.StatusCode == http.StatusOK && pageName(s.t, got.Text) == "form-post":
+		return pageForm(s.t, got.Text).values.Get("error")
+	}
+	got := b.authorize(address, handle)
+	if got.Has("code") {
+		return "code"
+	}
+	return got.Get("error")
+}
+
+func TestExplainNeverSaysOtherwiseThanTheEndpoint(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", "activity")
+	s.addUser("bob")
+	rp := s.relyingParty("app", s.addClient("app", func(c *provider.Client) { c.Scopes = []string{"openid", "profile", "offline_access"} }))
+	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
+	s.addClient("strict", func(c *provider.Client) { c.RequirePKCE = true })
+	s.addClient("members", func(c *provider.Client) { c.RequireFlag, c.Trusted = "activity", true })
+	_, token := s.signedInTokens(s.relyingParty("members", s.addClientSecret("members")), "ada")
+	hint, _ := token.Extra("id_token").(string)
+	at := func(id string, more ...string) string {
+		return rp.authURL(append([]string{"client_id", id, "redirect_uri", callbackOf(id)}, more...)...)
+	}
+	cases := map[string]string{
+		"plain": rp.authURL(), "without PKCE": rp.authURL("code_challenge", "", "code_challenge_method", ""), "public": at("phone"),
+		"public without PKCE": at("phone", "code_challenge", "", "code_challenge_method", ""), "strict without PKCE": at("strict", "code_challenge", "", "code_challenge_method", ""),
+		"PKCE plain": rp.authURL("code_challenge_method", "plain"), "PKCE no method": rp.authURL("code_challenge_method", ""), "PKCE short": rp.authURL("code_challenge", "abc"),
+		"method alone": rp.authURL("code_challenge", ""), "token": rp.authURL("response_type", "token"), "no type": rp.authURL("response_type", ""),
+		"form_post with a broken state": rp.authURL("response_mode", "form_post", "state", "a\r\nb"), "fragment": rp.authURL("response_mode", "fragment"),
+		"prompt none before consent": at("strict", "prompt", "none"), "prompt none after consent": rp.authURL("prompt", "none"), "prompt login": rp.authURL("prompt", "login"),
+		"prompt consent": rp.authURL("prompt", "consent"), "prompt odd": rp.authURL("prompt", "create"), "prompt none login": rp.authURL("prompt", "none login"),
+		"prompt none and max_age 0": rp.authURL("prompt", "none", "max_age", "0"), "max_age 0": rp.authURL("max_age", "0"), "max_age odd": rp.authURL("max_age", "soon"),
+		"request": rp.authURL("request", "a.b.c"), "request_uri": rp.authURL("request_uri", "https://evil.example/"), "registration": rp.authURL("registration", "{}"),
+		"state twice": rp.authURL() + "&state=again", "client twice": rp.authURL() + "&client_id=app", "extra": rp.authURL("extra", "1"), "no scope": rp.authURL("scope", ""),
+		"claims": rp.authURL("claims", `{"userinfo":{"name":null}}`), "claims broken": rp.authURL("claims", `{"userinfo":`), "claims for another": rp.authURL("claims", `{"id_token":{"sub":{"value":"x"}}}`, "prompt", "none"),
+		"hint": at("members", "id_token_hint", hint), "hint for another client": rp.authURL("id_token_hint", hint), "hint broken": rp.authURL("id_token_hint", "a.b.c"),
+		"unknown client": at("nobody"), "wrong redirect": rp.authURL("redirect_uri", callbackOf("app")+"/"), "no redirect": rp.authURL("redirect_uri", ""),
+		"too long": rp.authURL("x", strings.Repeat("a", 5000)), "flag": at("members"), "no query": s.URL + "/oauth2/authorize",
+	}
+	seen := map[string]bool{}
+	for _, handle := range []string{"ada", "bob"} {
+		for _, name := range slices.Sorted(maps.Keys(cases)) {
+			e := s.explain(cases[name], handle)
+			said := e.Answer
+			if said == provider.AnswerError {
+				said = e.Error
+			}
+			got := s.outcome(cases[name], handle)
+			if said != got {
+				t.Errorf("%s as %s: explained as %q (%s), really %q", name, handle, said, e.Why, got)
+			}
+			wrong := slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return f.Verdict == provider.FindingWrong })
+			if (got == "code") == (e.Why != "") || got == "code" && wrong {
+				t.Errorf("%s as %s: %s because %q, findings %+v", name, handle, got, e.Why, e.Findings)
+			}
+			seen[got] = true
+		}
+	}
+	for _, want := range []string{"code", "page", "access_denied", "consent_required", "login_required", "invalid_request"} {
+		if !seen[want] {
+			t.Errorf("no case ended with %s", want)
+		}
+	}
+}
+
+// addClientSecret gives a client another secret.
+func (s *service) addClientSecret(id string) string {
+	s.t.Helper()
+	secret := "second-" + id + "-0123456789abcdefghij"
+	now := time.Now().UTC()
+	if err := s.store.RotateClientSecret(s.t.Context(), id, provider.HashSecret(secret), now, now); err != nil {
+		s.t.Fatal(err)
+	}
+	return secret
+}
+
+func TestExplainNeverShowsOtherClaimsThanTheTokens(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	u := s.addUser("ada", "activity")
+	_, err := account.NewAdministration(s.store, nil).Amend(t.Context(), account.Operator(), u, account.UserChange{
+		"email": "ada@example.org", "given_name": "Ada", "address.locality": "Roma",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, idTokenClaims := range []bool{false, true} {
+		id := map[bool]string{false: "lean", true: "rich"}[idTokenClaims]
+		rp := s.relyingParty(id, s.addClient(id, func(c *provider.Client) { c.IDTokenClaims = idTokenClaims }), "openid", "profile", "address")
+		address := rp.authURL("claims", `{"id_token":{"email":null}}`, "acr_values", "1")
+		said := s.explain(address, "ada").User
+		token, err := rp.exchange(s.browser().authorize(address, "ada").Get("code"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var really map[string]any
+		if err := rp.idToken(token).Claims(&really); err != nil {
+			t.Fatal(err)
+		}
+		for _, moving := range []string{"iat", "exp", "auth_time", "jti", "sid", "at_hash"} {
+			if said.IDToken[moving] == nil || really[moving] == nil {
+				t.Errorf("%s: %s is missing", id, moving)
+			}
+			delete(said.IDToken, moving)
+			delete(really, moving)
+		}
+		if diff := cmp.Diff(really, asJSON(t, said.IDToken)); diff != "" {
+			t.Errorf("%s: ID token: %s", id, diff)
+		}
+		info := s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken).JSON(t)
+		if diff := cmp.Diff(info, asJSON(t, said.UserInfo)); diff != "" {
+			t.Errorf("%s: userinfo: %s", id, diff)
+		}
+	}
+}
+
+// asJSON is how the claims are printed.
+func asJSON(t *testing.T, claims map[string]any) (out map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(claims)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestExplainNamesTheSlip(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	s.addClient("photos", nil)
+	s.addClient("staff", func(c *provider.Client) { c.Groups = []string{"admin", "activity"} })
+	groups := func(address string) string { return strings.Replace(address, "scope=openid", "scope=groups", 1) }
+	q := func(id, redirect string) string {
+		return s.URL + "/oauth2/authorize?" + url.Values{"client_id": {id}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"}}.Encode()
+	}
+	for address, want := range map[string]string{
+		q("photoz", callbackOf("photos")):                                    "The nearest is photos.",
+		q("something-else-entirely", callbackOf("photos")):                   `There is no client "something-else-entirely".`,
+		q("photos", "https://photos.example.org/callbac"):                    `differs at character 35: it has "k", the request its end there.`,
+		q("photos", "https://photos.example.org/callback/"):                  `differs at character 36: it has its end there, the request "/".`,
+		q("photos", "http://photos.example.org/callback"):                    `differs at character 5: it has "s://photos.e", the request "://photos.ex".`,
+		q("photos", "org.app:/cb"):                                           `differs at character 1: it has "https://phot", the request "org.app:/cb".`,
+		s.URL + "/login/?continue=x":                                         "one of the service's own",
+		"%zz":                                                                "This is not an address.",
+		s.URL + "/oauth2/authorize?client_id=%zz":                            "check the percent-encoding",
+		s.URL + "/oauth2/authorize?client_id=photos":                         "It is missing. Registered: https://photos.example.org/callback",
+		q("photos", callbackOf("photos")) + "#x":                             "(# and what follows) never reaches",
+		"https://elsewhere.example/authorize?client_id=photos":               "the authorization endpoint is " + s.URL,
+		q("photos", callbackOf("photos")) + "&scope=a&a%0Ab=1":               `"a\nb"`,
+		groups(q("photos", callbackOf("photos"))):                            "groups names the flags of the user but admin.",
+		groups(q("staff", callbackOf("staff"))):                              "registered for (--group): admin activity",
+		"client_id=photos&request_uri=urn:ietf:params:oauth:request_uri:abc": "A pushed request",
+	} {
+		e := s.explain(address, "ada")
+		if !slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return strings.Contains(f.Text+f.Parameter, want) }) {
+			t.Errorf("%s: %+v, want %q", address, e.Findings, want)
+		}
+	}
+}

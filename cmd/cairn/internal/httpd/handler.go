@@ -1,0 +1,206 @@
+// Package httpd is the HTTP service: the one place where the packages meet as a handler,
+// with the middleware that every request passes. It leaves the listener, the log's form
+// and what to do at a stop to the command serve.
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Options are what the HTTP service is made of.
+type Options struct {
+	Config config.Checked
+	Store  *store.Store
+	Secret []byte            // shared HS256 secret
+	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
+	Log    *slog.Logger
+	Hasher *account.Hasher  // nil: the product's
+	Now    func() time.Time // nil: time.Now
+}
+
+// Handler is the HTTP handler with what runs beside it.
+type Handler struct {
+	http.Handler
+	background []func(context.Context) // each runs until its context ends
+
+	// BeforeStop lets go of requests that would outlast a stop.
+	BeforeStop func()
+}
+
+// Run runs the background work until ctx ends, and returns when all has ended.
+func (h *Handler) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, work := range h.background {
+		all.Go(func() { work(ctx) })
+	}
+	all.Wait()
+}
+
+// New wires the packages.
+func New(ctx context.Context, o Options) (*Handler, error) {
+	h := &Handler{}
+	base := strings.TrimSuffix(o.Config.Issuer.EscapedPath(), "/")
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now})
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	if o.Hasher == nil {
+		if o.Hasher, err = account.NewHasher(); err != nil {
+			return nil, err
+		}
+	}
+	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
+	accounts, err := account.New(account.Options{
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Keys: o.Keys,
+		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
+		StatusTTL: o.Config.StatusTTL,
+		Hasher:    o.Hasher, Limits: limits, Pages: pages, Now: o.Now, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pages.SetInstanceName(accounts.InstanceName)
+	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits)
+	h.BeforeStop = accounts.ReleaseStatusWaiters
+
+	// No path cleaning: mux would answer //evil.example/.. with a redirect.
+	root := mux.NewRouter().SkipClean(true)
+	routes := root
+	if base != "" {
+		routes = root.PathPrefix(base).Subrouter()
+	}
+	accounts.Mount(routes)
+	admin.New(accounts, clientLister{o.Store}).Mount(routes)
+	if len(o.Keys) == 0 {
+		provider.MountDisabled(routes, accounts)
+	} else {
+		installation, err := o.Store.Secret(ctx, account.SecretInstallation)
+		if err != nil {
+			return nil, fmt.Errorf("read the installation secret: %w", err)
+		}
+		oidc, err := provider.New(provider.Options{
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		oidc.Mount(routes)
+		h.background = append(h.background, oidc.SendLogouts)
+	}
+	mountActivity(routes, accounts, limits)
+	mountPlain(routes, accounts, pages, o.Store)
+	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
+	})
+	h.Handler = newMiddleware(o.Config, base, accounts, limits, o.Log).wrap(root)
+	return h, nil
+}
+
+// newLimits makes the limits: counted in memory for one process, in the database
+// where several instances may share it (see web.NewLimits).
+func newLimits(c config.Checked, st *store.Store, now func() time.Time, log *slog.Logger) *web.Limits {
+	conf := make(map[string]web.Rate, len(c.RateLimits))
+	for name, l := range c.RateLimits {
+		conf[name] = web.Rate{Count: l.Count, Window: l.Window}
+	}
+	var shared web.Counters
+	if st.Dialect() == store.Postgres {
+		shared = st.Counters()
+	}
+	return web.NewLimits(conf, shared, now, log)
+}
+
+// Limits of the HTTP server against slow and greedy clients.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+// NewServer sets every limit; net/http has none by default.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
+	}
+}
+
+// mountPlain registers what belongs to no package: health, schema, static
+// files and the way from the bare address to a page.
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
+	a.Handle(m, "/healthz", web.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	}})
+	a.Handle(m, "/readyz", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := st.Ping(ctx); err != nil {
+			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
+			return
+		}
+		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	}})
+	schema := activityschema.Schema()
+	sum := sha256.Sum256(schema)
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age=86400")
+		h.Set("ETag", etag)
+		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", "application/schema+json")
+		_, _ = w.Write(schema)
+	}})
+	m.PathPrefix("/static/").Handler(pages.Static())
+	for path, target := range map[string]string{"/": "/account/", "/login": "/login/", "/account": "/account/", "/admin": "/admin/", "/register": "/register/", "/reset-password": "/reset-password/", "/logout": "/logout/"} {
+		a.Handle(m, path, web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, a.Path(target), http.StatusSeeOther)
+		}})
+	}
+}
+
+// clientLister shows package admin the clients without letting it import
+// package provider.
+type clientLister struct{ st *store.Store }
+
+// Clients implements admin.ClientLister.
+func (l clientLister) Clients(ctx context.Context) ([]admin.Client, error) {
+	clients, err := l.st.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.Client, 0, len(clients))
+	for _, c := range clients {
+		out = append(out, admin.Client{
+			ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes,
+			RequireFlag: c.RequireFlag, Trusted: c.Trusted, CreatedAt: c.CreatedAt,
+		})
+	}
+	return out, nil
+}

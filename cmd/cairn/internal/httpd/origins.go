@@ -1,0 +1,130 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/handlers"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// publicPaths may be read by any page, without credentials.
+func (m *middleware) publicPath(path string) bool {
+	switch strings.TrimPrefix(path, m.base) {
+	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke":
+		return true
+	}
+	return strings.HasPrefix(path, m.base+"/oauth2/status/") || strings.HasPrefix(path, m.base+"/schemas/")
+}
+
+// cors lets any page read what is public, and the configured origins call the
+// API with the session. Nothing is reflected, null is never allowed.
+func (m *middleware) cors(next http.Handler) http.Handler {
+	public := handlers.CORS(
+		handlers.AllowedOrigins([]string{"*"}),
+		handlers.AllowedMethods([]string{"GET", "HEAD", "POST"}),
+		handlers.AllowedHeaders([]string{"Authorization", "Content-Type", "If-None-Match", "Prefer"}),
+		handlers.ExposedHeaders([]string{"ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
+		handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
+	)(next)
+	api := next
+	if len(m.config.AllowedOrigins) > 0 { // gorilla's default without a list is every origin
+		api = handlers.CORS(
+			handlers.AllowedOrigins(m.config.AllowedOrigins), handlers.AllowCredentials(),
+			handlers.AllowedMethods([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}),
+			handlers.AllowedHeaders([]string{"Content-Type"}), handlers.ExposedHeaders([]string{"Retry-After"}),
+			handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
+		)(next)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case m.publicPath(r.URL.Path):
+			public.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, m.base+"/api/"):
+			// Always: a cache must not hand one origin's answer to another.
+			w.Header().Add("Vary", "Origin")
+			api.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// crossOrigin refuses requests that change something and come from another
+// site's page (net/http.CrossOriginProtection: Sec-Fetch-Site, else Origin).
+// The machine endpoints take no cookie; a POST to authorize or logout may come from
+// anywhere (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout section 2) and shows a page at most.
+func (m *middleware) crossOrigin(next http.Handler) http.Handler {
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.accounts.WriteProblem(w, r, web.NewProblem(http.StatusForbidden, "cross_origin", "This request came from a page of another site and was refused."))
+	})
+	newProtection := func(trusted ...string) *http.CrossOriginProtection {
+		p := http.NewCrossOriginProtection()
+		for _, origin := range trusted {
+			if err := p.AddTrustedOrigin(origin); err != nil {
+				panic(fmt.Sprintf("origin %q passed the settings' check: %v", origin, err))
+			}
+		}
+		for _, endpoint := range []string{"token", "userinfo", "revoke", "introspect", "par", "authorize", "logout"} {
+			p.AddInsecureBypassPattern("POST " + m.base + "/oauth2/" + endpoint)
+		}
+		p.SetDenyHandler(refuse)
+		return p
+	}
+	issuer := m.config.Issuer.Scheme + "://" + m.config.Issuer.Host
+	pages := newProtection(issuer).Handler(next)
+	api := newProtection(append([]string{issuer}, m.config.AllowedOrigins...)...).Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, m.base+"/api/") {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// clientAddress is the peer, or, when the peer is a trusted proxy, the last
+// address in X-Forwarded-For that is not one: what stands further left was written by strangers.
+func clientAddress(r *http.Request, proxies []netip.Prefix) (addr netip.Addr, trusted bool) {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	addr = peer.Addr().Unmap().WithZone("")
+	isProxy := func(a netip.Addr) bool {
+		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	if !isProxy(addr) {
+		return addr, false
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		a, ok := hopAddress(strings.TrimSpace(hop))
+		if !ok {
+			break
+		}
+		addr = a
+		if !isProxy(addr) {
+			break
+		}
+	}
+	return addr, true
+}
+
+// hopAddress reads an address of X-Forwarded-For, to which some proxies add a port:
+// 192.0.2.1, 192.0.2.1:5555, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:5555.
+func hopAddress(hop string) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(hop); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	if inner, ok := strings.CutPrefix(hop, "["); ok {
+		hop, _ = strings.CutSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(hop)
+	return a.Unmap().WithZone(""), err == nil
+}
