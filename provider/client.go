@@ -320,26 +320,12 @@ func (c *Client) Warnings() []string {
 // and of this machine through; a name is looked up only when a logout token is sent.
 // The error says what to change.
 func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
-	if raw == "" || len(raw) > 2000 {
-		return errors.New("a back-channel logout URI has 1 to 2,000 characters")
+	u, err := checkURI("back-channel logout URI", raw, "\\")
+	if err != nil {
+		return err
 	}
-	for i := range len(raw) {
-		if raw[i] <= ' ' || raw[i] > '~' || raw[i] == '\\' {
-			return errors.New("a back-channel logout URI has only printable ASCII characters, no space and no backslash: percent-encode the others")
-		}
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
+	if u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
 		return errors.New("the back-channel logout URI is not an absolute URL such as https://app.example.org/backchannel-logout")
-	}
-	if strings.Contains(raw, "#") {
-		return errors.New("a back-channel logout URI has no fragment: remove # and what follows")
-	}
-	if u.User != nil || strings.Contains(authority(raw), "@") {
-		return errors.New("a back-channel logout URI has no user name or password")
-	}
-	if strings.HasSuffix(u.Host, ":") {
-		return errors.New("remove the colon after the host of the back-channel logout URI")
 	}
 	host := strings.ToLower(u.Hostname())
 	ip, err := netip.ParseAddr(host)
@@ -354,31 +340,39 @@ func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
 	return nil
 }
 
+// checkURI checks what every registered URI has to be; what is its name, refused are
+// characters that it has not.
+func checkURI(what, raw, refused string) (*url.URL, error) {
+	if raw == "" || len(raw) > 2000 {
+		return nil, fmt.Errorf("a %s has 1 to 2,000 characters", what)
+	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(refused, r) }) {
+		return nil, fmt.Errorf("a %s has only printable ASCII characters, no space and none of %s: percent-encode the others", what, refused)
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		return nil, fmt.Errorf("the %s is not an absolute URL such as https://app.example.org/callback", what)
+	}
+	if strings.Contains(raw, "#") {
+		return nil, fmt.Errorf("a %s has no fragment: remove # and what follows", what)
+	}
+	if u.User != nil || strings.Contains(authority(raw), "@") {
+		return nil, fmt.Errorf("a %s has no user name or password", what)
+	}
+	if strings.HasSuffix(u.Host, ":") {
+		return nil, fmt.Errorf("remove the colon after the host of the %s", what)
+	}
+	return u, nil
+}
+
 // CheckRedirectURI holds a redirect URI to the rules of registration: https; or
 // http on the loopback (RFC 8252 section 7.3); or a private-use scheme in
 // reverse domain form (section 7.1). allowInsecure lets http to any host and
 // private-use schemes without a dot through. The error says what to change.
 func CheckRedirectURI(raw string, allowInsecure bool) error {
-	if raw == "" || len(raw) > 2000 {
-		return errors.New("a redirect URI has 1 to 2,000 characters")
-	}
-	for i := range len(raw) {
-		if raw[i] <= ' ' || raw[i] > '~' {
-			return errors.New("a redirect URI has only printable ASCII characters and no space: percent-encode the others")
-		}
-	}
-	if strings.ContainsAny(raw, "*\\<>\"{}|^`") {
-		return errors.New("a redirect URI is compared exactly: no wildcard and none of \\ < > \" { } | ^ `")
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme == "" {
-		return errors.New("the redirect URI is not an absolute URL such as https://app.example.org/callback")
-	}
-	if strings.Contains(raw, "#") {
-		return errors.New("a redirect URI has no fragment: remove # and what follows")
-	}
-	if u.User != nil || strings.Contains(authority(raw), "@") {
-		return errors.New("a redirect URI has no user name or password")
+	u, err := checkURI("redirect URI", raw, "*\\<>\"{}|^`")
+	if err != nil {
+		return err
 	}
 	if u.Scheme+":" != raw[:len(u.Scheme)+1] {
 		return errors.New("write the scheme of the redirect URI in lower case")
@@ -410,8 +404,6 @@ func checkWebRedirect(u *url.URL, allowInsecure bool) error {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
 			return errors.New("the port of the redirect URI is not a number from 1 to 65535")
 		}
-	} else if strings.HasSuffix(u.Host, ":") {
-		return errors.New("remove the colon after the host of the redirect URI")
 	}
 	ip, err := netip.ParseAddr(host)
 	isIP := err == nil

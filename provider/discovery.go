@@ -1,13 +1,13 @@
 package provider
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
@@ -58,54 +58,30 @@ func (p *Provider) metadata() map[string]any {
 	return m
 }
 
-// jwks is the public key set: every key verifies, the first one signs.
-func (p *Provider) jwks() jose.JSONWebKeySet {
-	return jose.JSONWebKeySet{Keys: p.idTokens.public}
-}
-
-// document is a public JSON answer made once.
-type document struct {
-	body []byte
-	etag string
-	kind string
-}
-
-func newDocument(v any, kind string) (document, error) {
+// document serves a public JSON document that is made once.
+func document(v any, kind string) http.HandlerFunc {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return document{}, fmt.Errorf("encode document: %w", err)
+		panic(err) // strings, and keys that were loaded and checked
 	}
 	sum := sha256.Sum256(body)
-	return document{body: append(body, '\n'), etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, kind: kind}, nil
-}
-
-// serve answers with ETag and 304 (RFC 9110 section 13).
-func (d document) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "public, max-age=300")
-	h.Set("ETag", d.etag)
-	if match := r.Header.Get("If-None-Match"); match != "" && (match == "*" || strings.Contains(match, strings.Trim(d.etag, `"`))) {
-		w.WriteHeader(http.StatusNotModified)
-		return
+	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age=300")
+		h.Set("ETag", etag)
+		h.Set("Content-Type", kind)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(append(body, '\n')))
 	}
-	h.Set("Content-Type", d.kind)
-	_, _ = w.Write(d.body)
 }
 
 func (p *Provider) mountMetadata(m *mux.Router) {
-	meta, err := newDocument(p.metadata(), "application/json")
-	if err != nil {
-		panic(err) // strings and slices of strings: cannot happen
-	}
-	keys, err := newDocument(p.jwks(), "application/jwk-set+json")
-	if err != nil {
-		panic(err) // keys were loaded and checked
-	}
-	for path, d := range map[string]document{
+	meta := document(p.metadata(), "application/json")
+	for path, h := range map[string]http.HandlerFunc{
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,
-		"/.well-known/jwks.json":                  keys,
+		"/.well-known/jwks.json":                  document(jose.JSONWebKeySet{Keys: p.idTokens.public}, "application/jwk-set+json"),
 	} {
-		p.accounts.Handle(m, path, web.Methods{"GET": d.serve})
+		p.accounts.Handle(m, path, web.Methods{"GET": h})
 	}
 }
