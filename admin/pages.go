@@ -68,7 +68,7 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		s.accounts.Fail(w, r, err)
 		return
 	}
-	access, err := s.office.Access(r.Context(), u, account.AllSessions(r))
+	access, err := s.office.Access(r.Context(), u)
 	if err != nil {
 		s.accounts.Fail(w, r, err)
 		return
@@ -77,7 +77,8 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
 	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
-	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(access.Sessions, id.Session.ID), access.MoreSessions, account.AppRows(access.Apps)
+	sessions, more := account.ShownSessions(r, access.Sessions)
+	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(sessions, id.Session.ID), more, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 }
 

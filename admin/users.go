@@ -133,7 +133,7 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	if err != nil {
 		return userDetail{}, err
 	}
-	access, err := s.office.Access(ctx, u, true)
+	access, err := s.office.Access(ctx, u)
 	if err != nil {
 		return userDetail{}, err
 	}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // Explainer is what Explain looks at. It reads and never writes.
@@ -177,8 +177,8 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		if id == "" {
 			text = "There is no client_id."
 		}
-		if near := nearest(id, ids); 2*alike(id, near) > len(near) {
-			text += " The nearest is " + near + "."
+		if best, near := nearest.Name(clip(id), ids); near {
+			text += " The nearest is " + best + "."
 		}
 		e.find("client_id", FindingWrong, text)
 		return nil
@@ -403,7 +403,7 @@ func (e *explaining) find(parameter, verdict, text string) {
 
 // whereTheyDiffer names the registered URI that is nearest, and the place.
 func whereTheyDiffer(uri string, registered []string) string {
-	near := nearest(uri, registered)
+	near, _ := nearest.Name(clip(uri), registered)
 	if near == "" {
 		return "The client has no redirect URI."
 	}
@@ -426,25 +426,4 @@ func clip(s string) string {
 		return s[:200] + "..."
 	}
 	return s
-}
-
-// nearest is the option that shares most with s, empty when there is none.
-func nearest(s string, options []string) string {
-	if len(options) == 0 {
-		return ""
-	}
-	return slices.MaxFunc(options, func(a, b string) int { return cmp.Compare(alike(s, a), alike(s, b)) })
-}
-
-// alike counts the bytes that two texts share at their beginnings and ends: a
-// slip of a finger leaves most of them.
-func alike(a, b string) int {
-	shorter, front, back := min(len(a), len(b)), 0, 0
-	for front < shorter && a[front] == b[front] {
-		front++
-	}
-	for back < shorter-front && a[len(a)-1-back] == b[len(b)-1-back] {
-		back++
-	}
-	return front + back
 }

@@ -127,24 +127,6 @@ func TestChangesOfAProfileAreNeverLost(t *testing.T) {
 	})
 }
 
-func TestDeletionEmptiesTheProfile(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
-		for _, sub := range []string{u.Sub, other.Sub} {
-			_, err := setProfile(s, ctx, sub, set(fullProfile()), noon)
-			must(t, err)
-		}
-		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
-		left, err := s.Texts("SELECT sub FROM users WHERE profile <> ''")
-		must(t, err)
-		if diff := cmp.Diff([]string{other.Sub}, left); diff != "" {
-			t.Error(diff)
-		}
-		_, err = setProfile(s, ctx, u.Sub, set(fullProfile()), noon)
-		want(t, err, account.ErrUserNotFound)
-	})
-}
-
 func TestRequestedClaimsStayWithTheGrant(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c := t.Context(), addClient(t, s, "app")

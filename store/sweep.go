@@ -72,7 +72,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		},
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
 		func() error { return s.sweepClients(ctx, &r.Clients) },
-		func() error { return s.adoptUsers(ctx, s.batches) },
+		func() error { return s.makeWords(ctx) },
 		func() error { return s.giveBackSpace(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -235,7 +235,7 @@ func (s *Store) unnotedUses(ctx context.Context, tokens []deadToken) ([]appUse, 
 func repeated(one string, n int) string { return strings.Repeat(one+", ", n-1) + one }
 
 // tellsOfSession is the condition that a grant g is still needed when its
-// session s ends, to tell the client k (noteLogouts): the newest one, or a client that
+// session s ends, to tell the client k (addNotices): the newest one, or a client that
 // comes again every minute would leave a row each time.
 const tellsOfSession = `s.ended_at = 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
 	AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0

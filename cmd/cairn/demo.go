@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	if err != nil {
 		return fail(err)
 	}
-	st, existed, err := openOrCreate(p, checked)
+	st, existed, err := openOrCreate(p.ctx, checked, quietLog(p))
 	if err != nil {
 		return fail(err)
 	}
@@ -163,7 +164,8 @@ func readDemoState(path string) (demoState, error) {
 // createDemo writes the state first: a database without it could not be used
 // again.
 func createDemo(ctx context.Context, st *store.Store, path string) (demoState, error) {
-	s := demoState{Handle: "keeper", Password: randomText(12), ClientID: demoClientID, ClientSecret: randomText(32)}
+	secret, _ := provider.NewSecret(time.Now())
+	s := demoState{Handle: "keeper", Password: rand.Text(), ClientID: demoClientID, ClientSecret: secret}
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
 		err = renameio.WriteFile(path, append(b, '\n'), 0o600)

@@ -16,6 +16,15 @@ const (
 	maxTextFile   = 1 << 20
 )
 
+// readSetting is readFile for the setting of that name.
+func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
+	text, info, err := readFile(path, limit)
+	if err != nil {
+		return nil, nil, refuse(name, "check the path, and that the service's user may read the file", "%w", err)
+	}
+	return text, info, nil
+}
+
 // readFile reads a file of at most limit bytes and reports its mode and owner, taken from the opened file so that they
 // belong to what was read.
 func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
@@ -46,15 +55,18 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
-func openProblem(path string, mode os.FileMode) string {
-	return fmt.Sprintf("%s is open to other users of the machine (mode %04o)", path, mode.Perm())
+// checkPrivate refuses a file with a secret or a key that others than its owner can open.
+func checkPrivate(name, path string, info os.FileInfo) error {
+	if openTo(info.Mode(), 0o077) {
+		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
+	}
+	return nil
 }
 
 // createFile makes a file that only its owner can read, whole and on the disk or not at all. It never overwrites: an
 // existing path is an error that wraps os.ErrExist.
-func createFile(path string, text []byte) (err error) {
-	folder := filepath.Dir(path)
-	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+"-*") // mode 0600
+func createFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
@@ -64,40 +76,20 @@ func createFile(path string, text []byte) (err error) {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
 	// A new name for the finished file, which fails where the name is taken.
-	err = os.Link(f.Name(), path)
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		err = createWithoutLink(path, text) // some file systems have no links
+	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) { // some file systems have no links
+		var claim *os.File
+		if claim, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			err = errors.Join(claim.Close(), os.Rename(f.Name(), path))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
-	return syncFolder(folder)
-}
-
-// createWithoutLink is createFile where a power loss may leave a part of the file.
-func createWithoutLink(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(path)
-	}
-	return err
-}
-
-// syncFolder makes the new name survive a power loss, not only the contents.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
+	folder, err := os.Open(filepath.Dir(path)) // its entry too survives a power loss
 	if err != nil {
 		return fmt.Errorf("opening the folder: %w", err)
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("writing the folder to the disk: %w", err)
-	}
-	return nil
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // ShellQuote writes a word so that it can be pasted into a shell.

@@ -1,10 +1,10 @@
-// Package config owns the settings of the program: their names as flags, as environment variables and as keys of a
-// config file, the order in which these win, what values are accepted, and the loading of the two kinds of secret
-// that lie outside the database, the shared HS256 secret and the RSA keys.
+// Package config owns the settings of the program: their names as flags, as environment variables and as keys of
+// cairn.yaml, the order in which these win, what values are accepted, and the loading of the two kinds of secret that
+// lie outside the database, the shared HS256 secret and the RSA keys.
 //
-// A value comes from the first of: flag, environment, env-file, config file, default. An empty variable counts as
-// not set. The config file is the one that is named, or else the first of [Environment.Search] that exists. [Options] teaches this order to kong; [Settings.Check] turns the strings into typed values and refuses
-// what cannot work with one line that names the setting and the remedy.
+// A value comes from the first of: flag, environment, env-file, cairn.yaml, default. An empty variable counts as not
+// set. [Options] teaches this order to kong; [Settings.Check] turns the strings into typed values and refuses what
+// cannot work with one line that names the setting and the remedy.
 //
 // It leaves to others what the values are used for: it opens no database and no port, and it prints nothing.
 package config
@@ -12,12 +12,11 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"sync"
 )
 
 // Settings are the values an operator gives, as strings, before [Settings.Check]. Commands embed it; kong fills it.
-// The names in the tags are the public interface: a config file uses the flag's name as its key.
+// The tags are the one table of names and defaults, and a public interface: cairn.yaml uses the flag's name as its key.
 type Settings struct {
 	Listen             string   `name:"listen" env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address to listen on, as host:port."`
 	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, without a slash at the end. It is the issuer in every token."`
@@ -32,14 +31,14 @@ type Settings struct {
 	TrustedProxies     []string `name:"trusted-proxy" env:"SERVICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Network of reverse proxies whose X-Forwarded-* headers are believed. Repeatable."`
 	AllowedOrigins     []string `name:"allowed-origin" env:"SERVICE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin, as https://app.example.org, whose pages may call /api/ with the session. Repeatable."`
 	RateLimits         []string `name:"rate-limit" env:"SERVICE_RATE_LIMITS" placeholder:"NAME=COUNT/WINDOW" help:"Limit to change, as login=10/15m, or login=off. Repeatable."`
-	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed count no longer."`
+	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
 }
 
 // Files are the two flags of the program's root that name further sources of settings. The root embeds it.
 type Files struct {
-	Config  string `name:"config" env:"SERVICE_CONFIG" placeholder:"FILE" help:"YAML or JSON file with settings; the keys are the flags' names. Without it: cairn.yaml in the working folder, which init writes, else /etc/cairn/cairn.yaml."`
+	Config  string `name:"config" env:"SERVICE_CONFIG" placeholder:"FILE" help:"YAML file with settings; the keys are the flags' names. Without it: cairn.yaml in the working folder, which init writes, else /etc/cairn/cairn.yaml."`
 	EnvFile string `name:"env-file" placeholder:"FILE" help:"File of NAME=VALUE lines, used where the environment has no value."`
 }
 
@@ -64,35 +63,30 @@ func Defaults() Settings {
 	return s
 }
 
-// setting is what the tags of one field of Settings or Files say.
+// setting is what the tags of one field of Settings say.
 type setting struct {
-	flag string // without the dashes; also the key in a config file
-	env  string // empty for a flag that has no variable
+	flag string // without the dashes; also the key in cairn.yaml
+	env  string
 	list bool
 	bool bool
-	path bool // a file: a relative one in a config file is relative to its folder
+	path bool // a file: a relative one in cairn.yaml is relative to its folder
 }
 
-// catalog returns the fields of Settings, which a config file may hold, in the order of the struct.
-var catalog = sync.OnceValue(func() []setting { return describe(reflect.TypeFor[Settings]()) })
-
-func describe(t reflect.Type) []setting {
+// table returns the fields of Settings in their order.
+var table = sync.OnceValue(func() []setting {
 	var all []setting
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range reflect.TypeFor[Settings]().Fields() {
 		all = append(all, setting{
 			flag: f.Tag.Get("name"), env: f.Tag.Get("env"), path: f.Tag.Get("path") != "",
 			list: f.Type.Kind() == reflect.Slice, bool: f.Type.Kind() == reflect.Bool,
 		})
 	}
 	return all
-}
-
-func describeFiles() []setting { return describe(reflect.TypeFor[Files]()) }
+})
 
 // settingNamed finds a setting by the name of its flag.
-func settingNamed(flag string) (setting, bool) {
-	for _, s := range catalog() {
+func settingNamed(flag string) (s setting, ok bool) {
+	for _, s := range table() {
 		if s.flag == flag {
 			return s, true
 		}
@@ -100,44 +94,11 @@ func settingNamed(flag string) (setting, bool) {
 	return setting{}, false
 }
 
-// SettingError says which setting is wrong, why, and what to do. Its text is one line and never holds a secret.
-type SettingError struct {
-	Flag    string // the flag without dashes; empty for the shared secret, which has none
-	Env     string // the environment variable
-	Problem string // what is wrong with the value
-	Remedy  string // what to do next
-	Err     error  // the cause, when there is one: for errors.Is; its text is already in Problem
-}
-
-func (e *SettingError) Error() string {
-	name := e.Env
-	if e.Flag != "" {
-		name = fmt.Sprintf("--%s (%s)", e.Flag, e.Env)
+// refuse says which setting is wrong, why, and what to do. name is a flag's, or a variable's that has no flag. A %w in
+// problem keeps the cause for errors.Is. No part holds a secret.
+func refuse(name, remedy, problem string, args ...any) error {
+	if s, ok := settingNamed(name); ok {
+		name = fmt.Sprintf("--%s (%s)", s.flag, s.env)
 	}
-	return fmt.Sprintf("%s: %s: %s", name, oneLine(e.Problem), oneLine(e.Remedy))
-}
-
-// Unwrap gives the cause, so that a caller can tell a missing file from an unreadable one.
-func (e *SettingError) Unwrap() error { return e.Err }
-
-// refuse builds the error of one setting, by its flag.
-func refuse(flag, remedy, problem string, args ...any) *SettingError {
-	s, _ := settingNamed(flag)
-	return &SettingError{Flag: flag, Env: s.env, Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
-}
-
-// because adds the cause.
-func (e *SettingError) because(err error) *SettingError {
-	e.Err = err
-	return e
-}
-
-// oneLine keeps a value with line breaks from forging further lines of a log.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, s)
+	return fmt.Errorf("%s: %w: %s", name, fmt.Errorf(problem, args...), remedy)
 }

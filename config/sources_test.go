@@ -173,9 +173,9 @@ func TestAnotherCommandsFlagNeverTakesASettingsKey(t *testing.T) {
 }
 
 func TestEveryFlagOfTheProgramFollowsTheSameOrder(t *testing.T) {
-	envFile := write(t, "service.env", "SERVICE_OTHER=file")
+	envFile := write(t, "service.env", "SERVICE_DATABASE=file")
 	p, _, err := parse(t, nil, "version", "--env-file", envFile)
-	if err != nil || p.Version.Database != "file" {
+	if err != nil || p.Version.Database != "" {
 		t.Errorf("got %q, %v", p.Version.Database, err)
 	}
 	p, _, err = parse(t, []string{"SERVICE_OTHER=process"}, "version", "--env-file", envFile)
@@ -241,5 +241,29 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
 		t.Errorf("from the environment, -want +got\n%s", diff)
+	}
+}
+
+func TestASlipInTheEnvironmentIsOnlyAWarning(t *testing.T) {
+	got := config.UnknownEnvironment([]string{
+		"PATH=/bin", "SERVICE_OIDC_ISSUER=x", "SERVICE_OIDC_ISSUR=hunter2", "SERVICE_AUTH_JWT_SECRET=s", "SERVICE_AUTH_JWT_SECRET_FILE=f",
+		"SERVICE_RATE_LIMIT=login=off", "SERVICE_AUTH_SOMETHING_ELSE=1", "SERVICE_LISTN=:1", "SERVICE_NAME=other program", "SERVICE_CONFIG=c",
+		"MY_SERVICE_OIDC_X=1", "SERVICE_", "=C:=x", "",
+	})
+	if len(got) != 4 {
+		t.Fatalf("got %d warnings: %q", len(got), got)
+	}
+	for i, want := range []string{
+		"SERVICE_OIDC_ISSUR is not a setting: did you mean SERVICE_OIDC_ISSUER?",
+		"SERVICE_RATE_LIMIT is not a setting: did you mean SERVICE_RATE_LIMITS?",
+		"SERVICE_AUTH_SOMETHING_ELSE is not a setting: the names are ",
+		"SERVICE_LISTN is not a setting: did you mean SERVICE_LISTEN?",
+	} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("warning %q, want %q", got[i], want)
+		}
+	}
+	if strings.Contains(strings.Join(got, ""), "hunter2") {
+		t.Error("a warning repeats a value")
 	}
 }

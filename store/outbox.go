@@ -14,11 +14,11 @@ import (
 // noticeBatch is how many sessions one statement names: databases bound it.
 const noticeBatch = 1000
 
-// noteLogouts writes what the clients of the sessions are to be told, in the
+// addNotices writes what the clients of the sessions are to be told, in the
 // transaction that has ended them. It comes after their grants were revoked: a
 // code that is being exchanged meanwhile either was spent before, and counts, or
 // no longer can be.
-func noteLogouts(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
+func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
@@ -75,13 +75,11 @@ func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Durati
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Compare(a.ID, b.ID) })
-	out := make([]provider.LogoutNotice, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, provider.LogoutNotice{
-			ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: moment(r.CreatedAt), Attempts: r.Attempts,
-		})
-	}
-	return out, nil
+	return each(rows, noticeRow.notice), nil
+}
+
+func (r noticeRow) notice() provider.LogoutNotice {
+	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: moment(r.CreatedAt), Attempts: r.Attempts}
 }
 
 // LogoutDone implements provider.LogoutOutbox. No error when it is gone already.
