@@ -19,7 +19,10 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	storetest.Parallel = true
+	os.Exit(storetest.Main(m))
+}
 
 // noon is when the tests happen, where a method takes the time.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
