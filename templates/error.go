@@ -13,8 +13,7 @@ type Error struct {
 	BackURL string
 }
 
-func (Error) page() string       { return "error" }
-func (Error) leavesOrigin() bool { return false }
+func (Error) page() (string, bool) { return "error", false }
 
 // words are a title and what to do, by status.
 var words = map[int][2]string{

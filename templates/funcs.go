@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// funcs are the words the templates know besides the built-in ones.
+// funcs are the functions that the templates have besides the built-in ones.
 func (r *Renderer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"at":          func(path string) string { return r.base + path },
@@ -20,6 +22,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"local":       localOrNothing,
 		"sealed":      sealedOrNothing,
 		"target":      redirectTarget,
+		"link":        linkOrNothing,
 		"plain":       func(target string) bool { return r.https && isPlainHTTP(target) },
 		"static":      r.staticPath,
 		"rfc3339":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -27,9 +30,8 @@ func (r *Renderer) funcs() template.FuncMap {
 		"ago":         func(t time.Time) string { return ago(r.now(), t) },
 		"describedby": describedBy,
 		"invalid":     isInvalid,
-		"fielderror":  fieldError,
-		"minimum":     minimumPassword,
-		"has":         contains,
+		"fielderror":  func(f form, field string) string { message, _ := f.fault(field); return message },
+		"has":         slices.Contains[[]string],
 		"contacturl":  contactURL,
 	}
 }
@@ -52,14 +54,10 @@ func sealedOrNothing(s string) string {
 	return s
 }
 
-// userPath is an administration page of one user: deed is "" for the page itself. The handle is one path segment whatever
-// it contains.
-func (r *Renderer) userPath(handle, deed string) string {
-	path := r.base + "/admin/users/" + url.PathEscape(handle)
-	if deed == "" {
-		return path
-	}
-	return path + "/" + deed
+// userPath is an administration page of one user, or with an action the address of its form. The handle is one path
+// segment whatever it contains.
+func (r *Renderer) userPath(handle, action string) string {
+	return strings.TrimSuffix(r.base+"/admin/users/"+url.PathEscape(handle)+"/"+action, "/")
 }
 
 // isLocal says that a browser stays at this origin when it follows s: one leading slash, not two (another host), no
@@ -110,6 +108,14 @@ func redirectTarget(target string) (template.URL, error) {
 	return template.URL(target), nil //nolint:gosec // checked above: no scheme that a browser runs
 }
 
+// linkOrNothing is redirectTarget for a link, nil when there is none that may be linked.
+func linkOrNothing(uri string) any {
+	if target, err := redirectTarget(uri); err == nil {
+		return target
+	}
+	return nil
+}
+
 // isPlainHTTP says that a target is reached over an unencrypted network; loopback is not a network.
 func isPlainHTTP(target string) bool {
 	u, err := url.Parse(target)
@@ -130,4 +136,41 @@ func contactURL(contact string) string {
 		return "mailto:" + url.PathEscape(contact)
 	}
 	return ""
+}
+
+// ago says how far a time is from now, rounded as a person would: "3 hours ago", "in 14 days".
+func ago(now, t time.Time) string {
+	switch d := now.Sub(t); {
+	case d < 0:
+		return "in " + span(-d)
+	case d < time.Minute:
+		return "just now"
+	default:
+		return span(d) + " ago"
+	}
+}
+
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	rounded := func(unit time.Duration) int { return int((d + unit/2) / unit) }
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case rounded(time.Minute) < 60:
+		return count(rounded(time.Minute), "minute")
+	case rounded(time.Hour) < 24:
+		return count(rounded(time.Hour), "hour")
+	case rounded(day) <= 45:
+		return count(rounded(day), "day")
+	case rounded(30*day) < 12:
+		return count(rounded(30*day), "month")
+	}
+	return count(max(1, rounded(365*day)), "year")
+}
+
+func count(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return strconv.Itoa(n) + " " + unit + "s"
 }
