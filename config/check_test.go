@@ -45,7 +45,7 @@ func TestTheDefaultsWork(t *testing.T) {
 }
 
 // Each row is refused, with the flag, the variable and the words of the remedy.
-func TestWhatCannotWorkIsNeverAccepted(t *testing.T) {
+func TestWhatCannotWorkIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		flag, value string
 		words       []string
@@ -279,7 +279,7 @@ func TestWhatWorksIsAccepted(t *testing.T) {
 	}
 }
 
-func TestTheCookiePrefixNeverPromisesTooMuch(t *testing.T) {
+func TestTheCookiePrefixPromisesWhatTheAttributesKeep(t *testing.T) {
 	for _, tt := range []struct{ issuer, domain, name, wantName, wantLogin string }{
 		{"http://localhost:4040", "", "cairn_session", "cairn_session", ""},
 		{"http://localhost:4040", "", "", "cairn_session", ""},
@@ -301,7 +301,7 @@ func TestTheCookiePrefixNeverPromisesTooMuch(t *testing.T) {
 	}
 }
 
-func TestALimitNeverChangesAnother(t *testing.T) {
+func TestALimitChangesOnlyItself(t *testing.T) {
 	c, err := with(func(s *config.Settings) {
 		s.RateLimits = []string{"login=3/1h", "login-account=4/30m", " token = off", "all=100000/10s", ""}
 	}).Check()

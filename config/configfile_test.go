@@ -77,7 +77,7 @@ func TestAnEmptyConfigFileSetsNothing(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
+func TestAWrongConfigFileIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, text string
 		words            []string
@@ -117,7 +117,7 @@ func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
 	}
 }
 
-func TestAMissingFileIsNeverIgnored(t *testing.T) {
+func TestAMissingFileIsRefused(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, _, err := parse(t, nil, "serve", "--config", gone)
 	refused(t, err, "--config", gone)
