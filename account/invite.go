@@ -126,7 +126,7 @@ func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
 	for _, i := range invites {
 		e := inviteEntry{
 			Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-			Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: textOrNull(i.UsedBy),
+			Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: TextOrNull(i.UsedBy),
 		}
 		out = append(out, e)
 	}

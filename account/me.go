@@ -313,7 +313,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
 			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
-			InvitedBy: textOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
+			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
 		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
@@ -389,7 +389,8 @@ func TimeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-func textOrNull(s string) *string {
+// TextOrNull is how answers write a text that may be missing.
+func TextOrNull(s string) *string {
 	if s == "" {
 		return nil
 	}

@@ -19,33 +19,31 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/ory/fosite"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
-// fakeClients gives the clients of a test; the other methods are not called.
-type fakeClients struct {
-	fosite.ClientManager
-	byID map[string]*Client
+// assertionStorage gives the clients of a test and takes each assertion once; the other
+// methods are not called.
+type assertionStorage struct {
+	Storage
+	clients map[string]*Client
+	mu      sync.Mutex
+	seen    map[string]bool
 }
 
-func (f fakeClients) GetClient(_ context.Context, id string) (fosite.Client, error) {
-	if c := f.byID[id]; c != nil {
+func (s *assertionStorage) Client(_ context.Context, id string) (*Client, error) {
+	if c := s.clients[id]; c != nil {
 		return c, nil
 	}
-	return nil, fosite.ErrNotFound
+	return nil, ErrClientNotFound
 }
 
-// spentOnce is Assertions in memory.
-type spentOnce struct {
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (s *spentOnce) SpendAssertion(_ context.Context, clientID, jti string, _ time.Time) error {
+func (s *assertionStorage) SpendAssertion(_ context.Context, clientID, jti string, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen[clientID+" "+jti] {
-		return fosite.ErrJTIKnown
+		return ErrSpent
 	}
 	s.seen[clientID+" "+jti] = true
 	return nil
@@ -88,10 +86,9 @@ func assertionProvider(t testing.TB) (*Provider, assertionKeys) {
 	k := newAssertionKeys()
 	c := &Client{ID: "signer", AuthMethod: AuthJWT, JWKS: keySet(t,
 		jose.JSONWebKey{Key: &k.rsa.PublicKey, KeyID: "r", Algorithm: "RS256", Use: "sig"}, jose.JSONWebKey{Key: &k.ec.PublicKey, KeyID: "e", Use: "sig"})}
-	return &Provider{
-		issuer: testIssuer, clock: func() time.Time { return noon }, assertions: &spentOnce{seen: map[string]bool{}},
-		clients: newClientCache(fakeClients{byID: map[string]*Client{"signer": c, "secret": {ID: "secret", AuthMethod: AuthAny, JWKS: c.JWKS}}}, func() time.Time { return noon }),
-	}, k
+	clock := func() time.Time { return noon }
+	st := &assertionStorage{clients: map[string]*Client{"signer": c, "secret": {ID: "secret", AuthMethod: AuthAny, JWKS: c.JWKS}}, seen: map[string]bool{}}
+	return &Provider{issuer: testIssuer, clock: clock, storage: st, clients: web.NewCache(clientTTL, clock, st.Client)}, k
 }
 
 // assertionClaims are good ones; change adds, replaces or (nil) removes some.
@@ -146,11 +143,7 @@ func (p *Provider) tryAssertion(endpoint, assertion string, more ...string) (*Cl
 		form.Set(more[i], more[i+1])
 	}
 	r := httptest.NewRequest(http.MethodPost, "/oauth2/"+endpoint, nil)
-	found, err := p.authenticateClient(r.Context(), r, form)
-	if err != nil {
-		return nil, err
-	}
-	return found.(*Client), nil
+	return p.authenticateClient(r, form)
 }
 
 func TestGenuineAssertionIsNeverRefused(t *testing.T) {
@@ -176,7 +169,7 @@ func TestGenuineAssertionIsNeverRefused(t *testing.T) {
 		"typ of RFC 7523bis":  {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims(), "typ", "client-authentication+jwt"), nil},
 	} {
 		if got, err := p.tryAssertion(c.endpoint, c.assertion, c.form...); err != nil || got.ID != "signer" {
-			t.Errorf("%s: %v", name, errors.Unwrap(err))
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -210,14 +203,14 @@ func TestForgedOrStaleAssertionNeverAuthenticates(t *testing.T) {
 		"other client_id": {good, []string{"client_id", "secret"}}, "a secret beside it": {good, []string{"client_secret", "x"}},
 		"other type": {good, []string{"client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"}}, "no type": {good, []string{"client_assertion_type", ""}},
 	} {
-		if got, err := p.tryAssertion("token", c.assertion, c.form...); !errors.Is(err, fosite.ErrInvalidClient) || got != nil {
+		if got, err := p.tryAssertion("token", c.assertion, c.form...); !errors.Is(err, errInvalidClient) || got != nil {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
 	if _, err := p.tryAssertion("token", good); err != nil {
 		t.Errorf("the genuine one afterwards: %v", err)
 	}
-	if _, err := p.tryAssertion("token", good); !errors.Is(err, fosite.ErrInvalidClient) {
+	if _, err := p.tryAssertion("token", good); !errors.Is(err, errInvalidClient) {
 		t.Errorf("the second use: %v", err)
 	}
 }
@@ -282,10 +275,10 @@ func FuzzAssertion(f *testing.F) {
 		return string(header) + string(payload)
 	}
 	f.Fuzz(func(t *testing.T, assertion string) {
-		p.assertions = &spentOnce{seen: map[string]bool{}}
+		p.storage.(*assertionStorage).seen = map[string]bool{}
 		c, err := p.tryAssertion("token", assertion)
 		if err != nil {
-			if !errors.Is(err, fosite.ErrInvalidClient) {
+			if !errors.Is(err, errInvalidClient) {
 				t.Fatal(err)
 			}
 			return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
@@ -13,7 +14,7 @@ import (
 )
 
 func newTestStrategy(secret string) tokenStrategy {
-	config := (&Provider{}).config([]byte(strings.Repeat(secret, 32)))
+	config := fositeConfig("https://id.example.org", []byte(strings.Repeat(secret, 32)))
 	return tokenStrategy{oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: config}, config)}
 }
 
@@ -46,43 +47,42 @@ func TestSignatureIsNeverGivenOfWhatWasNotMadeHere(t *testing.T) {
 	}
 }
 
-// brokenStorage fails where grants are revoked, or knows them as revoked.
+// brokenStorage fails where grants are revoked.
 type brokenStorage struct {
-	Storage
+	GrantStore
 	err     error
 	revoked int
 }
 
-func (b *brokenStorage) RevokeAccessToken(context.Context, string) error { b.revoked++; return b.err }
-
-func (b *brokenStorage) RevokeRefreshToken(context.Context, string) error { b.revoked++; return b.err }
-
-func (b *brokenStorage) GetRefreshTokenSession(context.Context, string, fosite.Session) (fosite.Requester, error) {
-	return &fosite.Request{}, errors.Join(fosite.ErrInactiveToken, ErrGrantRevoked)
+func (b *brokenStorage) RevokeGrant(context.Context, string, time.Time) error {
+	b.revoked++
+	return b.err
 }
 
-func TestFailedRevocationIsNeverForgotten(t *testing.T) {
+func (b *brokenStorage) Token(context.Context, string) (*Token, error) {
+	return &Token{Refresh: true, Grant: &Grant{ClientID: "app", Revoked: true}}, nil
+}
+
+func TestFailedRevocationIsKept(t *testing.T) {
 	away := errors.New("away")
-	storage := &brokenStorage{err: away}
-	g, ctx := reuseGuard{storage}, WithRequestCache(t.Context())
-	if err := g.RevokeAccessToken(ctx, "x"); !errors.Is(err, away) {
+	grants := &brokenStorage{err: away}
+	s, x := fositeStorage{grants, time.Now}, &exchange{client: &Client{ID: "app"}}
+	ctx := withExchange(t.Context(), x)
+	if err := s.RevokeAccessToken(ctx, "x"); !errors.Is(err, away) {
 		t.Errorf("%v", err)
 	}
-	storage.err = nil
-	if err := g.RevokeRefreshToken(ctx, "x"); err != nil || !errors.Is(CacheFrom(ctx).revocation, away) || !CacheFrom(ctx).reused {
-		t.Errorf("%v: the second, good revocation hides the first: %+v", err, CacheFrom(ctx))
+	grants.err = nil
+	if err := s.RevokeRefreshToken(ctx, "x"); err != nil || !errors.Is(x.revocation, away) || !x.reused {
+		t.Errorf("%v: the second, good revocation hides the first: %+v", err, x)
 	}
 	// What is revoked already is neither revoked again nor a second use.
-	ctx = WithRequestCache(t.Context())
-	if _, err := g.GetRefreshTokenSession(ctx, "x", nil); !errors.Is(err, fosite.ErrInactiveToken) {
-		t.Errorf("%v", err)
+	x = &exchange{client: x.client}
+	ctx = withExchange(t.Context(), x)
+	if r, err := s.GetRefreshTokenSession(ctx, "x", nil); !errors.Is(err, fosite.ErrInactiveToken) || r == nil {
+		t.Errorf("%v %v", r, err)
 	}
-	before := storage.revoked
-	if err := g.RevokeRefreshToken(ctx, "x"); err != nil || storage.revoked != before || CacheFrom(ctx).reused {
-		t.Errorf("%v: revoked %d times", err, storage.revoked-before)
-	}
-	// Without a cache the guard stands aside.
-	if err := g.RevokeRefreshToken(t.Context(), "x"); err != nil || storage.revoked != before+1 {
-		t.Errorf("%v: revoked %d times", err, storage.revoked-before)
+	before := grants.revoked
+	if err := s.RevokeRefreshToken(ctx, "x"); err != nil || grants.revoked != before || x.reused {
+		t.Errorf("%v: revoked %d times", err, grants.revoked-before)
 	}
 }
