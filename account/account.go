@@ -13,10 +13,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
@@ -103,3 +105,74 @@ func New(o Options) (*Service, error) {
 
 // now is the current time in whole UTC seconds: what the store keeps.
 func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Second) }
+
+// Mount registers the account endpoints (JSON and pages) on the router of the
+// base path. The first path that fits counts.
+func (s *Service) Mount(m *mux.Router) {
+	handle := func(path string, methods web.Methods) { s.Handle(m, path, methods) }
+	signedIn := func(h web.Handler) http.HandlerFunc { return s.RequireSession(s.Do(h)) }
+	page := func(h web.Handler) http.HandlerFunc { return s.RequirePage(s.Do(h)) }
+
+	handle("/api/auth/login", web.Methods{"POST": s.Do(s.apiLogin)})
+	handle("/api/auth/logout", web.Methods{"POST": s.Do(s.apiLogout)})
+	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
+	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
+	handle("/api/me", web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
+	handle("/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
+	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
+	handle("/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
+	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(noContent(s.endOtherSessions))})
+	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
+	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
+	handle("/api/me/apps/{client_id}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
+	handle("/api/me/export", web.Methods{"GET": signedIn(s.apiExport)})
+	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
+	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})
+
+	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(s.loginForm)})
+	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(s.logoutForm)})
+	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
+	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
+	handle("/.well-known/change-password", web.Methods{"GET": s.Do(s.changePasswordPage)})
+	handle("/account/", web.Methods{"GET": page(s.accountPage)})
+	handle("/account/profile", web.Methods{"POST": page(s.accountForm("profile-saved", s.profileForm))})
+	handle("/account/password", web.Methods{"POST": page(s.accountForm("password-changed", s.passwordForm))})
+	handle("/account/sessions/end", web.Methods{"POST": page(s.accountForm("session-ended", s.endOwnSession))})
+	handle("/account/sessions/end-others", web.Methods{"POST": page(s.accountForm("sessions-ended", s.endOtherSessions))})
+	handle("/account/invites", web.Methods{"POST": page(s.accountForm("invite-created", s.inviteForm))})
+	handle("/account/invites/delete", web.Methods{"POST": page(s.accountForm("invite-deleted", s.deleteInvite))})
+	handle("/account/apps/remove", web.Methods{"POST": page(s.accountForm("app-removed", s.removeApp))})
+	handle("/account/delete", web.Methods{"POST": page(s.accountForm("account-deleted", s.deleteForm))})
+	s.mountStatus(m)
+}
+
+// An operation is behind an endpoint of the API, which answers 204, and behind a form
+// of the account page: what it is about is in the path there and in a field here.
+type operation func(w http.ResponseWriter, r *http.Request) error
+
+// operand is what an operation is about.
+func operand(r *http.Request, name string) string {
+	if inPath, ok := mux.Vars(r)[name]; ok {
+		return inPath
+	}
+	return r.PostForm.Get(name)
+}
+
+func noContent(do operation) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost {
+			if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+				return err
+			}
+		}
+		if err := do(w, r); err != nil {
+			return err
+		}
+		return web.NoContent(w)
+	}
+}
+
+// okAnswer is the answer where there is nothing else to say.
+type okAnswer struct {
+	OK bool `json:"ok"`
+}

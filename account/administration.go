@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -63,43 +62,31 @@ func (a *Administration) User(ctx context.Context, named string) (User, error) {
 	if err != nil || strings.TrimSpace(named) != named {
 		return User{}, ErrUserNotFound
 	}
-	u, err := a.store.UserByHandle(ctx, h)
-	if err != nil {
-		return User{}, fmt.Errorf("find user: %w", err)
-	}
-	return u, nil
+	return a.store.UserByHandle(ctx, h)
 }
 
 // Users lists users; see UserStore.
 func (a *Administration) Users(ctx context.Context, q UserQuery) (users []User, next string, err error) {
-	if users, next, err = a.store.Users(ctx, q); err != nil {
-		return nil, "", fmt.Errorf("list users: %w", err)
-	}
-	return users, next, nil
+	return a.store.Users(ctx, q)
 }
 
 // Access is where a user is signed in and which applications they let in.
 type Access struct {
-	Sessions     []Session // newest first
-	MoreSessions bool      // there are others
-	Apps         []App
+	Sessions []Session // newest first
+	Apps     []App
 }
 
-// Access returns the latest sessions of a user, or with all MaxSessions of them, and
-// the applications.
-func (a *Administration) Access(ctx context.Context, u User, all bool) (out Access, err error) {
-	if out.Sessions, out.MoreSessions, err = shownSessions(ctx, a.store, u.Sub, all, a.Now()); err != nil {
-		return Access{}, err
+// Access returns the live sessions of a user and the applications.
+func (a *Administration) Access(ctx context.Context, u User) (out Access, err error) {
+	if out.Sessions, err = a.Sessions(ctx, u); err == nil {
+		out.Apps, err = a.store.Apps(ctx, u.Sub, a.Now())
 	}
-	if out.Apps, err = a.store.Apps(ctx, u.Sub, a.Now()); err != nil {
-		return Access{}, fmt.Errorf("list applications: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
 // Sessions lists all live sessions of a user, newest first.
 func (a *Administration) Sessions(ctx context.Context, u User) ([]Session, error) {
-	return everySession(ctx, a.store, u.Sub, a.Now())
+	return liveSessions(ctx, a.store, u.Sub, a.Now())
 }
 
 // EndSession signs a user out of one browser. ErrSessionNotFound.
@@ -107,39 +94,24 @@ func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id st
 	if !isSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
-	if _, err := a.store.RevokeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id)); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	web.Note(ctx, "session_ended")
-	return nil
+	_, err := a.store.RevokeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id))
+	return web.Noted(ctx, "session_ended", err)
 }
 
 // EndSessions signs a user out everywhere and says of how many browsers.
 func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int, error) {
 	n, err := a.store.RevokeSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
-	if err != nil {
-		return 0, fmt.Errorf("end sessions: %w", err)
-	}
-	web.Note(ctx, "sessions_ended")
-	return n, nil
+	return n, web.Noted(ctx, "sessions_ended", err)
 }
 
 // Settings reads the settings as they are stored, past every cache.
 func (a *Administration) Settings(ctx context.Context) (Settings, error) {
-	v, err := a.store.Settings(ctx)
-	if err != nil {
-		return Settings{}, fmt.Errorf("read settings: %w", err)
-	}
-	return v, nil
+	return a.store.Settings(ctx)
 }
 
 // AuditLog returns audit rows, newest first, older than the id before.
 func (a *Administration) AuditLog(ctx context.Context, before int64, limit int) ([]Audit, error) {
-	list, err := a.store.Audit(ctx, before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read audit log: %w", err)
-	}
-	return list, nil
+	return a.store.Audit(ctx, before, limit)
 }
 
 // Suspend shuts a user out at once. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
@@ -151,20 +123,14 @@ func (a *Administration) Suspend(ctx context.Context, by Actor, u User, reason s
 	if by.Sub == u.Sub {
 		return ErrOwnAccount
 	}
-	if err := a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason)); err != nil {
-		return fmt.Errorf("suspend user: %w", err)
-	}
-	web.Note(ctx, "user_suspended")
-	return nil
+	err = a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason))
+	return web.Noted(ctx, "user_suspended", err)
 }
 
 // Unsuspend lets a user sign in again; what was ended stays ended.
 func (a *Administration) Unsuspend(ctx context.Context, by Actor, u User) error {
-	if err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, "")); err != nil {
-		return fmt.Errorf("lift suspension: %w", err)
-	}
-	web.Note(ctx, "user_unsuspended")
-	return nil
+	err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, ""))
+	return web.Noted(ctx, "user_unsuspended", err)
 }
 
 // Delete removes a user's personal data; the handle stays taken. ErrOwnAccount
@@ -173,11 +139,8 @@ func (a *Administration) Delete(ctx context.Context, by Actor, u User) error {
 	if by.Sub == u.Sub {
 		return ErrOwnAccount
 	}
-	if err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, "")); err != nil {
-		return fmt.Errorf("delete user: %w", err)
-	}
-	web.Note(ctx, "user_deleted")
-	return nil
+	err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, ""))
+	return web.Noted(ctx, "user_deleted", err)
 }
 
 // SetFlags turns the named access flags on or off and returns those that are
@@ -200,20 +163,13 @@ func (a *Administration) SetFlags(ctx context.Context, by Actor, u User, flags m
 	}
 	slices.Sort(words)
 	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), by.Audit(a.Now(), "user.flags", u.Handle, strings.Join(words, " ")))
-	if err != nil {
-		return nil, fmt.Errorf("set flags: %w", err)
-	}
-	web.Note(ctx, "user_flags")
-	return now, nil
+	return now, web.Noted(ctx, "user_flags", err)
 }
 
 // IssueResetCode makes a password reset code; it voids the one before. The
 // code is in the result alone.
 func (a *Administration) IssueResetCode(ctx context.Context, by Actor, u User) (ResetCode, error) {
 	c := NewResetCode(a.Now())
-	if err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, "")); err != nil {
-		return ResetCode{}, fmt.Errorf("issue reset code: %w", err)
-	}
-	web.Note(ctx, "reset_issued")
-	return c, nil
+	err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, ""))
+	return c, web.Noted(ctx, "reset_issued", err)
 }

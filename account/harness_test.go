@@ -144,10 +144,11 @@ func (w *world) saveSettings(change func(*account.Settings)) {
 	w.t.Helper()
 	v := account.DefaultSettings()
 	change(&v)
-	if _, err := w.service.ChangeSettings(w.t.Context(), account.Operator(), account.SettingsChange{
-		InstanceName: &v.InstanceName, Registration: &v.Registration, MaxUsers: &v.MaxUsers, InvitesPerMember: &v.InvitesPerMember, MinPassword: &v.MinPassword,
-		Flags: &v.Flags, DefaultFlags: &v.DefaultFlags, SignOutOnFlagLoss: &v.SignOutOnFlagLoss, FlagDescriptions: &v.FlagDescriptions, Contact: &v.Contact,
-	}); err != nil {
+	all := account.SettingsChange{}
+	for _, m := range account.SettingsMembers {
+		all[m.Name] = m.Value(v)
+	}
+	if _, err := w.service.ChangeSettings(w.t.Context(), account.Operator(), all); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -68,11 +66,7 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	if err := s.store.CreateInvite(ctx, i, settings.inviteLimit(u)); err != nil {
-		return Invite{}, fmt.Errorf("create invite: %w", err)
-	}
-	web.Note(ctx, "invite_created")
-	return i, nil
+	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u)))
 }
 
 // InviteURL is the link that opens the registration page of the issuer with
@@ -82,59 +76,127 @@ func InviteURL(issuer string, i Invite) string { return issuer + "/register/?cod
 // InviteURL is the link to this service's page.
 func (s *Service) InviteURL(i Invite) string { return InviteURL(s.URL(""), i) }
 
-// Registration is what a new member enters.
-type Registration struct {
-	Code        string `json:"code"`
-	Handle      string `json:"handle"`
-	Password    string `json:"password"`
-	DisplayName string `json:"display_name"`
-	Email       string `json:"email"` // stored as not verified
+// inviteEntry is an invite as its owner lists it.
+type inviteEntry struct {
+	Code      string     `json:"code"` // in groups of four
+	URL       string     `json:"url"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Used      bool       `json:"used"`
+	UsedBy    *string    `json:"used_by"` // handle
+	UsedAt    *time.Time `json:"used_at"`
 }
 
-// Register redeems an invite, creates the user and signs the browser in.
-func (s *Service) Register(w http.ResponseWriter, r *http.Request, in Registration) (User, error) {
-	u, err := s.register(w, r, in)
+type inviteList struct {
+	Invites   []inviteEntry `json:"invites"`
+	Remaining *int          `json:"remaining"` // null: no limit
+}
+
+type inviteCreated struct {
+	OK        bool      `json:"ok"`
+	Code      string    `json:"code"`
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (s *Service) apiInvites(w http.ResponseWriter, r *http.Request) error {
+	u := IdentityFrom(r.Context()).User
+	remaining, err := s.invitesLeft(r.Context(), u)
 	if err != nil {
-		if errors.Is(err, ErrUnavailable) || errors.Is(err, web.ErrRateLimited) {
-			return User{}, err
-		}
-		web.Note(r.Context(), "register_refused")
-		return User{}, err
+		return err
 	}
-	web.NoteUser(r.Context(), u.Sub)
-	web.Note(r.Context(), "registered")
-	return u, nil
+	out := inviteList{Invites: []inviteEntry{}}
+	if remaining >= 0 {
+		out.Remaining = &remaining
+	}
+	return s.streamJSON(w, out, "invites", func(add func(entries ...any) error) error {
+		return s.eachInvite(r.Context(), u, func(page []Invite) error {
+			for _, e := range s.inviteEntries(page) {
+				if err := add(e); err != nil {
+					return err
+				}
+			}
+			return add()
+		})
+	})
 }
 
-func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registration) (User, error) {
-	ctx := r.Context()
+func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
+	out := make([]inviteEntry, 0, len(invites))
+	for _, i := range invites {
+		e := inviteEntry{
+			Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+			Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: TextOrNull(i.UsedBy),
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// pageOfInvites is how many invites are read at once.
+const pageOfInvites = 200
+
+// eachInvite calls do with a user's invites, newest first, page by page.
+func (s *Service) eachInvite(ctx context.Context, u User, do func(page []Invite) error) error {
+	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
+		page, err := s.store.Invites(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := do(page); err != nil || len(page) < q.Limit {
+			return err
+		}
+		q.After = page[len(page)-1].Place()
+	}
+}
+
+// invitesLeft is how many more invites a user may make; -1 is without limit.
+func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 	settings, err := s.Settings(ctx)
 	if err != nil {
-		return User{}, err
+		return 0, err
 	}
-	if settings.Registration == RegistrationClosed {
-		return User{}, ErrRegistrationFull
+	left := settings.inviteLimit(u)
+	if left < 0 {
+		return -1, nil
 	}
-	// The invite first: without a good one nothing is said about handles.
-	invite, err := s.openInvite(r, in.Code)
+	now := s.now()
+	err = s.eachInvite(ctx, u, func(page []Invite) error {
+		for _, i := range page {
+			if i.Open(now) || !i.UsedAt.IsZero() {
+				left--
+			}
+		}
+		return nil
+	})
+	return max(0, left), err
+}
+
+func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Note string `json:"note"`
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	i, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, in.Note)
 	if err != nil {
-		return User{}, err
+		return err
 	}
-	u, err := newMember(in, settings, s.now())
-	if err != nil {
-		return User{}, err
+	return web.WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
+}
+
+func (s *Service) inviteForm(_ http.ResponseWriter, r *http.Request) error {
+	_, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("note"))
+	return err
+}
+
+func (s *Service) deleteInvite(_ http.ResponseWriter, r *http.Request) error {
+	code := canonicalCode(operand(r, "code"), inviteCodeLength)
+	if code == "" {
+		return ErrInviteNotFound
 	}
-	if u.PasswordHash, err = s.hasher.Hash(ctx, in.Password); err != nil {
-		return User{}, err
-	}
-	row, secrets := s.newSession(u.Sub, r)
-	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.now()); err != nil {
-		return User{}, fmt.Errorf("register: %w", err)
-	}
-	if _, err := s.endSessions(r, ""); err != nil {
-		return User{}, err
-	}
-	return u, s.setCookies(w, u, row, secrets)
+	return web.Noted(r.Context(), "invite_deleted", s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code))
 }
 
 // errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is
@@ -157,33 +219,11 @@ func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error
 		case errors.Is(err, ErrInviteNotFound):
 			return errUnknownInvite
 		case err != nil:
-			return fmt.Errorf("find invite: %w", err)
+			return err
 		case !i.Open(s.now()):
 			return ErrInvalidInvite
 		}
 		return nil
 	})
 	return i, err
-}
-
-func newMember(in Registration, settings Settings, now time.Time) (User, error) {
-	handle, err := CheckNewHandle(in.Handle)
-	if err != nil {
-		return User{}, err
-	}
-	if in.DisplayName == "" {
-		in.DisplayName = handle
-	}
-	name, err := CheckDisplayName(in.DisplayName)
-	if err != nil {
-		return User{}, err
-	}
-	email, err := CheckEmail(in.Email)
-	if err != nil {
-		return User{}, err
-	}
-	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
-		return User{}, err
-	}
-	return User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, Email: email, Flags: settings.DefaultFlags, CreatedAt: now, UpdatedAt: now, LastLoginAt: now}, nil
 }

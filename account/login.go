@@ -3,32 +3,186 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Mount registers the account endpoints (JSON and pages) on the router of the
-// base path.
-func (s *Service) Mount(m *mux.Router) {
-	s.Handle(m, "/api/auth/login", web.Methods{"POST": s.apiLogin})
-	s.Handle(m, "/api/auth/logout", web.Methods{"POST": s.apiLogout})
-	s.Handle(m, "/login/", web.Methods{"GET": s.loginPage, "POST": s.loginForm})
-	s.Handle(m, "/logout/", web.Methods{"GET": s.logoutPage, "POST": s.logoutForm})
-	s.mountRegister(m)
-	s.mountResets(m)
-	s.mountInvites(m)
-	s.mountMe(m)
-	s.mountAccountPage(m)
-	s.mountStatus(m)
+// Credentials are what a person enters to sign in.
+type Credentials struct {
+	Handle   string `json:"handle"`
+	Password string `json:"password"`
+	OTP      string `json:"otp"`
 }
 
-// SignedIn is the answer to a successful sign-in.
+// SignIn checks the credentials, makes the session and sets the cookies. An
+// unknown handle and a wrong password are one error and cost the same;
+// ErrSuspended is only told to somebody who knows the password.
+func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials) (User, error) {
+	ctx := r.Context()
+	u, err := s.authenticate(r, in)
+	if err != nil {
+		switch {
+		case errors.Is(err, ErrInvalidCredentials):
+			web.Note(ctx, "login_failed")
+		case errors.Is(err, ErrSuspended):
+			web.Note(ctx, "login_suspended")
+		}
+		return User{}, err
+	}
+	row, secrets := s.newSession(u.Sub, r)
+	// The same person in the same browser keeps the session (and its sid, which
+	// clients know); only what proves it is new.
+	if old, err := s.Current(r); err == nil && old.User.Sub == u.Sub {
+		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
+		err = s.store.Reauthenticate(ctx, row, u.PasswordHash)
+		if err == nil {
+			web.Note(ctx, "login")
+			return u, s.setCookies(w, u, row, secrets)
+		}
+		if !errors.Is(err, ErrSessionNotFound) {
+			return User{}, sessionCreateError("sign in again", err)
+		}
+		row, secrets = s.newSession(u.Sub, r)
+	}
+	if err := s.store.CreateSession(ctx, row, u.PasswordHash); err != nil {
+		return User{}, sessionCreateError("create session", err)
+	}
+	// The cookie that the browser had before is about to be overwritten.
+	if _, err := s.endSessions(r, ""); err != nil {
+		return User{}, err
+	}
+	web.NoteUser(ctx, u.Sub)
+	web.Note(ctx, "login")
+	return u, s.setCookies(w, u, row, secrets)
+}
+
+// sessionCreateError is the error of a session that was not made: an account that
+// was deleted while its password was compared answers as an unknown one.
+func sessionCreateError(doing string, err error) error {
+	if errors.Is(err, ErrUserNotFound) {
+		return ErrInvalidCredentials
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// authenticate is the password check with its limits.
+func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
+	in.Handle = withoutAt(in.Handle)
+	ctx := r.Context()
+	// Before anything costs: an address or account over its limit waits.
+	address := web.LimitKey{Name: web.LimitLogin, Key: web.ClientAddress(r)}
+	if err := s.limits.Blocked(ctx, address); err != nil {
+		return User{}, err
+	}
+	u, err := s.userToSignIn(ctx, in.Handle)
+	if err != nil {
+		return User{}, err
+	}
+	account := web.LimitKey{Name: web.LimitLoginAccount, Key: accountKey(in.Handle), Exempt: func(refusal error) error {
+		return s.exemptKnown(ctx, u.Sub, address.Key, refusal)
+	}}
+	if err := s.limits.Blocked(ctx, account); err != nil {
+		return User{}, err
+	}
+	leave, err := s.hasher.enter(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	defer leave()
+	// Inside the slot: at most one attempt a core is in flight.
+	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
+		if !s.hasher.match(u.PasswordHash, in.Password) || u.Sub == "" {
+			return ErrInvalidCredentials
+		}
+		return nil
+	})
+	if err != nil {
+		return User{}, err
+	}
+	if u.Suspended() {
+		return User{}, s.withContact(ctx, ErrSuspended)
+	}
+	if s.hasher.outdated(u.PasswordHash) {
+		s.upgradeHash(ctx, &u, in.Password)
+	}
+	return u, nil
+}
+
+// userToSignIn returns the user, or the zero User for an unknown handle.
+func (s *Service) userToSignIn(ctx context.Context, typed string) (User, error) {
+	handle, err := CanonicalHandle(typed)
+	if err != nil {
+		return User{}, nil
+	}
+	u, err := s.store.UserByHandle(ctx, handle)
+	if err != nil && !errors.Is(err, ErrUserNotFound) {
+		return User{}, fmt.Errorf("find user: %w", err)
+	}
+	return u, nil
+}
+
+// exemptKnown lifts the refusal of the account's limit from an address from which
+// the account was signed in to before: strangers cannot lock an owner out. The
+// address's own limit holds.
+func (s *Service) exemptKnown(ctx context.Context, sub, address string, refusal error) error {
+	if sub == "" {
+		return refusal
+	}
+	known, err := s.store.KnownAddress(ctx, sub, address)
+	if err != nil {
+		return fmt.Errorf("find known address: %w", err)
+	}
+	if known {
+		return nil
+	}
+	return refusal
+}
+
+// upgradeHash replaces a hash of an older form. Failing is not worth refusing
+// the sign-in for.
+func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
+	d, err := s.hasher.argon.Hash(opaque(password))
+	if err == nil {
+		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
+	}
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		s.log.WarnContext(ctx, "password hash not upgraded", "user", u.Sub, "error", err)
+		return
+	}
+	u.PasswordHash = d.Encode()
+}
+
+// verifyPassword checks the password of a signed-in user before a dangerous
+// act, under the same limits as a sign-in. The user it returns has the hash that
+// was verified, which may be newer than that of u.
+func (s *Service) verifyPassword(r *http.Request, u User, password string) (User, error) {
+	got, err := s.authenticate(r, Credentials{Handle: u.Handle, Password: password})
+	if err != nil {
+		return User{}, err
+	}
+	if got.Sub != u.Sub {
+		return User{}, ErrInvalidCredentials
+	}
+	return got, nil
+}
+
+// accountKey folds what was typed as a handle, so that spelling it differently
+// does not give further attempts.
+func accountKey(typed string) string {
+	if h, err := CanonicalHandle(typed); err == nil {
+		return h
+	}
+	return strings.ToLower(cut(strings.TrimSpace(typed), 64))
+}
+
 type signedIn struct {
 	OK          bool            `json:"ok"`
 	Handle      string          `json:"handle"`
@@ -36,43 +190,25 @@ type signedIn struct {
 	Flags       map[string]bool `json:"flags"`
 }
 
-func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) {
+func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) error {
 	var in Credentials
 	if err := web.ReadJSON(w, r, &in); err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	u, err := s.SignIn(w, r, in)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	flags, err := s.flagsOf(r, u)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
-	web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+	return web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
 }
 
 func (s *Service) flagsOf(r *http.Request, u User) (map[string]bool, error) {
 	settings, err := s.Settings(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return u.FlagMap(settings.Flags), nil
-}
-
-type okAnswer struct {
-	OK bool `json:"ok"`
-}
-
-func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) {
-	if err := s.SignOut(w, r, ""); err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	return u.FlagMap(settings.Flags), err
 }
 
 // What a sign-in page of somebody who is signed in already is for; it only changes
@@ -85,21 +221,19 @@ const (
 )
 
 // loginPage shows the form, or sends on who is signed in already.
-func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) {
+func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page, id, err := s.describeLogin(r, q)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	if id != nil && page.Fresh == "" {
-		http.Redirect(w, r, s.afterSignIn(page.Continue), http.StatusSeeOther)
-		return
+		return s.afterSignIn(w, r, page.Continue)
 	}
 	if hint, err := CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
 		page.Handle = hint
 	}
-	s.showLogin(w, r, http.StatusOK, page)
+	return s.showLogin(w, r, http.StatusOK, page)
 }
 
 // describeLogin is the page for the request's session and what v says it is for.
@@ -151,56 +285,50 @@ func (s *Service) NameApplications(name func(ctx context.Context, continuation s
 	s.applications = name
 }
 
-func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) {
+func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) error {
 	settings, err := s.Settings(r.Context())
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	page.RegisterOpen = settings.Registration != RegistrationClosed
 	s.Show(w, r, status, page)
+	return nil
 }
 
-func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) {
+func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
-	next := continuation(r.PostForm)
-	if _, err := s.SignIn(w, r, in); err != nil {
-		p, known := web.ProblemOf(err)
-		if !known || p.Status == http.StatusServiceUnavailable {
-			s.Fail(w, r, err)
-			return
-		}
-		web.NoteDefault(r.Context(), p.Code)
-		p.SetRetryAfter(w)
-		page, _, err := s.describeLogin(r, r.PostForm)
-		if err != nil {
-			s.Fail(w, r, err)
-			return
-		}
-		page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
-		switch {
-		case !page.HandleFixed:
-			page.Handle = cut(in.Handle, 64)
-		case p.Code == "invalid_credentials":
-			page.Error = "The password is not right." // there is no other field to change
-		}
-		s.showLogin(w, r, p.Status, page)
-		return
+	_, err := s.SignIn(w, r, in)
+	if err == nil {
+		return s.afterSignIn(w, r, continuation(r.PostForm))
 	}
-	http.Redirect(w, r, s.afterSignIn(next), http.StatusSeeOther)
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page, _, err := s.describeLogin(r, r.PostForm)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	switch {
+	case !page.HandleFixed:
+		page.Handle = cut(in.Handle, 64)
+	case p.Code == ErrInvalidCredentials.Code:
+		page.Error = "The password is not right." // there is no other field to change
+	}
+	return s.showLogin(w, r, p.Status, page)
 }
 
-// afterSignIn is where a fresh session goes: back to authorize with the
-// continuation, or to the account page. Never to an address that the caller gave.
-func (s *Service) afterSignIn(next string) string {
+// afterSignIn sends a fresh session on: back to authorize with the continuation, or
+// to the account page. Never to an address that the caller gave.
+func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next string) error {
 	if next == "" {
-		return s.Path("/account/")
+		return s.Redirect(w, r, "/account/")
 	}
-	return s.Path("/oauth2/authorize") + "?" + url.Values{"continue": {next}}.Encode()
+	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
 }
 
 // continuation takes the sealed value if it has the form of one
@@ -216,35 +344,41 @@ func continuation(v url.Values) string {
 	return c
 }
 
-func (s *Service) logoutPage(w http.ResponseWriter, r *http.Request) {
+func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) error {
+	if err := s.SignOut(w, r, ""); err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+func (s *Service) logoutPage(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.Current(r)
 	if err != nil && !errors.Is(err, ErrNotAuthenticated) {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	page := templates.Logout{}
 	if id != nil {
 		page.SignedIn, page.Handle = true, id.User.Handle
 	}
 	s.Show(w, r, http.StatusOK, page)
+	return nil
 }
 
-func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) {
+func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	id, err := s.Current(r)
 	if err == nil || errors.Is(err, ErrNotAuthenticated) {
 		err = s.SignOut(w, r, "") // without a session too: other applications may still go by the cookie
 	}
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	if id == nil {
+	switch {
+	case err != nil:
+		return err
+	case id == nil:
 		s.Show(w, r, http.StatusOK, templates.Logout{})
-		return
+	default:
+		s.Show(w, r, http.StatusOK, templates.SignedOut{})
 	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{})
+	return nil
 }

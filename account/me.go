@@ -1,28 +1,16 @@
 package account
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
-
-func (s *Service) mountMe(m *mux.Router) {
-	signedIn := s.RequireSession
-	s.Handle(m, "/api/me", web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
-	s.Handle(m, "/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
-	s.Handle(m, "/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
-	s.Handle(m, "/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
-	s.Handle(m, "/api/me/sessions/end-others", web.Methods{"POST": signedIn(s.apiEndOtherSessions)})
-	s.Handle(m, "/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(s.apiEndSession)})
-	s.Handle(m, "/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
-	s.Handle(m, "/api/me/apps/{client_id}", web.Methods{"DELETE": signedIn(s.apiRemoveApp)})
-	s.Handle(m, "/api/me/export", web.Methods{"GET": signedIn(s.apiExport)})
-}
 
 // me is a user as they see themselves.
 type me struct {
@@ -43,51 +31,57 @@ type meSession struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-func (s *Service) describeMe(r *http.Request, u User, row Session) (me, error) {
+func (s *Service) apiMe(w http.ResponseWriter, r *http.Request) error {
+	return s.answerMe(w, r, IdentityFrom(r.Context()).User)
+}
+
+func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
+	c, err := ReadUserChange(w, r, ownMember)
+	if err != nil {
+		return err
+	}
+	u, err := s.changeProfile(r, c)
+	if err != nil {
+		return err
+	}
+	return s.answerMe(w, r, u)
+}
+
+func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User) error {
 	flags, err := s.flagsOf(r, u)
 	if err != nil {
-		return me{}, err
+		return err
 	}
-	return me{
+	row := IdentityFrom(r.Context()).Session
+	return web.WriteJSON(w, http.StatusOK, me{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Flags: flags, CreatedAt: u.CreatedAt.UTC(),
 		Session:      meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
 		shownProfile: shown(u.Profile),
-	}, nil
+	})
 }
 
-func (s *Service) apiMe(w http.ResponseWriter, r *http.Request) {
-	id := IdentityFrom(r.Context())
-	s.answerMe(w, r, id.User, id.Session)
-}
-
-func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User, row Session) {
-	out, err := s.describeMe(r, u, row)
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-}
-
-func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) {
+func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Current string `json:"current_password"`
 		New     string `json:"new_password"`
 	}
-	err := web.ReadJSON(w, r, &in)
-	if err == nil {
-		err = s.ChangePassword(r, in.Current, in.New)
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	err := s.ChangePassword(r, in.Current, in.New)
+	if p, _ := web.ProblemOf(err); errors.Is(err, ErrWeakPassword) {
+		p.Errors[0].Pointer = "/new_password"
+		return p
 	}
 	if err != nil {
-		if p, _ := web.ProblemOf(err); p.Code == "weak_password" {
-			p.Errors[0].Pointer = "/new_password"
-			err = p
-		}
-		s.Fail(w, r, err)
-		return
+		return err
 	}
-	web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+func (s *Service) passwordForm(_ http.ResponseWriter, r *http.Request) error {
+	return s.ChangePassword(r, r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
 }
 
 // ChangePassword sets a new password of the signed-in user, who proves the old
@@ -109,26 +103,24 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()); err != nil {
-		return fmt.Errorf("change password: %w", err)
-	}
-	web.Note(ctx, "password_changed")
-	return nil
+	return web.Noted(ctx, "password_changed", s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()))
 }
 
-func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) {
+func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Password string `json:"password"`
 	}
-	err := web.ReadJSON(w, r, &in)
-	if err == nil {
-		err = s.deleteMe(w, r, in.Password)
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
 	}
-	if err != nil {
-		s.Fail(w, r, err)
-		return
+	if err := s.deleteMe(w, r, in.Password); err != nil {
+		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return web.NoContent(w)
+}
+
+func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) error {
+	return s.deleteMe(w, r, r.PostForm.Get("password"))
 }
 
 func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password string) error {
@@ -147,16 +139,260 @@ func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password stri
 	return nil
 }
 
-func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) {
-	c, err := ReadUserChange(w, r, ownMember)
+// Bounds of the preferences of one user: numbers of keys and of bytes.
+const (
+	maxPreferences     = 100
+	maxPreferenceKey   = 64
+	maxPreferenceValue = 4096
+)
+
+func (s *Service) apiPreferences(w http.ResponseWriter, r *http.Request) error {
+	prefs, err := s.store.Preferences(r.Context(), IdentityFrom(r.Context()).User.Sub)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
-	u, err := s.changeProfile(r, c)
+	return web.WriteJSON(w, http.StatusOK, prefs)
+}
+
+// apiPutPreferences merges: text sets, null deletes. The whole body is refused when
+// one member is.
+func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
+	var in map[string]any
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	change := make(map[string]*string, len(in))
+	for k, v := range in {
+		text, isText := v.(string)
+		pointer, detail := web.Pointer(k), ""
+		switch {
+		case k == "" || len(k) > maxPreferenceKey || !printable(k):
+			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
+		case v != nil && !isText:
+			detail = "must be a string, or null to delete it"
+		case len(text) > maxPreferenceValue:
+			detail = "a value has at most 4,096 bytes"
+		}
+		if detail != "" {
+			return web.NewProblem(ErrInvalidPreference.Status, ErrInvalidPreference.Code, ErrInvalidPreference.Detail, web.FieldError{Pointer: pointer, Detail: detail})
+		}
+		if change[k] = nil; v != nil {
+			change[k] = &text
+		}
+	}
+	prefs, err := s.store.MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, maxPreferences)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
-	s.answerMe(w, r, u, IdentityFrom(r.Context()).Session)
+	return web.WriteJSON(w, http.StatusOK, prefs)
+}
+
+// AppEntry is an application with access to a user's account, as lists show it.
+type AppEntry struct {
+	ClientID   string     `json:"client_id"`
+	ClientName string     `json:"client_name"`
+	Scopes     []string   `json:"scopes"`
+	GrantedAt  time.Time  `json:"granted_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // null: never
+}
+
+// AppEntries describes applications.
+func AppEntries(list []App) []AppEntry {
+	out := make([]AppEntry, 0, len(list))
+	for _, a := range list {
+		scopes := a.Scopes
+		if scopes == nil {
+			scopes = []string{}
+		}
+		out = append(out, AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(), LastUsedAt: TimeOrNull(a.LastUsedAt)})
+	}
+	return out
+}
+
+// AppRows is AppEntries for pages.
+func AppRows(list []App) []templates.AppRow {
+	out := make([]templates.AppRow, 0, len(list))
+	for _, a := range list {
+		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt})
+	}
+	return out
+}
+
+func (s *Service) apiApps(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.store.Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]AppEntry{"apps": AppEntries(list)})
+}
+
+func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
+	clientID := operand(r, "client_id")
+	// Only what can be an id reaches the database: PostgreSQL fails on NUL.
+	if clientID == "" || len(clientID) > 256 || cut(clientID, 256) != clientID {
+		return ErrAppNotFound
+	}
+	err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now())
+	return web.Noted(r.Context(), "app_removed", err)
+}
+
+// export is all that is stored of a user, but for what proves who they are
+// (hashes): a copy of it must not open the account.
+type export struct {
+	ExportedAt  time.Time         `json:"exported_at"`
+	Issuer      string            `json:"issuer"`
+	User        exportedUser      `json:"user"`
+	Preferences map[string]string `json:"preferences"`
+	Sessions    []SessionEntry    `json:"sessions"`
+	Apps        []AppEntry        `json:"apps"`
+	Invites     []exportedInvite  `json:"invites"`
+}
+
+type exportedUser struct {
+	Sub           string          `json:"sub"`
+	Handle        string          `json:"handle"`
+	DisplayName   string          `json:"display_name"`
+	Email         string          `json:"email"`
+	EmailVerified bool            `json:"email_verified"`
+	Flags         map[string]bool `json:"flags"`
+	InvitedBy     *string         `json:"invited_by"`
+	CreatedAt     time.Time       `json:"created_at"`
+	UpdatedAt     time.Time       `json:"updated_at"`
+	LastLoginAt   *time.Time      `json:"last_login_at"`
+	shownProfile                  // the claims that are set
+}
+
+type exportedInvite struct {
+	inviteEntry
+	Note string `json:"note"`
+}
+
+func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.exportOf(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
+	err = s.streamJSON(w, out, "invites", func(add func(entries ...any) error) error {
+		return s.eachInvite(r.Context(), IdentityFrom(r.Context()).User, func(page []Invite) error {
+			for i, e := range s.inviteEntries(page) {
+				if err := add(exportedInvite{e, page[i].Note}); err != nil {
+					return err
+				}
+			}
+			return add()
+		})
+	})
+	if err != nil {
+		w.Header().Del("Content-Disposition")
+	}
+	return err
+}
+
+// exportOf is the export without the invites, of which there may be many.
+func (s *Service) exportOf(r *http.Request) (export, error) {
+	ctx, id := r.Context(), IdentityFrom(r.Context())
+	u := id.User
+	flags, err := s.flagsOf(r, u)
+	if err != nil {
+		return export{}, err
+	}
+	prefs, err := s.store.Preferences(ctx, u.Sub)
+	if err != nil {
+		return export{}, err
+	}
+	sessions, err := liveSessions(ctx, s.store, u.Sub, s.now())
+	if err != nil {
+		return export{}, err
+	}
+	apps, err := s.store.Apps(ctx, u.Sub, s.now())
+	if err != nil {
+		return export{}, err
+	}
+	return export{
+		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
+		User: exportedUser{
+			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
+			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
+			shownProfile: shown(u.Profile),
+		},
+		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
+	}, nil
+}
+
+// streamTimeout is how long a client may take for a part of a document.
+const streamTimeout = 30 * time.Second
+
+// streamJSON writes doc, in which the member named is an empty list, and fills the list
+// as it is read: pages calls add with entries, and without any at the end of a page. What
+// fails before the first page is complete is answered as usual; later the connection
+// ends within the document, so that nobody takes it for a whole one.
+func (s *Service) streamJSON(w http.ResponseWriter, doc any, member string, pages func(add func(entries ...any) error) error) error {
+	whole, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	// Between quotation marks that are not escaped it is no text of somebody's.
+	name, err := json.Marshal(member)
+	head, tail, found := bytes.Cut(whole, append(name, ":[]"...))
+	if err != nil || !found {
+		return fmt.Errorf("no list %q to stream", member)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s%s:[", head, name)
+	started, first := false, true
+	send := func() error {
+		if !started {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-store")
+			w.WriteHeader(http.StatusOK)
+			started = true
+		}
+		// The server's own limit is for an answer as a whole.
+		_ = http.NewResponseController(w).SetWriteDeadline(s.clock().Add(streamTimeout))
+		_, err := b.WriteTo(w)
+		return err
+	}
+	err = pages(func(entries ...any) error {
+		for _, e := range entries {
+			text, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			if !first {
+				b.WriteByte(',')
+			}
+			first = false
+			b.Write(text)
+		}
+		if len(entries) > 0 {
+			return nil
+		}
+		return send()
+	})
+	if err == nil {
+		fmt.Fprintf(&b, "]%s\n", tail)
+		err = send()
+	}
+	if err != nil && started {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// TimeOrNull is how answers write a time that may never have been.
+func TimeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// TextOrNull is how answers write a text that may be missing.
+func TextOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

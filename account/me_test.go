@@ -198,7 +198,7 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 	}
 	state := account.RegistrationClosed
 	command := account.NewAdministration(w.store, w.clock.Now)
-	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{Registration: &state}); err != nil {
+	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"registration": state}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Advance(2 * time.Second)

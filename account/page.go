@@ -1,11 +1,8 @@
 package account
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
-
-	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -21,53 +18,25 @@ var notices = map[string]struct{ section, text string }{
 	"invite-created":   {"invites", "The invite is ready. Send its link to the person you invite."},
 	"invite-deleted":   {"invites", "The invite is deleted."},
 	"app-removed":      {"apps", "The application no longer has access to your account."},
+	"account-deleted":  {"data", ""},
 }
 
-func (s *Service) mountAccountPage(m *mux.Router) {
-	s.Handle(m, "/account/", web.Methods{"GET": s.RequirePage(s.accountPage)})
-	form := func(path, notice string, do accountDeed) {
-		s.Handle(m, path, web.Methods{"POST": s.RequirePage(s.accountForm(notice, do))})
-	}
-	form("/account/profile", "profile-saved", s.profileForm)
-	form("/account/password", "password-changed", func(_ http.ResponseWriter, r *http.Request) error {
-		return s.ChangePassword(r, r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
-	})
-	form("/account/sessions/end", "session-ended", func(w http.ResponseWriter, r *http.Request) error {
-		return s.endOwnSession(w, r, r.PostForm.Get("id"))
-	})
-	form("/account/sessions/end-others", "sessions-ended", func(_ http.ResponseWriter, r *http.Request) error {
-		return s.endOtherSessions(r)
-	})
-	form("/account/invites", "invite-created", func(_ http.ResponseWriter, r *http.Request) error {
-		_, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("note"))
-		return err
-	})
-	form("/account/invites/delete", "invite-deleted", func(_ http.ResponseWriter, r *http.Request) error {
-		return s.deleteInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("code"))
-	})
-	form("/account/apps/remove", "app-removed", func(_ http.ResponseWriter, r *http.Request) error {
-		return s.removeApp(r, r.PostForm.Get("client_id"))
-	})
-	s.Handle(m, "/account/delete", web.Methods{"POST": s.RequirePage(s.deleteForm)})
-}
-
-// accountDeed does what a form of the account page asks; the form is read already.
-type accountDeed func(w http.ResponseWriter, r *http.Request) error
-
-// accountForm does the deed and sends the browser back to the page, so that
-// reloading does not repeat it; a refusal shows the page with the reason.
-func (s *Service) accountForm(notice string, do accountDeed) http.HandlerFunc {
-	section := notices[notice].section
-	return func(w http.ResponseWriter, r *http.Request) {
+// accountForm runs the operation behind a form and sends the browser back to the page,
+// so that reloading does not repeat it; a refusal shows the page with the reason.
+func (s *Service) accountForm(notice string, do operation) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := web.ReadForm(w, r); err != nil {
-			s.Fail(w, r, err)
-			return
+			return err
 		}
-		if err := do(w, r); err != nil {
-			s.accountRefused(w, r, section, err)
-			return
+		section := notices[notice].section
+		switch err := do(w, r); {
+		case err != nil:
+			return s.accountRefused(w, r, section, err)
+		case notice == "account-deleted":
+			s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
+			return nil
 		}
-		http.Redirect(w, r, s.Path("/account/?notice="+notice+"#"+section), http.StatusSeeOther)
+		return s.Redirect(w, r, "/account/?notice="+notice+"#"+section)
 	}
 }
 
@@ -82,49 +51,34 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) {
-	if err := web.ReadForm(w, r); err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	if err := s.deleteMe(w, r, r.PostForm.Get("password")); err != nil {
-		s.accountRefused(w, r, "data", err)
-		return
-	}
-	s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
-}
-
-func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) {
+func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) error {
 	page, err := s.describeAccount(r)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
 	done := notices[r.URL.Query().Get("notice")]
 	page.Section, page.Notice = done.section, done.text
 	s.Show(w, r, http.StatusOK, page)
+	return nil
 }
 
 // accountRefused shows the page with what was refused, and with what was typed
 // where that is no secret.
-func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section string, cause error) {
-	p, known := web.ProblemOf(cause)
-	if !known || p.Status == http.StatusServiceUnavailable {
-		s.Fail(w, r, cause)
-		return
+func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section string, cause error) error {
+	p, err := web.Refusal(w, r, cause)
+	if err != nil {
+		return err
 	}
 	page, err := s.describeAccount(r)
 	if err != nil {
-		s.Fail(w, r, err)
-		return
+		return err
 	}
-	web.NoteDefault(r.Context(), p.Code)
-	p.SetRetryAfter(w)
 	page.Answer, page.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
 	if section == "profile" {
 		page.DisplayName, page.Email = cut(r.PostForm.Get("display_name"), 64), cut(r.PostForm.Get("email"), 256)
 	}
 	s.Show(w, r, p.Status, page)
+	return nil
 }
 
 // refusedField names the field a refusal is about; "" lets the page go by the code.
@@ -147,14 +101,15 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	sessions, more, err := shownSessions(ctx, s.store, u.Sub, AllSessions(r), s.now())
+	live, err := liveSessions(ctx, s.store, u.Sub, s.now())
 	if err != nil {
 		return templates.Account{}, err
 	}
+	sessions, more := ShownSessions(r, live)
 	if !slices.ContainsFunc(sessions, func(n Session) bool { return n.ID == id.Session.ID }) {
 		sessions = append(sessions, id.Session) // people look for the one they use
 	}
-	apps, err := s.appsOf(ctx, u.Sub)
+	apps, err := s.store.Apps(ctx, u.Sub, s.now())
 	if err != nil {
 		return templates.Account{}, err
 	}
@@ -165,7 +120,7 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	// The latest; /api/invites and the export have all.
 	invites, err := s.store.Invites(ctx, InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
 	if err != nil {
-		return templates.Account{}, fmt.Errorf("list invites: %w", err)
+		return templates.Account{}, err
 	}
 	page := templates.Account{
 		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,

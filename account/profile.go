@@ -185,28 +185,18 @@ func (c UserChange) Apply(u *User) error {
 			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: "not known"})
 		}
 	}
-	var refused *web.Problem
-	last := "" // the member that was refused last
+	var refused []error
+	last := "" // the member that was refused last: its mark is not looked at
 	for _, m := range userMembers {
 		value, given := c[m.name]
 		if !given || m.name == last+"_verified" {
 			continue
 		}
-		err := m.set(u, strings.TrimSpace(value))
-		if err == nil {
-			continue
-		}
-		p, _ := web.ProblemOf(err)
-		if last = m.name; refused == nil {
-			refused = p
-		} else {
-			refused.Errors = append(refused.Errors, p.Errors...)
+		if err := m.set(u, strings.TrimSpace(value)); err != nil {
+			last, refused = m.name, append(refused, err)
 		}
 	}
-	if refused != nil {
-		return refused
-	}
-	return nil
+	return allFaults(refused...)
 }
 
 // ReadUserChange reads a request for a change of the members that may says: each a
@@ -279,11 +269,7 @@ func (s *Service) changeProfile(r *http.Request, c UserChange) (User, error) {
 		return u, err
 	}
 	u, err := s.store.ChangeUser(r.Context(), u.Sub, c.Apply, s.now(), nil)
-	if err != nil {
-		return User{}, fmt.Errorf("change profile: %w", err)
-	}
-	web.Note(r.Context(), "profile_changed")
-	return u, nil
+	return u, web.Noted(r.Context(), "profile_changed", err)
 }
 
 // Amend changes a user and returns them as they are then; see Apply. The audit row
@@ -294,11 +280,7 @@ func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChan
 	}
 	row := by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Sorted(maps.Keys(c)), " "))
 	u, err := a.store.ChangeUser(ctx, u.Sub, c.Apply, a.Now(), &row)
-	if err != nil {
-		return User{}, fmt.Errorf("change user: %w", err)
-	}
-	web.Note(ctx, "user_amended")
-	return u, nil
+	return u, web.Noted(ctx, "user_amended", err)
 }
 
 // line is the rule for a text of at most max characters in one line.

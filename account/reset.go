@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // ResetCodeLifetime is how long a password reset code can be used.
@@ -75,11 +76,7 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	if err != nil {
 		return err
 	}
-	if err := s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()); err != nil {
-		return fmt.Errorf("reset password: %w", err)
-	}
-	web.Note(ctx, "password_reset")
-	return nil
+	return web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()))
 }
 
 // checkReset gives its verdict on a code, within the limits.
@@ -95,7 +92,7 @@ func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, er
 		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
 		switch {
 		case err != nil:
-			return fmt.Errorf("check reset code: %w", err)
+			return err
 		case valid:
 			s.shownCodes.add(handle, code, s.now())
 			return nil
@@ -132,4 +129,63 @@ func (c *shownCodes) has(handle, code string, now time.Time) bool {
 	defer c.mu.Unlock()
 	at, ok := c.at[string(hashOf(handle+" "+code))]
 	return ok && now.Sub(at) <= shownMemory
+}
+
+func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
+	var in Reset
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.ResetPassword(r, in); errors.Is(err, ErrInvalidResetCode) {
+		return s.withContact(r.Context(), ErrInvalidResetCode)
+	} else if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// resetPage shows the form, filled in from the link. It says nothing about the
+// code: looking is not an attempt.
+func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength), Continue: continuation(q)}
+	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
+		page.Handle = h
+	}
+	return s.showReset(w, r, http.StatusOK, page)
+}
+
+func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, page templates.ResetPassword) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.MinPassword, page.Contact = settings.MinPassword, settings.Contact
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	f, next := r.PostForm, continuation(r.PostForm)
+	in := Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
+	err := s.ResetPassword(r, in)
+	if err == nil {
+		return s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next})
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showReset(w, r, p.Status, templates.ResetPassword{
+		Handle: cut(in.Handle, 64), Code: cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
+	})
+}
+
+// changePasswordPage is where password managers look for the form (W3C "A
+// Well-Known URL for Changing Passwords").
+func (s *Service) changePasswordPage(w http.ResponseWriter, r *http.Request) error {
+	return s.Redirect(w, r, "/account/#password")
 }

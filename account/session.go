@@ -8,12 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Session is a signed-in browser: a row. The session token (a JWT in the
@@ -285,17 +290,132 @@ func (s *Service) RequireAdminPage(next http.HandlerFunc) http.HandlerFunc {
 	return s.RequirePage(s.requireAdmin(next))
 }
 
-// cut shortens what a client sent for storage, on a rune boundary, without
-// characters that a database or a page could stumble over.
-func cut(s string, n int) string {
-	out := make([]rune, 0, n)
-	for _, r := range s {
-		if len(out) == n {
-			break
-		}
-		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
-			out = append(out, r)
-		}
+// SessionEntry is a session as lists show it, to its user and to administrators.
+type SessionEntry struct {
+	ID         string    `json:"id"`
+	Current    bool      `json:"current"` // the one that asks
+	Device     string    `json:"device"`  // a short name from the User-Agent, or empty
+	UserAgent  string    `json:"user_agent"`
+	Address    string    `json:"address"`
+	CreatedAt  time.Time `json:"created_at"`
+	AuthTime   time.Time `json:"auth_time"`
+	LastSeenAt time.Time `json:"last_seen_at"`
+	ExpiresAt  time.Time `json:"expires_at"`
+}
+
+// SessionEntries describes sessions; current is the id of the one that asks.
+func SessionEntries(list []Session, current string) []SessionEntry {
+	out := make([]SessionEntry, 0, len(list))
+	for _, s := range list {
+		out = append(out, SessionEntry{
+			ID: s.ID, Current: s.ID == current, Device: Device(s.UserAgent), UserAgent: s.UserAgent, Address: s.Address,
+			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(), ExpiresAt: s.ExpiresAt.UTC(),
+		})
 	}
-	return string(out)
+	return out
+}
+
+// SessionRows is SessionEntries for pages.
+func SessionRows(list []Session, current string) []templates.SessionRow {
+	out := make([]templates.SessionRow, 0, len(list))
+	for _, s := range list {
+		out = append(out, templates.SessionRow{
+			ID: s.ID, Current: s.ID == current, Device: Device(s.UserAgent), Address: s.Address,
+			CreatedAt: s.CreatedAt, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt,
+		})
+	}
+	return out
+}
+
+const (
+	sessionPage    = 50 // sessions a page of the API
+	latestSessions = 20 // sessions that pages show at first
+)
+
+// liveSessions lists the live sessions of a user, newest first.
+func liveSessions(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
+	return st.Sessions(ctx, SessionQuery{Sub: sub, Limit: MaxSessions}, now)
+}
+
+// ShownSessions are those that a page shows: the latest, or as many as there are if
+// its address asks for all; more tells whether there are others.
+func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool) {
+	if len(list) <= latestSessions || r.URL.Query().Get("sessions") == "all" {
+		return list, false
+	}
+	return list[:latestSessions], true
+}
+
+// cursor is the cursor of the page after a session.
+func (s Session) cursor() string {
+	return Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
+}
+
+// pageOf is the page of a list that the request asks for, and the cursor of the next
+// one: the sessions older than the one of the cursor, which may have ended meanwhile.
+func pageOf(r *http.Request, list []Session) (page []Session, next *string, err error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, nil, ErrInvalidCursor
+	}
+	key, err := ReadCursor(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key != "" {
+		at, id, _ := strings.Cut(key, ".")
+		seconds, err := strconv.ParseInt(at, 10, 64)
+		after := Session{ID: id, CreatedAt: time.Unix(seconds, 0)}
+		if err != nil || !isSessionID(id) || after.cursor() != q.Get("cursor") {
+			return nil, nil, ErrInvalidCursor
+		}
+		list = slices.DeleteFunc(list, func(s Session) bool {
+			return cmp.Or(s.CreatedAt.Compare(after.CreatedAt), cmp.Compare(s.ID, id)) >= 0
+		})
+	}
+	if len(list) <= sessionPage {
+		return list, nil, nil
+	}
+	cursor := list[sessionPage-1].cursor()
+	return list[:sessionPage], &cursor, nil
+}
+
+// isSessionID spares a query for what is no id of ours.
+func isSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+type sessionList struct {
+	Sessions   []SessionEntry `json:"sessions"`
+	NextCursor *string        `json:"next_cursor"` // null: the last page
+}
+
+func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
+	id := IdentityFrom(r.Context())
+	list, err := liveSessions(r.Context(), s.store, id.User.Sub, s.now())
+	if err != nil {
+		return err
+	}
+	page, next, err := pageOf(r, list)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, sessionList{Sessions: SessionEntries(page, id.Session.ID), NextCursor: next})
+}
+
+// endOwnSession ends a session of the signed-in user, perhaps the one that asks.
+func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
+	id, sid := IdentityFrom(r.Context()), operand(r, "id")
+	if !isSessionID(sid) {
+		return ErrSessionNotFound
+	}
+	err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now())
+	if err == nil && sid == id.Session.ID {
+		s.clearCookies(w)
+	}
+	return web.Noted(r.Context(), "session_ended", err)
+}
+
+func (s *Service) endOtherSessions(_ http.ResponseWriter, r *http.Request) error {
+	id := IdentityFrom(r.Context())
+	_, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now())
+	return web.Noted(r.Context(), "sessions_ended", err)
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -19,27 +20,42 @@ const (
 	RegistrationClosed = "closed"
 )
 
-// Settings are what administrators decide for the whole installation.
+// Settings are what administrators decide for the whole installation. The help is
+// what the command line says of a setting.
 type Settings struct {
-	InstanceName     string   `json:"instance_name"`       // 1 to 60 runes
-	Registration     string   `json:"registration"`        // "invite" or "closed"
-	MaxUsers         int      `json:"max_users"`           // 0: no limit
-	InvitesPerMember int      `json:"invites_per_member"`  // open or used; administrators have no limit
-	MinPassword      int      `json:"min_password_length"` // runes, 8 to 64
-	Flags            []string `json:"flags"`               // all known flags, admin and activity among them
-	DefaultFlags     []string `json:"default_flags"`       // of a new member, never admin
-	// SignOutOnFlagLoss ends the sessions of a user who loses a flag: applications that
-	// verify the cookie on their own read the flags of the sign-in there.
-	SignOutOnFlagLoss bool `json:"sign_out_on_flag_loss"`
-	// FlagDescriptions say in a sentence what a flag is for; a flag may have none.
-	FlagDescriptions map[string]string `json:"flag_descriptions"`
-	// Contact is whom to ask for a reset code or about a suspension: an e-mail
-	// address or a sentence; shown to everybody.
-	Contact string `json:"contact"`
+	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
+	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"closed\": nobody joins."`
+	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
+	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
+	MinPassword      int      `json:"min_password_length" help:"Minimum length of a password, 8 to 64 characters."`
+	Flags            []string `json:"flags" help:"All access flags; activity and admin are always among them."`
+	DefaultFlags     []string `json:"default_flags" help:"Flags of a new member."`
+	// Applications that verify the cookie on their own read the flags of the sign-in there.
+	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
+	FlagDescriptions  map[string]string `json:"flag_descriptions" help:"What a flag is for; an empty text removes one."`
+	Contact           string            `json:"contact" help:"Whom to ask for a reset code or about a suspension; shown to everybody."`
 
 	// HS256Until is when tokens signed with the shared secret cease to count, once
 	// there is a key; zero: when they expire. The operator alone sets it.
 	HS256Until time.Time `json:"-"`
+}
+
+// SettingsMember is a setting as the API and the command line name it.
+type SettingsMember struct {
+	Name, Help string
+	Value      func(Settings) any // string, int, bool, []string or map[string]string
+}
+
+// SettingsMembers are all of them, in the order to show.
+var SettingsMembers = settingsMembers()
+
+func settingsMembers() (list []SettingsMember) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
+		if help := f.Tag.Get("help"); help != "" {
+			list = append(list, SettingsMember{f.Tag.Get("json"), help, func(v Settings) any { return reflect.ValueOf(v).FieldByIndex(f.Index).Interface() }})
+		}
+	}
+	return list
 }
 
 // DefaultSettings are those of a new installation.
@@ -111,7 +127,7 @@ func (s Settings) Check() (Settings, error) {
 		text := s.FlagDescriptions[f]
 		switch {
 		case !slices.Contains(s.Flags, f):
-			add("/flag_descriptions/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(cut(f, 32)), "only flags of this installation")
+			add("/flag_descriptions"+web.Pointer(cut(f, 32)), "only flags of this installation")
 		case utf8.RuneCountInString(text) > maxFlagDescription || !printable(text):
 			add("/flag_descriptions/"+f, fmt.Sprintf("at most %d characters, no control characters", maxFlagDescription))
 		case text != "":
@@ -148,67 +164,26 @@ func (s *Service) Settings(ctx context.Context) (Settings, error) {
 	return v.clone(), nil
 }
 
-// SettingsChange is a change of named settings; nil leaves one as it is. Of
-// FlagDescriptions the named ones change, and an empty one goes.
-type SettingsChange struct {
-	InstanceName      *string            `json:"instance_name"`
-	Registration      *string            `json:"registration"`
-	MaxUsers          *int               `json:"max_users"`
-	InvitesPerMember  *int               `json:"invites_per_member"`
-	MinPassword       *int               `json:"min_password_length"`
-	Flags             *[]string          `json:"flags"`
-	DefaultFlags      *[]string          `json:"default_flags"`
-	SignOutOnFlagLoss *bool              `json:"sign_out_on_flag_loss"`
-	FlagDescriptions  *map[string]string `json:"flag_descriptions"`
-	Contact           *string            `json:"contact"`
-}
+// SettingsChange is a change of named settings; one that is nil stays. Of
+// flag_descriptions the named ones change, and an empty one goes.
+type SettingsChange map[string]any
 
-func (c SettingsChange) apply(v *Settings) {
-	set(&v.InstanceName, c.InstanceName)
-	set(&v.Registration, c.Registration)
-	set(&v.MaxUsers, c.MaxUsers)
-	set(&v.InvitesPerMember, c.InvitesPerMember)
-	set(&v.MinPassword, c.MinPassword)
-	set(&v.DefaultFlags, c.DefaultFlags)
-	set(&v.SignOutOnFlagLoss, c.SignOutOnFlagLoss)
-	set(&v.Contact, c.Contact)
-	if c.Flags != nil {
-		v.Flags = *c.Flags
-		// With a flag goes its description.
-		maps.DeleteFunc(v.FlagDescriptions, func(flag, _ string) bool { return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) })
+func (c SettingsChange) apply(v *Settings) error {
+	before := v.clone()
+	given := maps.Clone(c)
+	maps.DeleteFunc(given, func(_ string, value any) bool { return value == nil })
+	text, err := json.Marshal(given)
+	if err != nil {
+		return fmt.Errorf("encode settings: %w", err)
 	}
-	if c.FlagDescriptions != nil {
-		if v.FlagDescriptions == nil {
-			v.FlagDescriptions = map[string]string{}
-		}
-		maps.Copy(v.FlagDescriptions, *c.FlagDescriptions)
+	if err := web.DecodeJSON(text, v); err != nil {
+		return err
 	}
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
-// SettingsMember is a setting as the API and the command line name it.
-type SettingsMember struct {
-	Name, Help string
-	Value      func(Settings) any // string, int, bool, []string or map[string]string
-}
-
-// SettingsMembers are all of them, in the order to show.
-var SettingsMembers = []SettingsMember{
-	{"instance_name", "Name of the club, on every page.", func(v Settings) any { return v.InstanceName }},
-	{"registration", `"invite": people join with an invite; "closed": nobody joins.`, func(v Settings) any { return v.Registration }},
-	{"max_users", "Maximum number of members; 0 for no limit.", func(v Settings) any { return v.MaxUsers }},
-	{"invites_per_member", "Maximum number of invites of a member, open or used; administrators have no limit.", func(v Settings) any { return v.InvitesPerMember }},
-	{"min_password_length", "Minimum length of a password, 8 to 64 characters.", func(v Settings) any { return v.MinPassword }},
-	{"flags", "All access flags; activity and admin are always among them.", func(v Settings) any { return v.Flags }},
-	{"default_flags", "Flags of a new member.", func(v Settings) any { return v.DefaultFlags }},
-	{"flag_descriptions", "What a flag is for; an empty text removes one.", func(v Settings) any { return v.FlagDescriptions }},
-	{"sign_out_on_flag_loss", "End the sessions of a member who loses a flag.", func(v Settings) any { return v.SignOutOnFlagLoss }},
-	{"contact", "Whom to ask for a reset code or about a suspension; shown to everybody.", func(v Settings) any { return v.Contact }},
+	// With a flag goes its description.
+	maps.DeleteFunc(v.FlagDescriptions, func(flag, text string) bool {
+		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && before.FlagDescriptions[flag] == text
+	})
+	return nil
 }
 
 // changedMembers names what differs, for the audit row.
@@ -229,12 +204,11 @@ func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change Se
 	row := by.Audit(a.Now(), "settings.update", "settings", "")
 	v, err := a.store.AmendSettings(ctx, func(v *Settings) (string, error) {
 		before := v.clone()
-		change.apply(v)
-		var err error
-		if *v, err = v.Check(); err != nil {
-			return "", err
+		err := change.apply(v)
+		if err == nil {
+			*v, err = v.Check()
 		}
-		return changedMembers(before, *v), nil
+		return changedMembers(before, *v), err
 	}, row)
 	if err != nil {
 		return v, fmt.Errorf("change settings: %w", err)

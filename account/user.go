@@ -82,19 +82,6 @@ var reservedHandles = []string{
 	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout", "register", "account", "me", "cairn",
 }
 
-// CheckNewHandle is CanonicalHandle for a registration: reserved names are
-// refused too. The operator's own commands may use them.
-func CheckNewHandle(typed string) (string, error) {
-	h, err := CanonicalHandle(typed)
-	if err != nil {
-		return "", err
-	}
-	if slices.Contains(reservedHandles, h) {
-		return "", ErrInvalidHandle
-	}
-	return h, nil
-}
-
 // CheckDisplayName trims and checks a display name: 1 to 60 runes, no control,
 // format (bidi, zero-width) or private characters except the joiners that
 // scripts and emoji need.
@@ -160,4 +147,19 @@ func CheckFlag(name string) error {
 		return ErrUnknownFlag
 	}
 	return nil
+}
+
+// cut shortens what a client sent for storage, on a rune boundary, without
+// characters that a database or a page could stumble over.
+func cut(s string, n int) string {
+	out := make([]rune, 0, n)
+	for _, r := range s {
+		if len(out) == n {
+			break
+		}
+		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
+			out = append(out, r)
+		}
+	}
+	return string(out)
 }

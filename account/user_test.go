@@ -21,8 +21,12 @@ func TestCanonicalHandle(t *testing.T) {
 			t.Errorf("%q: %q %v, want %q", typed, got, err, want)
 		}
 	}
-	if _, err := account.CheckNewHandle("ADMIN"); !errors.Is(err, account.ErrInvalidHandle) {
+	settings := account.DefaultSettings()
+	if _, err := (account.NewUser{Handle: "ADMIN"}).Check(settings); !errors.Is(err, account.ErrInvalidHandle) {
 		t.Errorf("a reserved handle: %v", err)
+	}
+	if u, err := (account.NewUser{Handle: "ADMIN", AnyHandle: true}).Check(settings); err != nil || u.Handle != "admin" || u.DisplayName != "admin" {
+		t.Errorf("a reserved handle of the operator: %+v %v", u, err)
 	}
 }
 

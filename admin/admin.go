@@ -45,7 +45,7 @@ func (f ClientListerFunc) Clients(ctx context.Context) ([]Client, error) { retur
 // Service serves the administration endpoints. Safe for concurrent use.
 type Service struct {
 	accounts *account.Service
-	office   *account.Administration
+	users    *account.Administration
 	clients  ClientLister
 }
 
@@ -54,42 +54,58 @@ func New(accounts *account.Service, clients ClientLister) *Service {
 	if clients == nil {
 		clients = ClientListerFunc(func(context.Context) ([]Client, error) { return nil, nil })
 	}
-	return &Service{accounts: accounts, office: accounts.Administration(), clients: clients}
+	return &Service{accounts: accounts, users: accounts.Administration(), clients: clients}
 }
+
+// methods are the handlers of a path by method.
+type methods map[string]web.Handler
 
 // Mount registers the endpoints on the router of the base path.
 func (s *Service) Mount(m *mux.Router) {
-	api := func(path string, methods web.Methods) { s.mount(m, path, methods, s.accounts.RequireAdmin) }
-	api("/api/admin/users", web.Methods{"GET": s.listUsers})
-	api("/api/admin/users/{handle}", web.Methods{"GET": s.showUser, "PATCH": s.amendUser, "DELETE": s.deleteUser})
-	api("/api/admin/users/{handle}/suspend", web.Methods{"POST": s.suspend})
-	api("/api/admin/users/{handle}/unsuspend", web.Methods{"POST": s.unsuspend})
-	api("/api/admin/users/{handle}/flags", web.Methods{"PUT": s.putFlags})
-	api("/api/admin/users/{handle}/reset-password-code", web.Methods{"POST": s.issueResetCode})
-	api("/api/admin/users/{handle}/sessions/end-all", web.Methods{"POST": s.endSessions})
-	api("/api/admin/users/{handle}/sessions/{id}", web.Methods{"DELETE": s.endSession})
-	api("/api/admin/settings", web.Methods{"GET": s.showSettings, "PUT": s.putSettings})
-	api("/api/admin/clients", web.Methods{"GET": s.listClients})
-	api("/api/admin/audit", web.Methods{"GET": s.listAudit})
+	api := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdmin) }
+	api("/api/admin/users", methods{"GET": s.listUsers})
+	api("/api/admin/users/{handle}", methods{"GET": s.ofUser(s.showUser), "PATCH": s.ofUser(s.amendUser), "DELETE": s.ofUser(s.deleteUser)})
+	api("/api/admin/users/{handle}/suspend", methods{"POST": s.ofUser(s.suspend)})
+	api("/api/admin/users/{handle}/unsuspend", methods{"POST": s.ofUser(s.unsuspend)})
+	api("/api/admin/users/{handle}/flags", methods{"PUT": s.ofUser(s.putFlags)})
+	api("/api/admin/users/{handle}/reset-password-code", methods{"POST": s.ofUser(s.issueResetCode)})
+	api("/api/admin/users/{handle}/sessions/end-all", methods{"POST": s.ofUser(s.endSessions)})
+	api("/api/admin/users/{handle}/sessions/{id}", methods{"DELETE": s.ofUser(s.endSession)})
+	api("/api/admin/settings", methods{"GET": s.showSettings, "PUT": s.putSettings})
+	api("/api/admin/clients", methods{"GET": s.listClients})
+	api("/api/admin/audit", methods{"GET": s.listAudit})
 
-	page := func(path string, methods web.Methods) { s.mount(m, path, methods, s.accounts.RequireAdminPage) }
-	page("/admin/", web.Methods{"GET": s.usersPage})
-	page("/admin/users/{handle}", web.Methods{"GET": s.userPage})
-	page("/admin/users/{handle}/profile", web.Methods{"POST": s.form("profile", s.profileForm)})
-	page("/admin/users/{handle}/suspend", web.Methods{"POST": s.form("end", s.suspendForm)})
-	page("/admin/users/{handle}/unsuspend", web.Methods{"POST": s.form("end", s.unsuspendForm)})
-	page("/admin/users/{handle}/flags", web.Methods{"POST": s.form("access", s.flagsForm)})
-	page("/admin/users/{handle}/reset-password-code", web.Methods{"POST": s.form("password", s.resetCodeForm)})
-	page("/admin/users/{handle}/end-session", web.Methods{"POST": s.form("sessions", s.endSessionForm)})
-	page("/admin/users/{handle}/end-sessions", web.Methods{"POST": s.form("sessions", s.endSessionsForm)})
-	page("/admin/users/{handle}/delete", web.Methods{"POST": s.form("end", s.deleteForm)})
+	page := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdminPage) }
+	page("/admin/", methods{"GET": s.usersPage})
+	page("/admin/users/{handle}", methods{"GET": s.ofUser(s.userPage)})
+	page("/admin/users/{handle}/profile", methods{"POST": s.form("profile", s.profileForm)})
+	page("/admin/users/{handle}/suspend", methods{"POST": s.form("end", s.suspendForm)})
+	page("/admin/users/{handle}/unsuspend", methods{"POST": s.form("end", s.unsuspendForm)})
+	page("/admin/users/{handle}/flags", methods{"POST": s.form("access", s.flagsForm)})
+	page("/admin/users/{handle}/reset-password-code", methods{"POST": s.form("password", s.resetCodeForm)})
+	page("/admin/users/{handle}/end-session", methods{"POST": s.form("sessions", s.endSessionForm)})
+	page("/admin/users/{handle}/end-sessions", methods{"POST": s.form("sessions", s.endSessionsForm)})
+	page("/admin/users/{handle}/delete", methods{"POST": s.form("end", s.deleteForm)})
 }
 
 // mount puts the guard before every method of a path, so that none is forgotten.
-func (s *Service) mount(m *mux.Router, path string, methods web.Methods, guard func(http.HandlerFunc) http.HandlerFunc) {
-	guarded := make(web.Methods, len(methods))
-	for method, h := range methods {
-		guarded[method] = guard(h)
+func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.HandlerFunc) http.HandlerFunc) {
+	guarded := make(web.Methods, len(of))
+	for method, h := range of {
+		guarded[method] = guard(s.accounts.Do(h))
 	}
 	s.accounts.Handle(m, path, guarded)
+}
+
+// userHandler is a Handler about the user that the path names.
+type userHandler func(w http.ResponseWriter, r *http.Request, u account.User) error
+
+func (s *Service) ofUser(do userHandler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		u, err := s.users.User(r.Context(), mux.Vars(r)["handle"])
+		if err != nil {
+			return err
+		}
+		return do(w, r, u)
+	}
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,48 +38,42 @@ func rowOf(u account.User) templates.AdminUserRow {
 	}
 }
 
-func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) {
+func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) error {
 	users, next, err := s.usersOf(r)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	q := r.URL.Query()
-	page := templates.AdminUsers{Query: q.Get("query"), NextCursor: next, Answer: answerTo(r)}
+	page := templates.AdminUsers{Query: r.URL.Query().Get("query"), NextCursor: next, Answer: answerTo(r)}
 	for _, u := range users {
 		page.Users = append(page.Users, rowOf(u))
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)
+	return nil
 }
 
-func (s *Service) userPage(w http.ResponseWriter, r *http.Request) {
-	u, err := s.target(r)
-	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
-	}
-	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Answer: answerTo(r)})
+func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.User) error {
+	return s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Answer: answerTo(r)})
 }
 
 // showUserPage fills in what every state of the page has.
-func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser) {
+func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser) error {
 	id := account.IdentityFrom(r.Context())
-	settings, err := s.office.Settings(r.Context())
+	settings, err := s.users.Settings(r.Context())
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	access, err := s.office.Access(r.Context(), u, account.AllSessions(r))
+	access, err := s.users.Access(r.Context(), u)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
 	if page.Section != "profile" || page.Error == "" {
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
 	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
-	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(access.Sessions, id.Session.ID), access.MoreSessions, account.AppRows(access.Apps)
+	sessions, more := account.ShownSessions(r, access.Sessions)
+	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(sessions, id.Session.ID), more, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
+	return nil
 }
 
 // formAction does what a form asks for a user. It returns where the browser goes next,
@@ -87,35 +82,28 @@ type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (st
 
 // form reads the form of a section of the user's page and runs its action; a refusal
 // shows the page with the reason.
-func (s *Service) form(section string, do formAction) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		u, err := s.target(r)
-		if err == nil {
-			err = web.ReadForm(w, r, "flag", "known")
-		}
-		if err != nil {
-			s.accounts.Fail(w, r, err)
-			return
+func (s *Service) form(section string, do formAction) web.Handler {
+	return s.ofUser(func(w http.ResponseWriter, r *http.Request, u account.User) error {
+		if err := web.ReadForm(w, r, "flag", "known"); err != nil {
+			return err
 		}
 		next, err := do(w, r, u)
-		if err == nil {
-			if next != "" {
-				http.Redirect(w, r, s.accounts.Path(next), http.StatusSeeOther)
-			}
-			return
+		switch {
+		case err == nil && next == "":
+			return nil
+		case err == nil:
+			return s.accounts.Redirect(w, r, next)
 		}
-		p, known := web.ProblemOf(err)
-		if !known || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusNotFound {
-			s.accounts.Fail(w, r, err)
-			return
+		p, err := web.Refusal(w, r, err)
+		if err != nil || p.Status == http.StatusNotFound {
+			return cmp.Or(err, error(p))
 		}
-		web.Note(r.Context(), p.Code)
 		page := templates.AdminUser{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, ErrorField: refusedField(section, p)}
 		if f := r.PostForm; section == "profile" {
 			page.Profile = templates.AdminProfile{DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified")}
 		}
-		s.showUserPage(w, r, p.Status, u, page)
-	}
+		return s.showUserPage(w, r, p.Status, u, page)
+	})
 }
 
 // refusedField names the field a refusal is about, "" for none.
@@ -149,24 +137,24 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 	if email != u.Email || verified != u.EmailVerified {
 		c["email"], c["email_verified"] = email, strconv.FormatBool(verified)
 	}
-	_, err := s.office.Amend(r.Context(), account.ActorOf(r), u, c)
+	_, err := s.users.Amend(r.Context(), account.ActorOf(r), u, c)
 	return noticeOn(u, "profile-saved"), err
 }
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "suspended"), s.office.Suspend(r.Context(), account.ActorOf(r), u, r.PostForm.Get("reason"))
+	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), account.ActorOf(r), u, r.PostForm.Get("reason"))
 }
 
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "unsuspended"), s.office.Unsuspend(r.Context(), account.ActorOf(r), u)
+	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), account.ActorOf(r), u)
 }
 
 func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "session-ended"), s.office.EndSession(r.Context(), account.ActorOf(r), u, r.PostForm.Get("id"))
+	return noticeOn(u, "session-ended"), s.users.EndSession(r.Context(), account.ActorOf(r), u, r.PostForm.Get("id"))
 }
 
 func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	_, err := s.office.EndSessions(r.Context(), account.ActorOf(r), u)
+	_, err := s.users.EndSessions(r.Context(), account.ActorOf(r), u)
 	return noticeOn(u, "sessions-ended"), err
 }
 
@@ -179,19 +167,18 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 			change[name] = on
 		}
 	}
-	_, err := s.office.SetFlags(r.Context(), account.ActorOf(r), u, change)
+	_, err := s.users.SetFlags(r.Context(), account.ActorOf(r), u, change)
 	return noticeOn(u, "flags-saved"), err
 }
 
 // resetCodeForm answers with the code itself: it is shown this once, and never
 // in an address.
 func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	c, err := s.office.IssueResetCode(r.Context(), account.ActorOf(r), u)
+	c, err := s.users.IssueResetCode(r.Context(), account.ActorOf(r), u)
 	if err != nil {
 		return "", err
 	}
-	s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
-	return "", nil
+	return "", s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
 }
 
 func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -199,5 +186,5 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.U
 	if err != nil || typed != u.Handle {
 		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
 	}
-	return "/admin/?notice=deleted", s.office.Delete(r.Context(), account.ActorOf(r), u)
+	return "/admin/?notice=deleted", s.users.Delete(r.Context(), account.ActorOf(r), u)
 }

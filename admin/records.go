@@ -22,20 +22,19 @@ type clientEntry struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-func (s *Service) listClients(w http.ResponseWriter, r *http.Request) {
+func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.clients.Clients(r.Context())
 	if err != nil {
-		s.accounts.Fail(w, r, fmt.Errorf("list clients: %w", err))
-		return
+		return fmt.Errorf("list clients: %w", err)
 	}
 	out := make([]clientEntry, 0, len(list))
 	for _, c := range list {
 		out = append(out, clientEntry{
 			ID: c.ID, Name: c.Name, Public: c.Public, RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
-			RequireFlag: orNull(c.RequireFlag), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+			RequireFlag: account.TextOrNull(c.RequireFlag), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
 		})
 	}
-	web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
+	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
 }
 
 // auditEntry is an administrative act.
@@ -55,7 +54,7 @@ type auditList struct {
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
-func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) {
+func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	p, err := readPage(r)
 	var before int64
 	if err == nil && p.key != "" {
@@ -64,21 +63,40 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	rows, err := s.office.AuditLog(r.Context(), before, p.limit+1)
+	rows, err := s.users.AuditLog(r.Context(), before, p.limit+1)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
 	out := auditList{Events: make([]auditEntry, 0, len(rows))}
 	if len(rows) > p.limit {
 		rows = rows[:p.limit]
-		out.NextCursor = orNull(account.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
+		out.NextCursor = account.TextOrNull(account.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
 	}
 	for _, a := range rows {
 		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})
 	}
-	web.WriteJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, v)
+}
+
+// putSettings changes the members that the body has; the others stay.
+func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) error {
+	var in account.SettingsChange
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	v, err := s.accounts.ChangeSettings(r.Context(), account.ActorOf(r), in)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, v)
 }

@@ -3,7 +3,12 @@ package admin
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gorilla/mux"
 
@@ -42,26 +47,24 @@ type userDetail struct {
 func entryOf(u account.User, known []string) userEntry {
 	return userEntry{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.FlagMap(known), Suspended: u.Suspended(),
-		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: account.TimeOrNull(u.LastLoginAt), InvitedBy: orNull(u.InvitedBy),
+		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: account.TimeOrNull(u.LastLoginAt), InvitedBy: account.TextOrNull(u.InvitedBy),
 	}
 }
 
-func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) {
+func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	users, next, err := s.usersOf(r)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	settings, err := s.office.Settings(r.Context())
+	settings, err := s.users.Settings(r.Context())
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	out := userList{Users: make([]userEntry, 0, len(users)), NextCursor: orNull(next)}
+	out := userList{Users: make([]userEntry, 0, len(users)), NextCursor: account.TextOrNull(next)}
 	for _, u := range users {
 		out.Users = append(out.Users, entryOf(u, settings.Flags))
 	}
-	web.WriteJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // usersOf finds the page of users that a request asks for, and the cursor of
@@ -76,30 +79,20 @@ func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
 			return nil, "", account.ErrInvalidCursor
 		}
 	}
-	users, next, err := s.office.Users(r.Context(), account.UserQuery{Query: p.query, After: p.key, Limit: p.limit})
+	users, next, err := s.users.Users(r.Context(), account.UserQuery{Query: p.query, After: p.key, Limit: p.limit})
 	if err != nil || next == "" {
 		return users, "", err
 	}
 	return users, account.Cursor(next), nil
 }
 
-// target is the user that the path names.
-func (s *Service) target(r *http.Request) (account.User, error) {
-	return s.office.User(r.Context(), mux.Vars(r)["handle"])
-}
-
-func (s *Service) showUser(w http.ResponseWriter, r *http.Request) {
-	u, err := s.target(r)
-	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
-	}
+// showUser answers with one user and what they use.
+func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.User) error {
 	out, err := s.detailOf(r.Context(), u)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	web.WriteJSON(w, http.StatusOK, out)
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 // amendable tells what administrators may change of others.
@@ -108,32 +101,23 @@ func amendable(member string) bool {
 }
 
 // amendUser answers as showUser does, with the user after the change.
-func (s *Service) amendUser(w http.ResponseWriter, r *http.Request) {
-	u, err := s.target(r)
-	var change account.UserChange
-	if err == nil {
-		change, err = account.ReadUserChange(w, r, amendable)
-	}
-	if err == nil {
-		u, err = s.office.Amend(r.Context(), account.ActorOf(r), u, change)
-	}
-	var out userDetail
-	if err == nil {
-		out, err = s.detailOf(r.Context(), u)
-	}
+func (s *Service) amendUser(w http.ResponseWriter, r *http.Request, u account.User) error {
+	change, err := account.ReadUserChange(w, r, amendable)
 	if err != nil {
-		s.accounts.Fail(w, r, err)
-		return
+		return err
 	}
-	web.WriteJSON(w, http.StatusOK, out)
+	if u, err = s.users.Amend(r.Context(), account.ActorOf(r), u, change); err != nil {
+		return err
+	}
+	return s.showUser(w, r, u)
 }
 
 func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, error) {
-	settings, err := s.office.Settings(ctx)
+	settings, err := s.users.Settings(ctx)
 	if err != nil {
 		return userDetail{}, err
 	}
-	access, err := s.office.Access(ctx, u, true)
+	access, err := s.users.Access(ctx, u)
 	if err != nil {
 		return userDetail{}, err
 	}
@@ -142,4 +126,134 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 		SuspendedAt: account.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(access.Apps),
 	}, nil
+}
+
+func (s *Service) suspend(w http.ResponseWriter, r *http.Request, u account.User) error {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	return answerOK(w, s.users.Suspend(r.Context(), account.ActorOf(r), u, in.Reason))
+}
+
+func (s *Service) unsuspend(w http.ResponseWriter, r *http.Request, u account.User) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	return answerOK(w, s.users.Unsuspend(r.Context(), account.ActorOf(r), u))
+}
+
+func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.User) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	_, err := s.users.EndSessions(r.Context(), account.ActorOf(r), u)
+	return answerOK(w, err)
+}
+
+func answerOK(w http.ResponseWriter, err error) error {
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+}
+
+func (s *Service) endSession(w http.ResponseWriter, r *http.Request, u account.User) error {
+	return noContent(w, s.users.EndSession(r.Context(), account.ActorOf(r), u, mux.Vars(r)["id"]))
+}
+
+func (s *Service) deleteUser(w http.ResponseWriter, r *http.Request, u account.User) error {
+	return noContent(w, s.users.Delete(r.Context(), account.ActorOf(r), u))
+}
+
+func noContent(w http.ResponseWriter, err error) error {
+	if err != nil {
+		return err
+	}
+	return web.NoContent(w)
+}
+
+func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.User) error {
+	// Pointers, because null must not read as "off".
+	var in map[string]*bool
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	flags := make(map[string]bool, len(in))
+	for name, on := range in {
+		if on == nil {
+			return web.BadRequest("A flag is true or false.")
+		}
+		flags[name] = *on
+	}
+	var err error
+	if u.Flags, err = s.users.SetFlags(r.Context(), account.ActorOf(r), u, flags); err != nil {
+		return err
+	}
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, struct {
+		OK    bool            `json:"ok"`
+		Flags map[string]bool `json:"flags"`
+	}{true, u.FlagMap(settings.Flags)})
+}
+
+func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request, u account.User) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	c, err := s.users.IssueResetCode(r.Context(), account.ActorOf(r), u)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusCreated, struct {
+		OK        bool      `json:"ok"`
+		Code      string    `json:"code"`
+		URL       string    `json:"url"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}{true, c.Code, s.accounts.ResetURL(u.Handle, c), c.ExpiresAt})
+}
+
+const (
+	defaultPage = 50
+	maxPage     = 200
+	maxQuery    = 100 // runes
+)
+
+// page is what the query of a list says. Key is what the cursor holds: where
+// the page before ended.
+type page struct {
+	query, key string
+	limit      int
+}
+
+// readPage reads query, cursor and limit. What is there but cannot be used is
+// refused.
+func readPage(r *http.Request) (page, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return page{}, web.BadRequest("The query of the address cannot be read.")
+	}
+	p := page{limit: defaultPage}
+	for _, name := range []string{"query", "limit"} {
+		if len(q[name]) > 1 {
+			return page{}, web.BadRequest("The parameter " + name + " is given more than once.")
+		}
+	}
+	p.query = strings.TrimSpace(q.Get("query"))
+	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) || strings.ContainsFunc(p.query, unicode.IsControl) {
+		return page{}, web.BadRequest("A query has at most 100 characters and no control characters.")
+	}
+	if l := q.Get("limit"); q.Has("limit") {
+		p.limit, err = strconv.Atoi(l)
+		if err != nil || p.limit < 1 || p.limit > maxPage || strconv.Itoa(p.limit) != l {
+			return page{}, web.BadRequest("A limit is a number from 1 to 200.")
+		}
+	}
+	p.key, err = account.ReadCursor(q)
+	return p, err
 }

@@ -31,57 +31,20 @@ type Checked struct {
 	TLS             *TLSFiles // nil: plain http
 }
 
-// Check turns the settings into typed values. It reads no file. The error is a [*SettingError]: one line that names
-// the first setting that cannot work, its flag and variable, and the remedy.
+// Check turns the settings into typed values. It reads no file. The error is one line that names the first setting
+// that cannot work, its flag and variable, and the remedy.
 //
 // It is not called Validate, because kong would then call it while parsing every command, also those that need no
 // settings.
 func (s Settings) Check() (Checked, error) {
 	var c Checked
-	var err error
-	if c.Listen, err = checkListen(s.Listen); err != nil {
-		return Checked{}, err
-	}
-	if c.Issuer, err = checkIssuer(s.Issuer); err != nil {
-		return Checked{}, err
-	}
-	c.IssuerString = s.Issuer
-	c.HTTPS = c.Issuer.Scheme == "https"
-	if c.Database, err = checkDatabase(s.Database); err != nil {
-		return Checked{}, err
-	}
-	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" && !s.NoOIDC {
-		return Checked{}, errNoSigningKey()
-	}
-	if c.CookieDomain, err = checkCookieDomain(s.CookieDomain, c.Issuer); err != nil {
-		return Checked{}, err
-	}
-	if c.CookieName, err = cookieName(s.CookieName, c.HTTPS, c.CookieDomain != ""); err != nil {
-		return Checked{}, err
-	}
-	if c.CookieDomain != "" {
-		c.LoginCookieName = loginCookie
-	}
-	if c.StatusTTL, err = checkStatusTTL(s.StatusTTL); err != nil {
-		return Checked{}, err
-	}
-	if c.TLS, err = checkTLS(s.TLSCertFile, s.TLSKeyFile, c.HTTPS); err != nil {
-		return Checked{}, err
-	}
-	if c.TrustedProxies, err = checkProxies(s.TrustedProxies); err != nil {
-		return Checked{}, err
-	}
-	if c.AllowedOrigins, err = checkOrigins(s.AllowedOrigins, c.HTTPS); err != nil {
-		return Checked{}, err
-	}
-	if c.RateLimits, err = checkRateLimits(s.RateLimits); err != nil {
-		return Checked{}, err
-	}
-	if c.LogLevel, err = checkLogLevel(s.LogLevel); err != nil {
-		return Checked{}, err
-	}
-	if c.LogFormat, err = checkLogFormat(s.LogFormat); err != nil {
-		return Checked{}, err
+	for _, check := range []func(*Checked, Settings) error{
+		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
+		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkLog,
+	} {
+		if err := check(&c, s); err != nil {
+			return Checked{}, err
+		}
 	}
 	return c, nil
 }
@@ -89,137 +52,107 @@ func (s Settings) Check() (Checked, error) {
 // Warnings returns one line for each choice that works and that the operator may still not have meant.
 func (c Checked) Warnings() []string {
 	var w []string
-	if _, err := netip.ParseAddr(c.Issuer.Hostname()); err == nil {
-		w = append(w, "the issuer is an IP address: passkeys need a name, use localhost or a domain in --issuer")
+	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
+	issuer, proxied := c.Issuer.Hostname(), len(c.TrustedProxies) > 0
+	if _, err := netip.ParseAddr(issuer); err == nil {
+		warn("the issuer is an IP address: passkeys need a name, use localhost or a domain in --issuer")
 	}
-	if c.HTTPS && c.TLS == nil && len(c.TrustedProxies) == 0 {
-		w = append(w, "the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every visitor counts as one address, name the proxy with --trusted-proxy")
+	if c.HTTPS && c.TLS == nil && !proxied {
+		warn("the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every visitor counts as one address, name the proxy with --trusted-proxy")
 	}
-	// Behind a proxy the two differ rightly.
-	if listen := portOf(c.Listen); isLoopback(c.Issuer.Hostname()) && len(c.TrustedProxies) == 0 && listen != "0" && listen != issuerPort(c.Issuer) {
-		w = append(w, fmt.Sprintf("the issuer %s names another port than --listen %s: browsers and applications do not reach this service under it, write %s://%s in --issuer",
-			c.IssuerString, c.Listen, c.Issuer.Scheme, net.JoinHostPort(c.Issuer.Hostname(), listen)+c.Issuer.Path))
+	if proxied { // then the two addresses differ rightly
+		return w
 	}
-	if host, port, _ := net.SplitHostPort(c.Listen); isLoopback(host) != isLoopback(c.Issuer.Hostname()) && len(c.TrustedProxies) == 0 {
-		switch {
-		case !isLoopback(host):
-			w = append(w, fmt.Sprintf("--listen %s is open to other machines, and the issuer %s sends their browsers to themselves: write the address people use in --issuer, or %s in --listen",
-				c.Listen, c.IssuerString, net.JoinHostPort("127.0.0.1", port)))
-		case c.TLS != nil:
-			w = append(w, fmt.Sprintf("only this machine reaches --listen %s, and the issuer %s is for others too: write :%s in --listen, or name the proxy with --trusted-proxy",
-				c.Listen, c.IssuerString, port))
-		}
+	host, port, _ := net.SplitHostPort(c.Listen)
+	implied := map[string]string{"http": "80", "https": "443"}[c.Issuer.Scheme]
+	if isLoopback(issuer) && port != "0" && port != cmp.Or(c.Issuer.Port(), implied) {
+		warn("the issuer %s names another port than --listen %s: browsers and applications do not reach this service under it, write %s://%s in --issuer",
+			c.IssuerString, c.Listen, c.Issuer.Scheme, net.JoinHostPort(issuer, port)+c.Issuer.Path)
+	}
+	switch {
+	case isLoopback(issuer) && !isLoopback(host):
+		warn("--listen %s is open to other machines, and the issuer %s sends their browsers to themselves: write the address people use in --issuer, or %s in --listen",
+			c.Listen, c.IssuerString, net.JoinHostPort("127.0.0.1", port))
+	case !isLoopback(issuer) && isLoopback(host) && c.TLS != nil:
+		warn("only this machine reaches --listen %s, and the issuer %s is for others too: write :%s in --listen, or name the proxy with --trusted-proxy",
+			c.Listen, c.IssuerString, port)
 	}
 	return w
 }
 
-func portOf(address string) string {
-	_, port, _ := net.SplitHostPort(address)
-	return port
-}
-
-// issuerPort is the port of an issuer, also where its scheme implies it.
-func issuerPort(u *url.URL) string {
-	if port := u.Port(); port != "" || u.Scheme == "http" {
-		return cmp.Or(port, "80")
-	}
-	return "443"
-}
-
-func checkListen(s string) (string, error) {
+func checkListen(c *Checked, s Settings) error {
 	const remedy = "write host:port, as 127.0.0.1:4040, or :4040 for every address"
-	host, port, err := net.SplitHostPort(s)
+	host, port, err := net.SplitHostPort(s.Listen)
 	if err != nil {
-		return "", refuse("listen", remedy, "%q is not host:port", s)
+		return refuse("listen", remedy, "%q is not host:port", s.Listen)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return "", refuse("listen", remedy, "%q is not a port between 0 and 65535", port)
+		return refuse("listen", remedy, "%q is not a port between 0 and 65535", port)
 	}
 	if _, err := netip.ParseAddr(host); host != "" && err != nil && !isHostname(strings.ToLower(host)) {
-		return "", refuse("listen", remedy, "%q is neither an IP address nor a host name", host)
+		return refuse("listen", remedy, "%q is neither an IP address nor a host name", host)
 	}
-	return s, nil
-}
-
-func checkTLS(cert, key string, https bool) (*TLSFiles, error) {
-	switch {
-	case cert == "" && key == "":
-		return nil, nil
-	case cert == "":
-		return nil, refuse("tls-cert-file", "give the certificate too, or neither", "is missing while --tls-key-file is set")
-	case key == "":
-		return nil, refuse("tls-key-file", "give the certificate's key too, or neither", "is missing while --tls-cert-file is set")
-	case !https:
-		return nil, refuse("issuer", "write an https issuer, or leave out --tls-cert-file and --tls-key-file",
-			"is http while TLS files are set")
-	}
-	return &TLSFiles{CertFile: cert, KeyFile: key}, nil
+	c.Listen = s.Listen
+	return nil
 }
 
 // checkStatusTTL bounds the time by two harms: that every application asks all the time, and that a thief goes on
 // for hours.
-func checkStatusTTL(s string) (time.Duration, error) {
-	const flag, remedy = "status-ttl", "write 1s to 1h in whole seconds, as 60s"
-	d, err := time.ParseDuration(s)
+func checkStatusTTL(c *Checked, s Settings) error {
+	d, err := wholeSeconds(s.StatusTTL, time.Hour)
 	if err != nil {
-		return 0, refuse(flag, remedy, "%q is not a duration", s)
+		return refuse("status-ttl", "write 1s to 1h in whole seconds, as 60s", "%w", err)
 	}
-	if d < time.Second || d > time.Hour || d%time.Second != 0 {
-		return 0, refuse(flag, remedy, "%q is not between 1s and 1h in whole seconds", s)
+	c.StatusTTL = d
+	return nil
+}
+
+// wholeSeconds reads a duration from one second to most.
+func wholeSeconds(s string, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > most || d%time.Second != 0 {
+		return 0, fmt.Errorf("%q is not a duration between 1s and %gh in whole seconds", s, most.Hours())
 	}
 	return d, nil
 }
 
 // checkProxies accepts networks and single addresses. A network with bits beyond its mask is refused because one of
 // the two halves was a slip, and the one that holds nobody's address because then every visitor picks his own.
-func checkProxies(list []string) ([]netip.Prefix, error) {
+func checkProxies(c *Checked, s Settings) error {
 	const flag, remedy = "trusted-proxy", "write the proxies' networks, as 10.0.0.0/8 or 192.0.2.7"
-	var all []netip.Prefix
-	for _, s := range trimmed(list) {
+	for _, s := range trimmed(s.TrustedProxies) {
 		p, err := netip.ParsePrefix(s)
 		if a, addrErr := netip.ParseAddr(s); addrErr == nil && a.Zone() == "" {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
-		if err != nil {
-			return nil, refuse(flag, remedy, "%q is neither a network nor an IP address", s)
+		if err != nil || p.Addr().Is4In6() && p.Bits() < 96 {
+			return refuse(flag, remedy, "%q is neither a network nor an IP address", s)
 		}
 		if p.Addr().Is4In6() {
-			if p.Bits() < 96 {
-				return nil, refuse(flag, remedy, "%q mixes IPv4 and IPv6", s)
-			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
 		if p.Masked() != p {
-			return nil, refuse(flag, "write "+p.Masked().String(), "%q has bits set beyond its mask", s)
+			return refuse(flag, "write "+p.Masked().String(), "%q has bits set beyond its mask", s)
 		}
 		if p.Bits() == 0 {
-			return nil, refuse(flag, "name only the proxies' own addresses", "%q lets every visitor choose the address he is counted as", s)
+			return refuse(flag, "name only the proxies' own addresses", "%q lets every visitor choose the address he is counted as", s)
 		}
-		all = append(all, p)
+		c.TrustedProxies = append(c.TrustedProxies, p)
 	}
-	return all, nil
+	return nil
 }
 
-func checkLogLevel(s string) (slog.Level, error) {
-	switch s {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info", "":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
+func checkLog(c *Checked, s Settings) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, known := levels[s.LogLevel]
+	if !known {
+		return refuse("log-level", "write debug, info, warn or error", "%q is not a level", s.LogLevel)
 	}
-	return 0, refuse("log-level", "write debug, info, warn or error", "%q is not a level", s)
-}
-
-func checkLogFormat(s string) (string, error) {
-	switch s {
-	case "", "text", "json":
-		return s, nil
+	if s.LogFormat != "" && s.LogFormat != "text" && s.LogFormat != "json" {
+		return refuse("log-format", "write text or json, or leave it out", "%q is not a format", s.LogFormat)
 	}
-	return "", refuse("log-format", "write text or json, or leave it out", "%q is not a format", s)
+	c.LogLevel, c.LogFormat = level, s.LogFormat
+	return nil
 }
 
 // trimmed drops the blanks that people write after the commas of a list, and empty entries.

@@ -12,81 +12,41 @@ import (
 const maxIssuer = 256
 
 // checkIssuer holds the issuer to OpenID Connect Discovery 1.0 section 3 (https, no query, no fragment) and to one
-// spelling: clients compare the issuer byte by byte, browsers compare origins after normalising them, and a value
-// that the two see differently works for one of them only. Plain http is for the machine itself.
-func checkIssuer(s string) (*url.URL, error) {
-	const flag, remedy = "issuer", "write the address people use, as https://id.example.org"
-	if s == "" {
-		return nil, refuse(flag, remedy, "is empty")
+// spelling. Plain http is for the machine itself.
+func checkIssuer(c *Checked, s Settings) error {
+	const flag = "issuer"
+	if len(s.Issuer) > maxIssuer {
+		return refuse(flag, "use a shorter address", "is longer than %d bytes", maxIssuer)
 	}
-	if len(s) > maxIssuer {
-		return nil, refuse(flag, "use a shorter address", "is longer than %d bytes", maxIssuer)
-	}
-	if strings.Contains(s, "@") {
-		// Not echoed: what stands before the @ may be a password.
-		return nil, refuse(flag, remedy, "holds a user name or an @")
-	}
-	if strings.ContainsAny(s, "?#") {
-		return nil, refuse(flag, "write the address without ? and #", "%q has a query or a fragment", s)
-	}
-	u, err := url.Parse(s)
-	if err != nil || u.Opaque != "" || !strings.HasPrefix(s, "http://") && !strings.HasPrefix(s, "https://") {
-		return nil, refuse(flag, remedy, "%q is not an http or https address", s)
-	}
-	if problem, better := hostProblem(u); problem != "" {
-		if better == "" {
-			better = remedy
-		}
-		return nil, refuse(flag, better, "%q %s", s, problem)
-	}
-	if strings.HasSuffix(s, "/") {
-		return nil, refuse(flag, "write "+strconv.Quote(strings.TrimRight(s, "/")), "%q ends with a slash", s)
-	}
-	if u.Path != "" {
-		if strings.Contains(s, "%") || !allIn(u.Path, pathCharacters) {
-			return nil, refuse(flag, "use letters, digits and - . _ ~ in the path", "%q has other characters in its path", s)
-		}
-		if path.Clean(u.Path) != u.Path {
-			return nil, refuse(flag, "write the path without . and .. and doubled slashes", "%q has a path that is not clean", s)
-		}
+	u, err := webAddress(flag, "write the address people use, as https://id.example.org", s.Issuer, true)
+	if err != nil {
+		return err
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		return nil, refuse(flag, "write https://"+u.Host+u.Path+"; plain http is for localhost only", "%q is not https", s)
+		return refuse(flag, "write https://"+u.Host+u.Path+"; plain http is for localhost only", "%q is not https", s.Issuer)
 	}
-	return u, nil
+	c.Issuer, c.IssuerString, c.HTTPS = u, s.Issuer, u.Scheme == "https"
+	return nil
 }
 
 // checkOrigins accepts what a browser can send as Origin (RFC 6454 section 7) and nothing that could match more than
 // one origin. "null" is sent by every sandboxed page, and http by whoever sits on the wire: neither names anybody.
-func checkOrigins(list []string, https bool) ([]string, error) {
-	const flag, remedy = "allowed-origin", "write scheme and host, as https://app.example.org"
-	var all []string
-	for _, s := range trimmed(list) {
+func checkOrigins(c *Checked, s Settings) error {
+	const flag = "allowed-origin"
+	for _, s := range trimmed(s.AllowedOrigins) {
 		if strings.Contains(s, "*") {
-			return nil, refuse(flag, "list each origin", "%q has a wildcard", s)
+			return refuse(flag, "list each origin", "%q has a wildcard", s)
 		}
-		if strings.Contains(s, "@") {
-			return nil, refuse(flag, remedy, "holds a user name or an @")
+		u, err := webAddress(flag, "write scheme and host, as https://app.example.org", s, false)
+		if err != nil {
+			return err
 		}
-		u, err := url.Parse(s)
-		if err != nil || !strings.HasPrefix(s, "http://") && !strings.HasPrefix(s, "https://") {
-			return nil, refuse(flag, remedy, "%q is not an origin", s)
+		if c.HTTPS && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+			return refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer", s)
 		}
-		if problem, better := hostProblem(u); problem != "" {
-			if better == "" {
-				better = remedy
-			}
-			return nil, refuse(flag, better, "%q %s", s, problem)
-		}
-		if s != u.Scheme+"://"+u.Host {
-			return nil, refuse(flag, "write "+u.Scheme+"://"+u.Host, "%q has more than scheme and host", s)
-		}
-		if https && u.Scheme == "http" && !isLoopback(u.Hostname()) {
-			return nil, refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer", s)
-		}
-		all = append(all, s)
+		c.AllowedOrigins = append(c.AllowedOrigins, s)
 	}
-	return all, nil
+	return nil
 }
 
 const (
@@ -94,36 +54,42 @@ const (
 	pathCharacters = lowerDigits + "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~/"
 )
 
-// hostProblem says what keeps a URL's host from being spelled the way browsers spell it, and, where there is one, the
-// better spelling. Empty strings: nothing is wrong.
-func hostProblem(u *url.URL) (problem, remedy string) {
-	host, port := u.Hostname(), u.Port()
+// webAddress reads an http or https address in the one spelling that browsers give it: clients compare the issuer
+// byte by byte, browsers compare origins after normalizing them, and a value that the two see differently works for
+// one of them only.
+func webAddress(flag, remedy, s string, withPath bool) (*url.URL, error) {
+	if strings.Contains(s, "@") {
+		return nil, refuse(flag, remedy, "holds a user name or an @") // and perhaps a password: it is not repeated
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || !strings.Contains(s, "://") {
+		return nil, refuse(flag, remedy, "%q is not an http or https address", s)
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() && a.Zone() == "" && !a.Is4In6() {
+		host = "[" + a.String() + "]"
+	} else if (err != nil || !a.Is4()) && !isHostname(host) {
+		return nil, refuse(flag, "write a name in ASCII (international names as xn--...) or an IP address",
+			"%q has a host that is neither a name nor an IP address", s)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
 	switch {
-	case host == "":
-		return "has no host", ""
-	case strings.ToLower(host) != host:
-		return "has capital letters in its host", "write the host as " + strings.ToLower(host)
-	case strings.HasSuffix(u.Host, ":"):
-		return "has a colon without a port", ""
+	case port != "" && (err != nil || n == 0):
+		return nil, refuse(flag, remedy, "%q has a port that is not between 1 and 65535", s)
+	case port != "" && !(u.Scheme == "https" && n == 443 || u.Scheme == "http" && n == 80):
+		host += ":" + strconv.FormatUint(n, 10)
 	}
-	if strings.HasPrefix(u.Host, "[") {
-		a, err := netip.ParseAddr(host)
-		if err != nil || a.Zone() != "" || a.String() != host || a.Is4In6() {
-			return "has no proper IPv6 address in its brackets", "write the shortest form, as [::1]"
+	want := u.Scheme + "://" + host
+	if withPath && u.Path != "" {
+		if strings.Contains(s, "%") || !allIn(u.Path, pathCharacters) {
+			return nil, refuse(flag, "use letters, digits and - . _ ~ in the path", "%q has other characters in its path", s)
 		}
-	} else if _, err := netip.ParseAddr(host); err != nil && !isHostname(host) {
-		return "has a host that is neither a name nor an IP address", "write a name in ASCII (international names as xn--...)"
+		want += strings.TrimSuffix(path.Clean(u.Path), "/")
 	}
-	if port == "" {
-		return "", ""
+	if s != want {
+		return nil, refuse(flag, "write "+want, "%q is not spelled as browsers and applications compare it", s)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-		return "has a port that is not between 1 and 65535", ""
-	}
-	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		return "names the port that " + u.Scheme + " has anyway", "leave out :" + port + ", as browsers do"
-	}
-	return "", ""
+	return u, nil
 }
 
 // isHostname tells whether s is a lower-case DNS name without a dot at its end. A name whose last label is a number

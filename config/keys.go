@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -29,12 +30,8 @@ const makeKey = "make an RSA key with: cairn keys generate FILE"
 // An empty privateFile means that there are no keys: nil, unless additional ones are given, which alone could sign
 // nothing. An additional file may hold a private or a public key; of a private one only the public half is kept.
 func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey, error) {
-	additional = trimmed(additional)
-	if privateFile == "" {
-		if len(additional) > 0 {
-			return nil, errNoSigningKey()
-		}
-		return nil, nil
+	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil || privateFile == "" {
+		return nil, err
 	}
 	first, err := loadKey("private-key-file", privateFile)
 	if err != nil {
@@ -46,7 +43,7 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 	}
 	keys := []jose.JSONWebKey{first}
 	from := map[string]string{first.KeyID: privateFile}
-	for _, path := range additional {
+	for _, path := range trimmed(additional) {
 		key, err := loadKey("additional-key-file", path)
 		if err != nil {
 			return nil, err
@@ -60,42 +57,38 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 	return keys, nil
 }
 
-func errNoSigningKey() *SettingError {
-	return refuse("additional-key-file", "set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) too", "is set without a key that signs")
+func checkKeys(_ *Checked, s Settings) error {
+	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" && !s.NoOIDC {
+		return refuse("additional-key-file", "set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) too", "is set without a key that signs")
+	}
+	return nil
 }
 
 func loadKey(flag, path string) (jose.JSONWebKey, error) {
+	none := jose.JSONWebKey{}
 	text, info, err := readFile(path, maxSecretFile)
 	if err != nil {
-		remedy := "check the path, and that the service's user may read the file"
-		if errors.Is(err, os.ErrNotExist) {
-			remedy = "check the path, or " + makeKey
+		return none, refuse(flag, "check the path, and that the service's user may read the file, or "+makeKey, "%w", err)
+	}
+	key, remedy, err := parseKey(text)
+	if err != nil {
+		return none, refuse(flag, remedy, "%s %w", path, err)
+	}
+	public, isPublic := key.(*rsa.PublicKey)
+	if !isPublic {
+		public = &key.(*rsa.PrivateKey).PublicKey
+		if err := checkPrivate(flag, path, info); err != nil {
+			return none, err
 		}
-		return jose.JSONWebKey{}, refuse(flag, remedy, "%s", err).because(err)
-	}
-	key, problem, remedy := parseKey(text)
-	if problem != "" {
-		return jose.JSONWebKey{}, refuse(flag, remedy, "%s %s", path, problem)
-	}
-	private, isPrivate := key.(*rsa.PrivateKey)
-	if isPrivate && openTo(info.Mode(), 0o077) {
-		return jose.JSONWebKey{}, refuse(flag, "run chmod 600 "+shellQuote(path), "%s", openProblem(path, info.Mode()))
-	}
-	public, _ := key.(*rsa.PublicKey)
-	if isPrivate {
-		if err := private.Validate(); err != nil {
-			return jose.JSONWebKey{}, refuse(flag, makeKey, "%s holds a key that does not fit together: %s", path, err).because(err)
-		}
-		public = &private.PublicKey
 	}
 	if n := public.N.BitLen(); n < MinKeyBits || n > MaxKeyBits {
-		return jose.JSONWebKey{}, refuse(flag, makeKey, "%s holds a key of %d bits, %d to %d are accepted", path, n, MinKeyBits, MaxKeyBits)
+		return none, refuse(flag, makeKey, "%s holds a key of %d bits, %d to %d are accepted", path, n, MinKeyBits, MaxKeyBits)
 	}
-	jwk := jose.JSONWebKey{Key: key, Algorithm: string(jose.RS256), Use: "sig"}
-	if jwk.KeyID, err = keyID(public); err != nil {
-		return jose.JSONWebKey{}, refuse(flag, makeKey, "%s: %s", path, err).because(err)
+	kid, err := keyID(public)
+	if err != nil {
+		return none, refuse(flag, makeKey, "%s: %w", path, err)
 	}
-	return jwk, nil
+	return jose.JSONWebKey{Key: key, KeyID: kid, Algorithm: string(jose.RS256), Use: "sig"}, nil
 }
 
 // keyID is the RFC 7638 thumbprint: the same key has the same kid on every instance and after every restart.
@@ -108,20 +101,27 @@ func keyID(public *rsa.PublicKey) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum), nil
 }
 
-// parseKey reads one PEM block and returns a *rsa.PrivateKey or *rsa.PublicKey, or what is wrong with it.
-func parseKey(text []byte) (key any, problem, remedy string) {
+// otherKinds are what people put in the place of an RSA key, by the type of the PEM block, and what to do then.
+var otherKinds = map[string]struct{ problem, remedy string }{
+	"ENCRYPTED PRIVATE KEY": {"is encrypted", "decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"},
+	"CERTIFICATE":           {"holds a certificate, not a key", "take the key out with: openssl x509 -in FILE -pubkey -noout, or " + makeKey},
+	"OPENSSH PRIVATE KEY":   {"holds a key in OpenSSH's own form", makeKey},
+}
+
+// parseKey reads one PEM block and returns a *rsa.PrivateKey or *rsa.PublicKey, or what to do about the error.
+func parseKey(text []byte) (key any, remedy string, err error) {
 	block, rest := pem.Decode(text)
 	if block == nil {
-		return nil, "holds no PEM", "name a file that begins with -----BEGIN, or " + makeKey
+		return nil, "name a file that begins with -----BEGIN, or " + makeKey, errors.New("holds no PEM")
 	}
 	if more, _ := pem.Decode(rest); more != nil && block.Type != "EC PARAMETERS" {
-		return nil, "holds more than one PEM block", "put each key into a file of its own"
+		return nil, "put each key into a file of its own", errors.New("holds more than one PEM block")
 	}
-	if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" || block.Headers["Proc-Type"] != "" {
-		return nil, "is encrypted", "decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"
+	kind := block.Type
+	if block.Headers["DEK-Info"] != "" || block.Headers["Proc-Type"] != "" {
+		kind = "ENCRYPTED PRIVATE KEY"
 	}
-	var err error
-	switch block.Type {
+	switch kind { // the parsers check that the parts of a key belong together
 	case "RSA PRIVATE KEY":
 		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 	case "PRIVATE KEY":
@@ -130,23 +130,16 @@ func parseKey(text []byte) (key any, problem, remedy string) {
 		key, err = x509.ParsePKCS1PublicKey(block.Bytes)
 	case "PUBLIC KEY":
 		key, err = x509.ParsePKIXPublicKey(block.Bytes)
-	case "EC PRIVATE KEY", "EC PARAMETERS":
-		return nil, "holds an elliptic curve key, RS256 needs RSA", makeKey
-	case "OPENSSH PRIVATE KEY":
-		return nil, "holds a key in OpenSSH's own form", makeKey
-	case "CERTIFICATE":
-		return nil, "holds a certificate, not a key", "take the key out with: openssl x509 -in FILE -pubkey -noout, or " + makeKey
-	default:
-		return nil, "holds a PEM block that is no RSA key", makeKey
 	}
 	if err != nil {
-		return nil, "holds a damaged key: " + err.Error(), "restore the file, or " + makeKey
+		return nil, "restore the file, or " + makeKey, fmt.Errorf("holds a damaged key: %w", err)
 	}
 	switch key.(type) {
 	case *rsa.PrivateKey, *rsa.PublicKey:
-		return key, "", ""
+		return key, "", nil
 	}
-	return nil, "holds a key that is not RSA, which RS256 needs", makeKey
+	other := otherKinds[kind]
+	return nil, cmp.Or(other.remedy, makeKey), errors.New(cmp.Or(other.problem, "holds a key that is not RSA, which RS256 needs"))
 }
 
 // GenerateKey writes a new RSA private key as PKCS#8 PEM, readable by its owner only and on the disk when it returns,

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"bytes"
-	"fmt"
-)
+import "bytes"
 
 // MinSecretBytes is the least length of the shared secret: HS256 needs a key of at least its hash (RFC 7518 section
 // 3.2), and a shorter one fails only when the first token is signed.
@@ -18,48 +15,41 @@ const MinSecretBytes = 32
 func Secret(lookup func(string) (string, bool)) (secret []byte, source string, err error) {
 	value, isSet := lookup(secretVariable)
 	path, _ := lookup(secretFileVariable)
+	name := secretVariable
 	switch {
-	case isSet && value != "" && path != "":
-		return nil, "", &SettingError{Env: secretVariable, Problem: "is set together with " + secretFileVariable, Remedy: "unset one of them"}
+	case value != "" && path != "":
+		return nil, "", refuse(name, "unset one of them", "is set together with %s", secretFileVariable)
 	case path != "":
-		secret, err = secretFromFile(path)
-		return secret, secretFileVariable + " " + path, err
-	case !isSet:
+		name = secretFileVariable
+		if secret, err = secretFromFile(path); err != nil {
+			return nil, "", err
+		}
+		source = name + " " + path
+	case isSet:
+		secret, source = []byte(value), name
+	default:
 		return nil, "", nil
 	}
 	// Set and empty is refused: it is what a template with a missing value leaves, and going on with the stored
 	// secret would sign cookies that no application accepts.
-	if len(value) < MinSecretBytes {
-		return nil, "", tooShort(secretVariable, len(value))
+	if len(secret) < MinSecretBytes {
+		return nil, "", refuse(name, "make one with: openssl rand -base64 48, or unset it to use the stored one",
+			"the secret has %d bytes, at least %d are needed", len(secret), MinSecretBytes)
 	}
-	return []byte(value), secretVariable, nil
+	return secret, source, nil
 }
 
 func secretFromFile(path string) ([]byte, error) {
-	refused := func(remedy, problem string) *SettingError {
-		return &SettingError{Env: secretFileVariable, Problem: problem, Remedy: remedy}
-	}
-	text, info, err := readFile(path, maxSecretFile)
+	text, info, err := readSetting(secretFileVariable, path, maxSecretFile)
 	if err != nil {
-		return nil, refused("check the path, and that the service's user may read the file", err.Error()).because(err)
+		return nil, err
 	}
-	if openTo(info.Mode(), 0o077) {
-		return nil, refused("run chmod 600 "+shellQuote(path), openProblem(path, info.Mode()))
+	if err := checkPrivate(secretFileVariable, path, info); err != nil {
+		return nil, err
 	}
 	secret := bytes.TrimRight(text, "\r\n")
 	if bytes.ContainsAny(secret, "\r\n\x00") {
-		return nil, refused("write the secret alone, on one line", path+" holds more than one line of text")
-	}
-	if len(secret) < MinSecretBytes {
-		return nil, tooShort(secretFileVariable, len(secret))
+		return nil, refuse(secretFileVariable, "write the secret alone, on one line", "%s holds more than one line of text", path)
 	}
 	return secret, nil
-}
-
-func tooShort(variable string, n int) *SettingError {
-	return &SettingError{
-		Env:     variable,
-		Problem: fmt.Sprintf("the secret has %d bytes, at least %d are needed", n, MinSecretBytes),
-		Remedy:  "make one with: openssl rand -base64 48, or unset it to use the stored one",
-	}
 }

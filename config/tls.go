@@ -8,25 +8,39 @@ type TLSFiles struct {
 	KeyFile  string // PEM; refused when other users of the machine can read it
 }
 
+func checkTLS(c *Checked, s Settings) error {
+	switch {
+	case s.TLSCertFile == "" && s.TLSKeyFile == "":
+		return nil
+	case s.TLSCertFile == "":
+		return refuse("tls-cert-file", "give the certificate too, or neither", "is missing while --tls-key-file is set")
+	case s.TLSKeyFile == "":
+		return refuse("tls-key-file", "give the certificate's key too, or neither", "is missing while --tls-cert-file is set")
+	case !c.HTTPS:
+		return refuse("issuer", "write an https issuer, or leave out --tls-cert-file and --tls-key-file", "is http while TLS files are set")
+	}
+	c.TLS = &TLSFiles{CertFile: s.TLSCertFile, KeyFile: s.TLSKeyFile}
+	return nil
+}
+
 // Load reads and joins the pair. It may be called again when the files have changed; an error then leaves the
 // certificate in use as it is.
 func (f TLSFiles) Load() (*tls.Certificate, error) {
-	const remedy = "check the path, and that the service's user may read the file"
-	chain, _, err := readFile(f.CertFile, maxTextFile)
+	chain, _, err := readSetting("tls-cert-file", f.CertFile, maxTextFile)
 	if err != nil {
-		return nil, refuse("tls-cert-file", remedy, "%s", err).because(err)
+		return nil, err
 	}
-	key, info, err := readFile(f.KeyFile, maxSecretFile)
+	key, info, err := readSetting("tls-key-file", f.KeyFile, maxSecretFile)
 	if err != nil {
-		return nil, refuse("tls-key-file", remedy, "%s", err).because(err)
+		return nil, err
 	}
-	if openTo(info.Mode(), 0o077) {
-		return nil, refuse("tls-key-file", "run chmod 600 "+shellQuote(f.KeyFile), "%s", openProblem(f.KeyFile, info.Mode()))
+	if err := checkPrivate("tls-key-file", f.KeyFile, info); err != nil {
+		return nil, err
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return nil, refuse("tls-cert-file", "give the PEM chain and the PEM key that belongs to it",
-			"%s and %s are not a pair: %s", f.CertFile, f.KeyFile, err).because(err)
+			"%s and %s are not a pair: %w", f.CertFile, f.KeyFile, err)
 	}
 	return &pair, nil
 }

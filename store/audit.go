@@ -32,14 +32,10 @@ func (s *Store) Audit(ctx context.Context, before int64, limit int) ([]account.A
 		db = db.Where("id < ?", before)
 	}
 	var rows []auditRow
-	if err := db.Find(&rows).Error; err != nil {
-		return nil, fail("read audit", err)
-	}
-	out := make([]account.Audit, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, account.Audit{
-			ID: r.ID, At: moment(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID,
-		})
-	}
-	return out, nil
+	err := db.Find(&rows).Error
+	return each(rows, auditRow.audit), fail("read audit", err)
+}
+
+func (r auditRow) audit() account.Audit {
+	return account.Audit{ID: r.ID, At: moment(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
 }

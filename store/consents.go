@@ -35,10 +35,7 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 // SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
 // who was deleted meanwhile.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error {
-	rows := make([]consentRow, 0, len(scopes))
-	for _, scope := range scopes {
-		rows = append(rows, consentRow{sub, clientID, scope, seconds(now)})
-	}
+	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, seconds(now)} })
 	if len(rows) == 0 {
 		return nil
 	}
@@ -76,19 +73,15 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
 			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
 		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, seconds(now), seconds(now)).Find(&rows).Error
-	if err != nil {
-		return nil, fail("list applications", err)
+	return each(rows, appRow.app), fail("list applications", err)
+}
+
+func (r appRow) app() account.App {
+	scopes := strings.Fields(r.Scopes)
+	slices.Sort(scopes)
+	return account.App{
+		ClientID: r.ClientID, ClientName: r.Name, Scopes: slices.Compact(scopes), GrantedAt: moment(r.GrantedAt), LastUsedAt: moment(max(r.LastUsedAt, r.LastToken)),
 	}
-	out := make([]account.App, 0, len(rows))
-	for _, r := range rows {
-		scopes := strings.Fields(r.Scopes)
-		slices.Sort(scopes)
-		scopes = slices.Compact(scopes)
-		out = append(out, account.App{
-			ClientID: r.ClientID, ClientName: r.Name, Scopes: scopes, GrantedAt: moment(r.GrantedAt), LastUsedAt: moment(max(r.LastUsedAt, r.LastToken)),
-		})
-	}
-	return out, nil
 }
 
 // RemoveApp implements account.Store.

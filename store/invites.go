@@ -52,10 +52,7 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) e
 
 // mayInvite counts while no other invite of the same user can be made.
 func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
-	if err := lockUser(tx, i.CreatedBy); err != nil {
-		return err
-	}
-	u, err := userBy(tx, selectUserBySub, i.CreatedBy)
+	u, err := lockedUser(tx, i.CreatedBy)
 	if err != nil {
 		return err
 	}
@@ -96,14 +93,8 @@ func (s *Store) listInvites(ctx context.Context, whose, arg string, after accoun
 		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, storable(after.Code))
 	}
 	var rows []inviteRow
-	if err := s.conn(ctx).Raw(query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...).Find(&rows).Error; err != nil {
-		return nil, fail("list invites", err)
-	}
-	out := make([]account.Invite, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, r.invite())
-	}
-	return out, nil
+	err := s.conn(ctx).Raw(query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...).Find(&rows).Error
+	return each(rows, inviteRow.invite), fail("list invites", err)
 }
 
 // Invite implements account.Store.
@@ -137,6 +128,30 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
 		}
 		return account.ErrInviteNotFound
 	})
+}
+
+// RevokeInvite removes an unused invite, whoever made it, and returns it as it
+// was. code is canonical. account.ErrInviteNotFound, account.ErrInviteUsed.
+func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {
+	if odd(code) {
+		return account.Invite{}, account.ErrInviteNotFound
+	}
+	var row inviteRow
+	err := s.write(ctx, "revoke invite", func(tx *gorm.DB) error {
+		row = inviteRow{}
+		if err := expect(tx.Raw(selectInvite+"WHERE i.code = ?", code).Find(&row), account.ErrInviteNotFound); err != nil {
+			return err
+		}
+		if err := expect(tx.Exec("DELETE FROM invites WHERE code = ? AND used_at = 0", code), account.ErrInviteUsed); err != nil {
+			return err
+		}
+		a.Target = row.Inviter
+		return insertAudit(tx, a)
+	})
+	if err != nil {
+		return account.Invite{}, err
+	}
+	return row.invite(), nil
 }
 
 // Register implements account.Store.

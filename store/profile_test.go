@@ -127,45 +127,27 @@ func TestChangesOfAProfileAreNeverLost(t *testing.T) {
 	})
 }
 
-func TestDeletionEmptiesTheProfile(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
-		for _, sub := range []string{u.Sub, other.Sub} {
-			_, err := setProfile(s, ctx, sub, set(fullProfile()), noon)
-			must(t, err)
-		}
-		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
-		left, err := s.Texts("SELECT sub FROM users WHERE profile <> ''")
-		must(t, err)
-		if diff := cmp.Diff([]string{other.Sub}, left); diff != "" {
-			t.Error(diff)
-		}
-		_, err = setProfile(s, ctx, u.Sub, set(fullProfile()), noon)
-		want(t, err, account.ErrUserNotFound)
-	})
-}
-
 func TestRequestedClaimsStayWithTheGrant(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c := t.Context(), addClient(t, s, "app")
 		n := signIn(t, s, addUser(t, s, "ada"))
 		claims := `{"userinfo":{"given_name":null},"id_token":["email","€"]}`
 		with, without := newGrant(c, n, "openid", "offline_access"), newGrant(c, n, "openid", "offline_access")
-		with.Session.(*provider.GrantSession).Claims = claims
+		with.Claims = claims
 		for g, expected := range map[string]string{addCode(t, s, with): claims, addCode(t, s, without): ""} {
-			r, err := s.GetAuthorizeCodeSession(ctx, g, nil)
+			r, err := useCode(ctx, s, g)
 			must(t, err)
 			access, refresh := addTokens(t, s, with)
 			if expected == "" {
 				access, refresh = addTokens(t, s, without)
 			}
-			a, err := s.GetAccessTokenSession(ctx, access, nil)
+			a, err := useToken(ctx, s, access)
 			must(t, err)
-			f, err := s.GetRefreshTokenSession(ctx, refresh, nil)
+			f, err := useToken(ctx, s, refresh)
 			must(t, err)
-			for _, session := range []any{r.GetSession(), a.GetSession(), f.GetSession()} {
-				if got := session.(*provider.GrantSession).Claims; got != expected {
-					t.Errorf("claims %q, want %q", got, expected)
+			for _, g := range []*provider.Grant{r, a.Grant, f.Grant} {
+				if g.Claims != expected {
+					t.Errorf("claims %q, want %q", g.Claims, expected)
 				}
 			}
 		}

@@ -61,6 +61,6 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 		if err := expect(spend, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
-		return endAll(tx, sub, "", now)
+		return revokeAccess(tx, sub, "", now)
 	})
 }

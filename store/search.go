@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -32,21 +33,8 @@ func words(texts ...string) []string {
 
 func wordsOf(u account.User) []string { return words(u.Handle, u.DisplayName, u.Email) }
 
-// putPerson writes what a stored user is called and how they are reached, with the
-// words by which they are found, and further columns. It alone does: no change is
-// without its words.
-func putPerson(tx *gorm.DB, u account.User, columns map[string]any) error {
-	columns["display_name"], columns["email"], columns["email_verified"], columns["search"] = u.DisplayName, u.Email, u.EmailVerified, ""
-	if err := tx.Table("users").Where("sub = ?", u.Sub).Updates(columns).Error; err != nil {
-		return err
-	}
-	if _, deleted := columns["deleted_at"]; deleted {
-		return setWords(tx, u.Handle, nil)
-	}
-	return setWords(tx, u.Handle, wordsOf(u))
-}
-
-// setWords replaces the words of a user. The row of the user is locked.
+// setWords replaces the words of a user: whatever writes handle, display name or email
+// calls it. The row of the user is locked.
 func setWords(tx *gorm.DB, handle string, now []string) error {
 	var before []string
 	if err := tx.Raw("SELECT word FROM user_words WHERE handle = ?", handle).Find(&before).Error; err != nil {
@@ -70,17 +58,11 @@ func setWords(tx *gorm.DB, handle string, now []string) error {
 type userWord struct{ Word, Handle string }
 
 func addWords(tx *gorm.DB, rows []userWord) error {
-	const atOnce = 1000
-	for some := range slices.Chunk(rows, atOnce) {
-		args := make([]any, 0, 2*len(some))
-		for _, r := range some {
-			args = append(args, r.Word, r.Handle)
-		}
-		if err := tx.Exec("INSERT INTO user_words (word, handle) VALUES "+repeated("(?, ?)", len(some))+" ON CONFLICT DO NOTHING", args...).Error; err != nil {
-			return err
-		}
+	if len(rows) == 0 {
+		return nil
 	}
-	return nil
+	const atOnce = 1000
+	return tx.Table("user_words").Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, atOnce).Error
 }
 
 // afterAll is no part of a word, and behind all that is.
@@ -150,21 +132,24 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.U
 	}
 	// One more than the page has tells whether there is another one.
 	size := pageSize(q.Limit)
-	var found []userWord
-	if err := s.conn(ctx).Raw(query+" ORDER BY w.word, w.handle LIMIT ?", append(args, size+1)...).Find(&found).Error; err != nil {
+	var found []struct {
+		Word string
+		User storedUser `gorm:"embedded"`
+	}
+	query = "SELECT w.word, " + userColumns + " FROM (" + query + " ORDER BY w.word, w.handle LIMIT ?) w JOIN users u ON u.handle = w.handle WHERE u.deleted_at = 0 ORDER BY w.word, w.handle"
+	if err := s.conn(ctx).Raw(query, append(args, size+1)...).Find(&found).Error; err != nil {
 		return nil, "", err
 	}
 	next := ""
 	if len(found) > size {
 		found = found[:size]
-		next = place{at.term, found[size-1].Word, found[size-1].Handle}.String()
+		next = place{at.term, found[size-1].Word, found[size-1].User.Row.Handle}.String()
 	}
-	handles := make([]string, len(found))
+	users := make([]account.User, len(found))
 	for i, f := range found {
-		handles[i] = f.Handle
+		users[i] = f.User.user()
 	}
-	users, err := s.usersByHandle(ctx, handles)
-	return users, next, err
+	return users, next, nil
 }
 
 // rarest is the word of a query that the fewest words begin with.
@@ -186,80 +171,54 @@ func (s *Store) rarest(ctx context.Context, terms []string) (int, error) {
 	return best, nil
 }
 
-// usersByHandle are the users with these handles, in their order.
-func (s *Store) usersByHandle(ctx context.Context, handles []string) ([]account.User, error) {
-	if len(handles) == 0 {
-		return nil, nil
-	}
-	var rows []userRow
-	if err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.handle IN ? AND u.deleted_at = 0", handles).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	order := make(map[string]int, len(handles))
-	for i, h := range handles {
-		order[h] = i
-	}
-	slices.SortFunc(rows, func(a, b userRow) int { return cmp.Compare(order[a.Handle], order[b.Handle]) })
-	out := make([]account.User, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, r.user())
-	}
-	return out, nil
-}
-
 // makeWords makes the words of users whose row an earlier version has written: of
 // all of them with the migration, later of those that an instance of such a version
-// writes beside this one. It can be ended at any time and begun again.
-func (s *Store) makeWords(ctx context.Context, b *batch, after *string) (more bool, err error) {
-	var handles []string
-	err = s.conn(ctx).Raw("SELECT handle FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?", *after, b.rows).Find(&handles).Error
-	if err != nil || len(handles) == 0 {
-		return false, fail("make words", err)
-	}
-	*after = handles[len(handles)-1]
-	lock := ""
+// writes beside this one. Afterwards it counts the users, which that did not.
+func (s *Store) makeWords(ctx context.Context, run batcher) error {
+	const doing = "make words"
+	lock, after, made := "", "", false
 	if s.dialect == Postgres {
 		lock = " FOR UPDATE"
 	}
-	err = b.write(func(tx *gorm.DB) error {
-		// Those that another instance has done meanwhile keep their words.
-		var rows []struct {
-			Handle, DisplayName, Email string
-			DeletedAt                  int64
-		}
-		err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE handle IN ? AND search <> '' ORDER BY handle"+lock, handles).Find(&rows).Error
+	err := run(ctx, doing, func(b *batch) (more bool, err error) {
+		var rows []userRow
+		err = s.conn(ctx).Raw("SELECT handle FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT 1", after).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
-			return err
+			return false, fail(doing, err)
 		}
-		var undone []string
-		var all []userWord
-		for _, r := range rows {
-			undone = append(undone, r.Handle)
-			if r.DeletedAt != 0 {
-				continue
+		made = true
+		return true, b.write(func(tx *gorm.DB) error {
+			rows = nil
+			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?"+lock, after, b.rows).Find(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
 			}
-			for _, w := range wordsOf(account.User{Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email}) {
-				all = append(all, userWord{w, r.Handle})
+			var all []userWord
+			for _, r := range rows {
+				if r.DeletedAt == 0 {
+					all = append(all, each(words(r.Handle, r.DisplayName, r.Email), func(w string) userWord { return userWord{w, r.Handle} })...)
+				}
 			}
-		}
-		if err := tx.Exec("DELETE FROM user_words WHERE handle IN ?", undone).Error; err != nil {
-			return err
-		}
-		slices.SortFunc(all, func(a, b userWord) int { return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Handle, b.Handle)) })
-		if err := addWords(tx, all); err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", undone).Error
+			slices.SortFunc(all, func(a, b userWord) int { return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Handle, b.Handle)) })
+			handles := each(rows, func(r userRow) string { return r.Handle })
+			if err := tx.Exec("DELETE FROM user_words WHERE handle IN ?", handles).Error; err != nil {
+				return err
+			}
+			if err := addWords(tx, all); err != nil {
+				return err
+			}
+			after = handles[len(handles)-1]
+			return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles).Error
+		})
 	})
-	return len(handles) == b.rows, err
-}
-
-// adoptUsers makes the words of users of earlier versions and counts them.
-func (s *Store) adoptUsers(ctx context.Context, run func(ctx context.Context, doing string, do func(b *batch) (bool, error)) error) error {
-	after := ""
-	err := run(ctx, "make words", func(b *batch) (bool, error) { return s.makeWords(ctx, b, &after) })
-	if err != nil || after == "" {
+	if err != nil || !made {
 		return err
 	}
-	return s.recountUsers(ctx)
+	return s.write(ctx, "count users", func(tx *gorm.DB) error {
+		// The counter is locked before the users are counted: who registers changes it first.
+		if err := tx.Exec("UPDATE counters SET value = value WHERE name = 'users'").Error; err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE counters SET value = (SELECT count(*) FROM users WHERE deleted_at = 0) WHERE name = 'users'").Error
+	})
 }

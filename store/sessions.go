@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -12,50 +12,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// sessionRow is what sessionColumns selects.
+// sessionRow is a row of the table sessions, with all of its columns: DeleteUser blanks
+// those that it does not name.
 type sessionRow struct {
-	SessionID        string
-	SessionSub       string
-	TokenHash        []byte
-	LoginHash        []byte
-	SessionCreatedAt int64
-	AuthTime         int64
-	LastSeenAt       int64
-	ExpiresAt        int64
-	EndedAt          int64
-	Address          string
-	UserAgent        string
-	StatusList       int
-	StatusIndex      int
-	Algorithm        string
-}
-
-// sessionColumns do not clash with userColumns; the table is named s.
-const sessionColumns = `s.id AS session_id, s.sub AS session_sub, s.token_hash, s.login_hash, s.created_at AS session_created_at,
-	s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index, s.algorithm`
-
-func (r sessionRow) session() account.Session {
-	return account.Session{
-		ID: r.SessionID, Sub: r.SessionSub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: moment(r.SessionCreatedAt),
-		AuthTime: moment(r.AuthTime), LastSeenAt: moment(r.LastSeenAt), ExpiresAt: moment(r.ExpiresAt), EndedAt: moment(r.EndedAt),
-		Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
-	}
-}
-
-// identityRow is a session with its user.
-type identityRow struct {
-	Session sessionRow `gorm:"embedded"`
-	User    userRow    `gorm:"embedded"`
-}
-
-const (
-	selectIdentity = "SELECT " + sessionColumns + ", " + userColumns + ` FROM sessions s JOIN users u ON u.sub = s.sub
-		WHERE u.deleted_at = 0 AND `
-	selectSession        = selectIdentity + "s.id = ?"
-	selectSessionByLogin = selectIdentity + "s.login_hash = ?"
-)
-
-type newSession struct {
 	ID          string
 	Sub         string
 	TokenHash   []byte
@@ -64,6 +23,7 @@ type newSession struct {
 	AuthTime    int64
 	LastSeenAt  int64
 	ExpiresAt   int64
+	EndedAt     int64
 	Address     string
 	UserAgent   string
 	StatusList  int
@@ -71,16 +31,28 @@ type newSession struct {
 	Algorithm   string
 }
 
+func (r sessionRow) session() account.Session {
+	return account.Session{
+		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: moment(r.CreatedAt), AuthTime: moment(r.AuthTime),
+		LastSeenAt: moment(r.LastSeenAt), ExpiresAt: moment(r.ExpiresAt), EndedAt: moment(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
+		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
+	}
+}
+
+func newSessionRow(n *account.Session) *sessionRow {
+	return &sessionRow{
+		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: seconds(n.CreatedAt), AuthTime: seconds(n.AuthTime),
+		LastSeenAt: seconds(n.LastSeenAt), ExpiresAt: seconds(n.ExpiresAt), Address: storable(n.Address), UserAgent: storable(n.UserAgent),
+		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm,
+	}
+}
+
 // insertSession adds the row of n and sets its list and index.
 func insertSession(tx *gorm.DB, n *account.Session) error {
 	if err := takeIndex(tx, n); err != nil {
 		return err
 	}
-	return tx.Table("sessions").Create(&newSession{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: seconds(n.CreatedAt), AuthTime: seconds(n.AuthTime),
-		LastSeenAt: seconds(n.LastSeenAt), ExpiresAt: seconds(n.ExpiresAt), Address: storable(n.Address), UserAgent: storable(n.UserAgent),
-		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm,
-	}).Error
+	return tx.Table("sessions").Create(newSessionRow(n)).Error
 }
 
 // signedIn marks the sign-in on the user's row, on the conditions that still
@@ -97,10 +69,7 @@ func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
 		}
 		// Why not? Locked before it is read: a suspension that is lifted between
 		// two statements must not look like a wrong password.
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		u, err := userBy(tx, selectUserBySub, sub)
+		u, err := lockedUser(tx, sub)
 		switch {
 		case err != nil:
 			return err
@@ -122,7 +91,7 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
 			return err
 		}
-		if err := endOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
+		if err := signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
 			return err
 		}
 		return insertSession(tx, n)
@@ -160,16 +129,27 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if err := takeIndex(tx, n); err != nil {
 			return err
 		}
-		return expect(tx.Exec(`UPDATE sessions SET auth_time = ?, last_seen_at = ?, expires_at = ?, token_hash = ?, login_hash = ?, address = ?, user_agent = ?,
-			status_list = ?, status_index = ?, algorithm = ? WHERE id = ? AND sub = ? AND ended_at = 0`,
-			seconds(n.AuthTime), seconds(n.AuthTime), seconds(n.ExpiresAt), n.TokenHash, n.LoginHash, storable(n.Address), storable(n.UserAgent),
-			n.StatusList, n.StatusIndex, n.Algorithm, n.ID, n.Sub), account.ErrSessionNotFound)
+		row := newSessionRow(n)
+		row.LastSeenAt = row.AuthTime
+		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm"}
+		return expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound)
 	})
 }
 
-func (s *Store) identity(ctx context.Context, query string, key any) (account.Session, account.User, error) {
+// identityRow is a session with its user.
+type identityRow struct {
+	User    storedUser `gorm:"embedded"`
+	Session sessionRow `gorm:"embedded;embeddedPrefix:s_"`
+}
+
+const selectIdentity = "SELECT " + userColumns + `, s.id AS s_id, s.sub AS s_sub, s.token_hash AS s_token_hash, s.login_hash AS s_login_hash, s.created_at AS s_created_at,
+	s.auth_time AS s_auth_time, s.last_seen_at AS s_last_seen_at, s.expires_at AS s_expires_at, s.ended_at AS s_ended_at, s.address AS s_address,
+	s.user_agent AS s_user_agent, s.status_list AS s_status_list, s.status_index AS s_status_index, s.algorithm AS s_algorithm
+	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
+
+func (s *Store) identity(ctx context.Context, column string, key any) (account.Session, account.User, error) {
 	var row identityRow
-	if err := expect(s.conn(ctx).Raw(query, key).Find(&row), account.ErrSessionNotFound); err != nil {
+	if err := expect(s.conn(ctx).Raw(selectIdentity+column+" = ?", key).Find(&row), account.ErrSessionNotFound); err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	return row.Session.session(), row.User.user(), nil
@@ -180,7 +160,7 @@ func (s *Store) Session(ctx context.Context, id string) (account.Session, accoun
 	if odd(id) {
 		return account.Session{}, account.User{}, account.ErrSessionNotFound
 	}
-	return s.identity(ctx, selectSession, id)
+	return s.identity(ctx, "id", id)
 }
 
 // SessionByLoginHash implements account.Store.
@@ -188,7 +168,7 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	if len(hash) == 0 {
 		return account.Session{}, account.User{}, account.ErrSessionNotFound
 	}
-	return s.identity(ctx, selectSessionByLogin, hash)
+	return s.identity(ctx, "login_hash", hash)
 }
 
 // newestSessions selects the live sessions of a user in the order of lists, by the
@@ -200,19 +180,13 @@ func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.T
 	if odd(q.Sub) {
 		return []account.Session{}, nil
 	}
-	query, args := "SELECT "+sessionColumns+" "+newestSessions, []any{q.Sub, seconds(now)}
+	query, args := "SELECT s.* "+newestSessions, []any{q.Sub, seconds(now)}
 	if q.After != (account.SessionPlace{}) {
 		query, args = query+" AND (s.created_at, s.id) < (?, ?)", append(args, seconds(q.After.CreatedAt), storable(q.After.ID))
 	}
 	var rows []sessionRow
-	if err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error; err != nil {
-		return nil, fail("list sessions", err)
-	}
-	out := make([]account.Session, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, r.session())
-	}
-	return out, nil
+	err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error
+	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 
 // touchBatch is how many sessions one statement touches: others wait for it.
@@ -228,7 +202,7 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 		for _, id := range batch {
 			args = append(args, id, seconds(seen[id]))
 		}
-		query := "WITH v (id, at) AS (VALUES " + strings.Repeat("(?, CAST(? AS BIGINT)), ", len(batch)-1) + `(?, CAST(? AS BIGINT)))
+		query := "WITH v (id, at) AS (VALUES " + repeated("(?, CAST(? AS BIGINT))", len(batch)) + `)
 			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
 		if err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error }); err != nil {
 			return err
@@ -245,4 +219,201 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 	var found int64
 	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM sessions WHERE sub = ? AND address = ? LIMIT 1) known", sub, address).Find(&found).Error
 	return found > 0, fail("look for address", err)
+}
+
+// signOutGrants is the condition on grants that a sign-out revokes: offline_access
+// outlives the session (OpenID Connect Core section 11), but for a code that nobody has
+// spent yet.
+const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
+
+// endSessions ends the sessions of a user that have not ended and meet a condition,
+// revokes grants of the user that meet another, puts the tokens of these sessions into
+// the status list and tells their clients. It returns the ids of the sessions. args are
+// named in the conditions, beside @sub and @now. The row of the user is locked. Sessions
+// come before grants: a grant that is being made holds its session. Lists come last: see
+// takeIndex.
+func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any) ([]string, error) {
+	args["sub"], args["now"] = sub, seconds(now)
+	var rows []struct {
+		ID    string
+		Token revocation `gorm:"embedded"`
+	}
+	err := tx.Raw("UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND "+sessions+" RETURNING id, status_list, status_index, expires_at", args).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	ids, tokens := make([]string, len(rows)), make([]revocation, len(rows))
+	for i, r := range rows {
+		ids[i], tokens[i] = r.ID, r.Token
+	}
+	if err := tx.Exec("UPDATE grants SET revoked_at = @now WHERE sub = @sub AND revoked_at = 0 AND "+grants, args).Error; err != nil {
+		return nil, err
+	}
+	if err := addNotices(tx, sub, ids, now); err != nil {
+		return nil, err
+	}
+	return ids, revoke(tx, tokens)
+}
+
+// revokeAccess ends whatever a person or a thief holds: sessions (but keep, if not
+// empty), every grant, also of sessions that ended earlier, and reset codes. The row
+// of the user must have been changed or locked before, in the same transaction: a
+// session that is being made waits for that row and then finds it changed.
+func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
+	if err := tx.Exec("DELETE FROM reset_codes WHERE sub = ?", sub).Error; err != nil {
+		return err
+	}
+	_, err := endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
+	return err
+}
+
+// signOut ends one session. ErrSessionNotFound.
+func signOut(tx *gorm.DB, sub, id string, now time.Time) error {
+	ended, err := endSessions(tx, sub, now, "id = @id", "sid = @id"+signOutGrants, map[string]any{"id": id})
+	if err == nil && len(ended) == 0 {
+		return account.ErrSessionNotFound
+	}
+	return err
+}
+
+// signOutOthers ends the sessions of all browsers but keep, which may be empty, and says
+// how many.
+func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
+	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants, map[string]any{"keep": keep})
+	return len(ended), err
+}
+
+// signOutOldest ends the live sessions of a user but the newest keep, to make room for
+// one more.
+func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
+	for {
+		var ids []string
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, seconds(now), noticeBatch, keep).Find(&ids).Error
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		_, err = endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
+		if err != nil || len(ids) < noticeBatch {
+			return err
+		}
+	}
+}
+
+// EndSession implements account.Store.
+func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) error {
+	if odd(sub) || odd(id) {
+		return account.ErrSessionNotFound
+	}
+	return s.write(ctx, "end session", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
+			return account.ErrSessionNotFound
+		} else if err != nil {
+			return err
+		}
+		return signOut(tx, sub, id, now)
+	})
+}
+
+// EndOtherSessions implements account.Store.
+func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (n int, err error) {
+	if odd(sub) {
+		return 0, nil
+	}
+	err = s.write(ctx, "end other sessions", func(tx *gorm.DB) (err error) {
+		if err = lockUser(tx, sub); err == nil {
+			n, err = signOutOthers(tx, sub, storable(keep), now)
+		}
+		return err
+	})
+	return n, err
+}
+
+// RevokeSessions implements account.Store.
+func (s *Store) RevokeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
+	if odd(sub) || id != "" && odd(id) {
+		return 0, account.ErrSessionNotFound
+	}
+	err = s.write(ctx, "revoke sessions", func(tx *gorm.DB) (err error) {
+		if err = lockUser(tx, sub); err != nil {
+			return err
+		}
+		if id == "" {
+			n, err = signOutOthers(tx, sub, "", now)
+		} else {
+			n, err = 1, signOut(tx, sub, id, now)
+		}
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return n, err
+}
+
+// ofSecret is the condition that the token of a session may be signed with the
+// shared secret: one from before the algorithm was noted may be.
+const ofSecret = "algorithm <> '" + account.AlgorithmRS256 + "'"
+
+// HS256Sessions implements account.Store.
+func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error) {
+	var row struct {
+		Live int
+		Last int64
+	}
+	err = s.conn(ctx).Raw("SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret, seconds(now)).Find(&row).Error
+	if err != nil {
+		return 0, time.Time{}, fail("count HS256 sessions", err)
+	}
+	return row.Live, moment(row.Last), nil
+}
+
+// IssuedRS256 tells whether tokens that a private key has signed may be in use: a session's, or those of a grant, of
+// which there are none without a key.
+func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
+	var rows []int
+	err := s.conn(ctx).Raw("SELECT 1 WHERE EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)", account.AlgorithmRS256).Find(&rows).Error
+	return len(rows) > 0, fail("look for RS256 tokens", err)
+}
+
+// EndHS256Sessions implements account.Store: user by user, so that no transaction
+// is long.
+func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
+	for after := ""; ; {
+		var subs []string
+		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret+" AND sub > ? ORDER BY sub LIMIT ?",
+			seconds(now), after, largestBatch).Find(&subs).Error
+		if err != nil || len(subs) == 0 {
+			return total, fail("look for HS256 sessions", err)
+		}
+		for _, sub := range subs {
+			n, err := s.endHS256(ctx, sub, now)
+			if err != nil && !errors.Is(err, account.ErrUserNotFound) { // deleted meanwhile
+				return total, err
+			}
+			total, after = total+n, sub
+		}
+	}
+}
+
+func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int, err error) {
+	err = s.write(ctx, "end HS256 sessions", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+ofSecret,
+			"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s."+ofSecret+")"+signOutGrants, map[string]any{})
+		n = len(ended)
+		return err
+	})
+	return n, err
+}
+
+// SetHS256Until implements account.Store.
+func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
+	return s.write(ctx, "set the end of HS256", func(tx *gorm.DB) error {
+		if err := expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", seconds(until)), account.ErrNotInitialized); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
 }

@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -11,52 +15,57 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// userRow is what userColumns selects.
+// userRow is a row of the table users, with all of its columns: insertUser and
+// DeleteUser write it whole, so a column that is missing here is never filled, and one
+// that is not survives nobody's deletion.
 type userRow struct {
 	Sub           string
 	Handle        string
 	DisplayName   string
 	Email         string
 	EmailVerified bool
+	Profile       account.Profile `gorm:"serializer:json"`
 	PasswordHash  string
+	Search        string // not empty: an earlier version wrote the row, and its words are not made yet
+	InvitedBy     *string
 	SuspendedAt   int64
 	SuspendReason string
-	UserCreatedAt int64
-	UserUpdatedAt int64
+	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt     int64 `gorm:"autoUpdateTime:false"`
 	LastLoginAt   int64
-	Inviter       string
-	Flags         string
-	Profile       account.Profile `gorm:"serializer:json"`
+	DeletedAt     int64
+}
+
+// storedUser is what userColumns selects.
+type storedUser struct {
+	Row     userRow `gorm:"embedded"` // exported, for GORM
+	Inviter string
+	Flags   string
 }
 
 // userColumns is a whole user in one row; the table is named u. Who was deleted
 // is no longer named as the one who invited.
-const userColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified, u.password_hash,
-	u.suspended_at, u.suspend_reason, u.created_at AS user_created_at, u.updated_at AS user_updated_at, u.last_login_at, u.profile,
-	coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
+const userColumns = `u.*, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
 	coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 
-func (r userRow) user() account.User {
-	u := account.User{
-		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified,
-		PasswordHash: r.PasswordHash, Flags: strings.Fields(r.Flags), SuspendedAt: moment(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: moment(r.UserCreatedAt), UpdatedAt: moment(r.UserUpdatedAt), LastLoginAt: moment(r.LastLoginAt), InvitedBy: r.Inviter, Profile: r.Profile,
+func (u storedUser) user() account.User {
+	r, flags := u.Row, strings.Fields(u.Flags)
+	slices.Sort(flags)
+	return account.User{
+		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
+		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: moment(r.SuspendedAt), SuspendReason: r.SuspendReason,
+		CreatedAt: moment(r.CreatedAt), UpdatedAt: moment(r.UpdatedAt), LastLoginAt: moment(r.LastLoginAt), InvitedBy: u.Inviter,
 	}
-	slices.Sort(u.Flags)
-	return u
 }
 
-const (
-	selectUserBySub    = "SELECT " + userColumns + " FROM users u WHERE u.sub = ? AND u.deleted_at = 0"
-	selectUserByHandle = "SELECT " + userColumns + " FROM users u WHERE u.handle = ? AND u.deleted_at = 0"
-)
-
-func userBy(db *gorm.DB, query, key string) (account.User, error) {
+// userBy finds a user whose column is key. ErrUserNotFound.
+func userBy(db *gorm.DB, column, key string) (account.User, error) {
 	if odd(key) {
 		return account.User{}, account.ErrUserNotFound
 	}
-	var row userRow
-	if err := expect(db.Raw(query, key).Find(&row), account.ErrUserNotFound); err != nil {
+	var row storedUser
+	err := expect(db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row), account.ErrUserNotFound)
+	if err != nil {
 		return account.User{}, err
 	}
 	return row.user(), nil
@@ -64,13 +73,13 @@ func userBy(db *gorm.DB, query, key string) (account.User, error) {
 
 // UserByHandle implements account.Store.
 func (s *Store) UserByHandle(ctx context.Context, handle string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), selectUserByHandle, handle)
+	u, err := userBy(s.conn(ctx), "handle", handle)
 	return u, fail("user by handle", err)
 }
 
 // UserBySub implements account.Store.
 func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), selectUserBySub, sub)
+	u, err := userBy(s.conn(ctx), "sub", sub)
 	return u, fail("user by sub", err)
 }
 
@@ -85,69 +94,44 @@ func pageSize(limit int) int {
 }
 
 // Users implements account.Store.
-func (s *Store) Users(ctx context.Context, q account.UserQuery) (users []account.User, next string, err error) {
+func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
 	if strings.TrimSpace(q.Query) != "" {
-		users, next, err = s.findUsers(ctx, q)
-	} else {
-		users, next, err = s.listUsers(ctx, q)
+		users, next, err := s.findUsers(ctx, q)
+		return users, next, fail("search users", err)
 	}
-	if err != nil {
-		return nil, "", fail("list users", err)
-	}
-	return users, next, nil
-}
-
-func (s *Store) listUsers(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
 	// One more than the page has tells whether there is another one.
 	size := pageSize(q.Limit)
-	var rows []userRow
+	var rows []storedUser
 	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", storable(q.After), size+1).Find(&rows).Error
-	if err != nil {
-		return nil, "", err
-	}
 	next := ""
 	if len(rows) > size {
 		rows = rows[:size]
-		next = rows[size-1].Handle
+		next = rows[size-1].Row.Handle
 	}
-	out := make([]account.User, 0, len(rows))
-	for _, r := range rows {
-		out = append(out, r.user())
-	}
-	return out, next, nil
+	return each(rows, storedUser.user), next, fail("list users", err)
 }
 
-type newUser struct {
-	Sub           string
-	Handle        string
-	DisplayName   string
-	Email         string
-	EmailVerified bool
-	PasswordHash  string
-	Search        string // empty: its words are made
-	InvitedBy     *string
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt     int64 `gorm:"autoUpdateTime:false"`
-	LastLoginAt   int64
-	Profile       string
+// each is what f makes of each row, never nil.
+func each[R, V any](rows []R, f func(R) V) []V {
+	out := make([]V, len(rows))
+	for i, r := range rows {
+		out[i] = f(r)
+	}
+	return out
 }
-
-type flagRow struct{ Sub, Flag string }
 
 // insertUser adds a user, with the words by which they are found; a handle is taken for
 // ever, also by who was deleted. inviter is a sub or empty, limit how many users there
-// may be (0: no limit).
+// may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
+// after invites and before the lists of takeIndex: one registration comes after the other.
 func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
-	if err := countUser(tx, limit); err != nil {
-		return err
-	}
-	profile, err := profileText(u.Profile)
+	err := expect(tx.Exec("UPDATE counters SET value = value + 1 WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)", limit, limit), account.ErrRegistrationFull)
 	if err != nil {
 		return err
 	}
-	row := newUser{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, PasswordHash: u.PasswordHash,
-		CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt), Profile: profile,
+	row := userRow{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
+		CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt),
 	}
 	if inviter != "" {
 		row.InvitedBy = &inviter
@@ -163,17 +147,6 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	return addFlags(tx, u.Sub, u.Flags)
 }
 
-func addFlags(tx *gorm.DB, sub string, flags []string) error {
-	rows := make([]flagRow, 0, len(flags))
-	for _, f := range flags {
-		rows = append(rows, flagRow{sub, f})
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return tx.Table("user_flags").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
-}
-
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
 	return s.write(ctx, "create user", func(tx *gorm.DB) error {
@@ -184,12 +157,310 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 	})
 }
 
-// lockUser makes every other deed on the same user wait for the end of the
-// transaction. All deeds take this lock before rows of the user, so that they
-// cannot wait for one another in a circle. ErrUserNotFound.
+// lockUser makes every other operation on the same user wait for the end of the
+// transaction. All take this lock before rows of the user, so that they cannot wait
+// for one another in a circle. ErrUserNotFound.
 func lockUser(tx *gorm.DB, sub string) error {
 	if odd(sub) {
 		return account.ErrUserNotFound
 	}
 	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
+}
+
+// lockedUser is the user after lockUser.
+func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
+	if err := lockUser(tx, sub); err != nil {
+		return account.User{}, err
+	}
+	return userBy(tx, "sub", sub)
+}
+
+// ChangeUser implements account.Store.
+func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit) (account.User, error) {
+	const doing = "change user"
+	var u account.User
+	var refused error // of change: not a failure of the database
+	err := s.write(ctx, doing, func(tx *gorm.DB) (err error) {
+		refused = nil
+		if u, err = lockedUser(tx, sub); err != nil {
+			return err
+		}
+		changed := u
+		if refused = change(&changed); refused != nil {
+			return refused
+		}
+		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.Profile, moment(seconds(now))
+		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, UpdatedAt: seconds(now)}
+		columns := []string{"display_name", "email", "email_verified", "profile", "search", "updated_at"}
+		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
+			return err
+		}
+		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil || a == nil {
+			return err
+		}
+		return insertAudit(tx, *a)
+	})
+	if refused != nil {
+		err = fmt.Errorf("%s: %w", doing, refused)
+	}
+	if err != nil {
+		return account.User{}, err
+	}
+	return u, nil
+}
+
+// UpgradeHash implements account.Store.
+func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
+	if odd(sub) || odd(old) {
+		return nil
+	}
+	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
+		return db.Exec("UPDATE users SET password_hash = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, sub, old).Error
+	})
+}
+
+// ChangePassword implements account.Store.
+func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error {
+	if odd(sub) || odd(old) {
+		return account.ErrInvalidCredentials
+	}
+	return s.write(ctx, "change password", func(tx *gorm.DB) error {
+		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, seconds(now), sub, old)
+		if err := expect(set, account.ErrInvalidCredentials); err != nil {
+			return err
+		}
+		keepSession = storable(keepSession)
+		// A code that is being made in that session holds its row: it is waited for, and
+		// its grant revoked with the others.
+		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
+			return err
+		}
+		return revokeAccess(tx, sub, keepSession, now)
+	})
+}
+
+// changeAccess reads a user while no other administrator can be suspended, deleted or
+// lose the flag. The lock comes before any other row; its UPDATE is what PostgreSQL
+// waits for, on SQLite the transaction itself excludes the others.
+func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error) error {
+	return s.write(ctx, doing, func(tx *gorm.DB) error {
+		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
+			return err
+		}
+		u, err := lockedUser(tx, sub)
+		if err != nil {
+			return err
+		}
+		return do(tx, u)
+	})
+}
+
+// keepAdministrator is account.ErrLastAdmin when u is the last administrator
+// who can act.
+func keepAdministrator(tx *gorm.DB, u account.User) error {
+	if !u.Has(account.FlagAdmin) || u.Suspended() {
+		return nil
+	}
+	var other []string
+	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
+		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
+}
+
+// Suspend implements account.Store.
+func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, a account.Audit) error {
+	return s.changeAccess(ctx, "suspend user", sub, func(tx *gorm.DB, u account.User) error {
+		if u.Suspended() {
+			return nil
+		}
+		if err := keepAdministrator(tx, u); err != nil {
+			return err
+		}
+		err := tx.Exec("UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ? WHERE sub = ?", seconds(now), reason, seconds(now), sub).Error
+		if err != nil {
+			return err
+		}
+		if err := revokeAccess(tx, sub, "", now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// Unsuspend implements account.Store.
+func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a account.Audit) error {
+	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *gorm.DB, u account.User) error {
+		if !u.Suspended() {
+			return nil
+		}
+		err := tx.Exec("UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ? WHERE sub = ?", seconds(now), sub).Error
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// DeleteUser implements account.Store. Invites come first: they are locked before the
+// counter of users. Used ones stay, for those who came by them. Sessions stay as bare
+// rows until they expire: their index says "revoked" and must not be given to another.
+func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
+	return s.changeAccess(ctx, "delete user", sub, func(tx *gorm.DB, u account.User) error {
+		if err := keepAdministrator(tx, u); err != nil {
+			return err
+		}
+		if err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?", "DELETE FROM invites WHERE created_by = ? AND used_at = 0"); err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
+			return err
+		}
+		// All columns but the omitted ones, whatever a migration adds.
+		row := userRow{CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(now), DeletedAt: seconds(now)}
+		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
+			return err
+		}
+		if err := setWords(tx, u.Handle, nil); err != nil {
+			return err
+		}
+		if err := revokeAccess(tx, sub, "", now); err != nil {
+			return err
+		}
+		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
+			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").Updates(&sessionRow{})
+		if bare.Error != nil {
+			return bare.Error
+		}
+		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?"); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// execEach runs the statements, each with arg.
+func execEach(tx *gorm.DB, arg string, statements ...string) error {
+	for _, statement := range statements {
+		if err := tx.Exec(statement, arg).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type flagRow struct{ Sub, Flag string }
+
+func addFlags(tx *gorm.DB, sub string, flags []string) error {
+	if len(flags) == 0 {
+		return nil
+	}
+	rows := each(flags, func(f string) flagRow { return flagRow{sub, f} })
+	return tx.Table("user_flags").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
+}
+
+// SetFlags implements account.Store.
+func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit) ([]string, error) {
+	var after []string
+	err := s.changeAccess(ctx, "set flags", sub, func(tx *gorm.DB, u account.User) error {
+		var add, remove []string
+		for _, name := range slices.Sorted(maps.Keys(flags)) {
+			switch on := flags[name]; {
+			case on && !u.Has(name):
+				add = append(add, name)
+			case !on && u.Has(name):
+				remove = append(remove, name)
+			}
+		}
+		if slices.Contains(remove, account.FlagAdmin) {
+			if err := keepAdministrator(tx, u); err != nil {
+				return err
+			}
+		}
+		after = slices.DeleteFunc(append(u.Flags, add...), func(f string) bool { return slices.Contains(remove, f) })
+		slices.Sort(after)
+		if err := addFlags(tx, sub, add); err != nil {
+			return err
+		}
+		if len(remove) > 0 {
+			if err := tx.Exec("DELETE FROM user_flags WHERE sub = ? AND flag IN ?", sub, remove).Error; err != nil {
+				return err
+			}
+		}
+		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", seconds(now), sub).Error; err != nil {
+			return err
+		}
+		if err := insertAudit(tx, a); err != nil || !signOut || len(remove) == 0 {
+			return err
+		}
+		_, err := signOutOthers(tx, sub, "", now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+type preferenceRow struct{ Sub, Name, Value string }
+
+func preferencesOf(db *gorm.DB, sub string) (map[string]string, error) {
+	out := map[string]string{}
+	if odd(sub) {
+		return out, nil
+	}
+	var rows []preferenceRow
+	err := db.Raw("SELECT name, value FROM preferences WHERE sub = ?", sub).Find(&rows).Error
+	for _, r := range rows {
+		out[r.Name] = r.Value
+	}
+	return out, err
+}
+
+// Preferences implements account.Store.
+func (s *Store) Preferences(ctx context.Context, sub string) (map[string]string, error) {
+	out, err := preferencesOf(s.conn(ctx), sub)
+	return out, fail("read preferences", err)
+}
+
+// MergePreferences implements account.Store. ErrInvalidPreference also for text
+// that only one of the databases would take.
+func (s *Store) MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error) {
+	var set []preferenceRow
+	var remove []string
+	for name, value := range change {
+		switch {
+		case odd(name):
+			return nil, account.ErrInvalidPreference
+		case value == nil:
+			remove = append(remove, name)
+		case strings.ContainsRune(*value, 0) || !utf8.ValidString(*value):
+			return nil, account.ErrInvalidPreference
+		default:
+			set = append(set, preferenceRow{sub, name, *value})
+		}
+	}
+	var after map[string]string
+	err := s.write(ctx, "merge preferences", func(tx *gorm.DB) (err error) {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		if len(remove) > 0 {
+			if err := tx.Exec("DELETE FROM preferences WHERE sub = ? AND name IN ?", sub, remove).Error; err != nil {
+				return err
+			}
+		}
+		if len(set) > 0 {
+			replace := clause.OnConflict{Columns: []clause.Column{{Name: "sub"}, {Name: "name"}}, DoUpdates: clause.AssignmentColumns([]string{"value"})}
+			if err := tx.Table("preferences").Clauses(replace).Create(&set).Error; err != nil {
+				return err
+			}
+		}
+		if after, err = preferencesOf(tx, sub); err == nil && len(after) > max {
+			err = account.ErrInvalidPreference
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
 }

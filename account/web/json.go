@@ -4,6 +4,7 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -16,17 +17,24 @@ import (
 // maxDepth bounds the nesting of JSON; ours never exceeds five.
 const maxDepth = 16
 
-// WriteJSON answers with a JSON body that nobody may keep.
-func WriteJSON(w http.ResponseWriter, status int, v any) {
+// WriteJSON answers with a JSON body that nobody may keep. An error comes before
+// anything is written.
+func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	var b bytes.Buffer
 	if err := stdjson.NewEncoder(&b).Encode(v); err != nil {
-		http.Error(w, "", http.StatusInternalServerError)
-		return
+		return fmt.Errorf("encode: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+// NoContent answers 204.
+func NoContent(w http.ResponseWriter) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // ReadJSON reads the body of a request with DecodeJSON: the content type must be

@@ -35,6 +35,11 @@ type FieldError struct {
 	Detail  string `json:"detail"`
 }
 
+// Pointer is the JSON pointer (RFC 6901) to a member of a body.
+func Pointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
 // What every package can meet.
 var (
 	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a while and try again.")

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/netip"
@@ -42,30 +43,32 @@ func RequestID(ctx context.Context) string {
 // Note names what happened (login_failed, logout, ...) for the log line; the
 // last one counts.
 func Note(ctx context.Context, event string) {
-	if i := infoOf(ctx); i != nil {
-		i.mu.Lock()
-		i.event = event
-		i.mu.Unlock()
+	add(ctx, func(i *RequestInfo) { i.event = event })
+}
+
+// Noted notes event where err is nil, and returns err: the end of an operation.
+func Noted(ctx context.Context, event string, err error) error {
+	if err == nil {
+		Note(ctx, event)
 	}
+	return err
 }
 
 // NoteDefault names what happened unless something more telling was noted.
 func NoteDefault(ctx context.Context, event string) {
-	if i := infoOf(ctx); i != nil {
-		i.mu.Lock()
-		if i.event == "" {
-			i.event = event
-		}
-		i.mu.Unlock()
-	}
+	add(ctx, func(i *RequestInfo) { i.event = cmp.Or(i.event, event) })
 }
 
 // NoteUser names the user for the log line.
 func NoteUser(ctx context.Context, sub string) {
+	add(ctx, func(i *RequestInfo) { i.user = sub })
+}
+
+func add(ctx context.Context, change func(*RequestInfo)) {
 	if i := infoOf(ctx); i != nil {
 		i.mu.Lock()
-		i.user = sub
-		i.mu.Unlock()
+		defer i.mu.Unlock()
+		change(i)
 	}
 }
 

@@ -70,6 +70,36 @@ func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
 	})
 }
 
+// Handler is a handler whose error somebody else answers: Do.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Do answers what h refuses with Fail.
+func (s *Site) Do(h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.Fail(w, r, err)
+		}
+	}
+}
+
+// Redirect sends the browser on to a local path, with GET.
+func (s *Site) Redirect(w http.ResponseWriter, r *http.Request, path string) error {
+	http.Redirect(w, r, s.Path(path), http.StatusSeeOther)
+	return nil
+}
+
+// Refusal is the problem that a page says beside its form, with the headers set; an
+// error for what no form can help with.
+func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, error) {
+	p, known := ProblemOf(cause)
+	if !known || p.Status == http.StatusServiceUnavailable {
+		return nil, cause
+	}
+	NoteDefault(r.Context(), p.Code)
+	p.SetRetryAfter(w)
+	return p, nil
+}
+
 // Show renders a page; what fails is logged, the answer is a 500.
 func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page templates.Page) {
 	if err := s.pages.Render(w, r, status, page); err != nil {

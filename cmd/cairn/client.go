@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,21 +25,223 @@ type clientCommand struct {
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
 }
 
-// withClient opens the database and finds the client that a command is about.
-func withClient(p *program, database, id string, do func(*store.Store, *provider.Client) error) error {
-	st, err := openDatabase(p.ctx, database, quietLog(p))
+// oneClient are the flag and the argument of a command about one client.
+type oneClient struct {
+	databaseFlags
+	ID string `arg:"" help:"Client id."`
+}
+
+// withClient opens the database and finds the client.
+func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client) error) error {
+	return c.withStore(p, func(st *store.Store) error {
+		client, err := st.Client(p.ctx, c.ID)
+		if errors.Is(err, provider.ErrClientNotFound) {
+			return fmt.Errorf("there is no client %q: cairn client list shows them", c.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if err = do(st, client); errors.Is(err, provider.ErrClientNotFound) {
+			return fmt.Errorf("there is no client %q any more", c.ID)
+		}
+		return inFlags(err)
+	})
+}
+
+// clientOptions are what client add and client update have in common. What is
+// nil was not given and stays as it is; a list that is given replaces the one before.
+type clientOptions struct {
+	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Where answers may be sent, compared exactly. Repeatable."`
+	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Where the browser may be sent after signing out, compared exactly. Repeatable."`
+	BackchannelLogoutURI    *string  `placeholder:"URI" help:"Where logout tokens are sent when a session ends."`
+	AllowPrivateBackchannel *bool    `negatable:"" help:"Send logout tokens to addresses of private networks and of this machine too."`
+	Public                  *bool    `negatable:"" help:"A client that cannot keep a secret (browser, phone, command line): PKCE is required."`
+	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may ask for; all if not given. Repeatable."`
+	AuthMethod              *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Public keys of a client that authenticates with private_key_jwt (JSON Web Key Set), - for standard input."`
+	RequirePKCE             *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlag             *string  `placeholder:"FLAG" help:"Let only users with this access flag in."`
+	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
+	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
+	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
+	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may name, exactly those given; all but admin if none is. Repeatable."`
+	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
+}
+
+// period is a duration as people write it: 30s, 12h, or days as 7d.
+type period time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *period) UnmarshalText(b []byte) error {
+	if days, ok := strings.CutSuffix(string(b), "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*d = period(time.Duration(n) * 24 * time.Hour)
+			return nil
+		}
+	}
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v < 0 || v%time.Second != 0 {
+		return errors.New("a duration is written as 30s, 12h or 7d, in whole seconds")
+	}
+	*d = period(v)
+	return nil
+}
+
+// apply puts what was given over the client. The store holds it against the rules.
+func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) error {
+	set(&c.AllowInsecureRedirect, o.AllowInsecureRedirect)
+	set(&c.RequirePKCE, o.RequirePKCE)
+	set(&c.RequireFlag, o.RequireFlag)
+	set(&c.Trusted, o.Trusted)
+	set(&c.IDTokenClaims, o.IDTokenClaims)
+	set(&c.ClientCredentials, o.ClientCredentials)
+	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
+	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
+	set(&c.RefreshGrace, (*time.Duration)(o.RefreshGrace))
+	for _, list := range []struct {
+		at    *[]string
+		given []string
+	}{{&c.RedirectURIs, o.RedirectURI}, {&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI}, {&c.Scopes, o.Scope}, {&c.Groups, o.Group}} {
+		if len(list.given) > 0 {
+			*list.at = list.given
+		}
+	}
+	c.Normalize()
+	if err := o.applyAuthentication(p, c); err != nil {
+		return err
+	}
+	if len(o.Group) == 0 && o.RequireFlag == nil {
+		return nil
+	}
+	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = st.Close() }()
-	c, err := st.Client(p.ctx, id)
-	if errors.Is(err, provider.ErrClientNotFound) {
-		return fmt.Errorf("there is no client %q: cairn client list shows them", id)
+	return c.CheckFlags(settings.Flags)
+}
+
+// maxKeySetFile is more than any key set that is accepted, in bytes.
+const maxKeySetFile = 64 << 10
+
+// applyAuthentication decides how the client authenticates. The keys belong to
+// private_key_jwt and go with it.
+func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) error {
+	public := c.IsPublic()
+	set(&public, o.Public)
+	if public && o.AuthMethod != nil {
+		return usageError{"--public and --auth-method exclude one another: a public client has no secret"}
 	}
+	switch {
+	case public:
+		c.AuthMethod = provider.AuthNone
+	case o.AuthMethod != nil:
+		c.AuthMethod = *o.AuthMethod
+	case c.IsPublic():
+		c.AuthMethod = provider.AuthAny
+	}
+	if c.AuthMethod != provider.AuthJWT {
+		c.JWKS = nil
+	}
+	if o.JWKSFile == nil {
+		return nil
+	}
+	raw, err := p.read(*o.JWKSFile, maxKeySetFile)
 	if err != nil {
-		return err
+		return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 	}
-	return do(st, c)
+	if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
+		return usageError{fmt.Sprintf("--jwks-file %s: %s", *o.JWKSFile, err)}
+	}
+	return nil
+}
+
+// memberFlags are the flags that set the members of a registration.
+var memberFlags = map[string]string{
+	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
+	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "groups": "--group",
+	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials",
+}
+
+// inFlags names the flag where a registration breaks a rule.
+func inFlags(err error) error {
+	var broken *provider.RegistrationError
+	if errors.As(err, &broken) {
+		return usageError{broken.Describe(memberFlags[broken.Member])}
+	}
+	return err
+}
+
+// set puts a given value in place.
+func set[T any](at *T, given *T) {
+	if given != nil {
+		*at = *given
+	}
+}
+
+type addClientCommand struct {
+	databaseFlags
+	secretOutput
+	clientOptions
+	Quiet bool   `short:"q" help:"Print the id only (a confidential client's secret is then never shown)."`
+	Name  string `arg:"" help:"Name that users see on the consent page."`
+	ID    string `placeholder:"ID" help:"Client id; generated if not given."`
+}
+
+// Run prints the secret of the client that it has registered.
+func (c *addClientCommand) Run(p *program) error {
+	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
+	return c.withStore(p, func(st *store.Store) error {
+		if err := c.apply(p, st, client); err != nil {
+			return inFlags(err)
+		}
+		if client.HasSecret() {
+			client.Secrets = make([]provider.ClientSecret, 1)
+			secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
+		}
+		if err := st.CreateClient(p.ctx, client); errors.Is(err, provider.ErrClientExists) {
+			return fmt.Errorf("--id: a client %s exists already: choose another id", client.ID)
+		} else if err != nil {
+			return inFlags(err)
+		}
+		warn(p, client)
+		if c.Quiet {
+			fmt.Fprintln(p.stdout, client.ID)
+			return nil
+		}
+		return c.print(p, client, secret)
+	})
+}
+
+// warn tells what the operator should know of what was registered.
+func warn(p *program, c *provider.Client) {
+	for _, text := range c.Warnings() {
+		fmt.Fprintln(p.stderr, "cairn: "+text)
+	}
+}
+
+// secretOutput are the flags of a command that prints a client's secret.
+type secretOutput struct {
+	Format string `name:"output" short:"o" enum:"table,json,env" default:"table" help:"table, json or env (a block to paste into the application's environment)."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env."`
+}
+
+// print prints a client with its new secret, which is never shown again.
+func (o secretOutput) print(p *program, c *provider.Client, secret string) error {
+	if o.Format != "env" {
+		return output{Format: o.Format}.printClient(p, c, secret)
+	}
+	// Those that applications ask for: further ones ask people for what most have no use for.
+	scopes := slices.DeleteFunc([]string{"openid", "profile", "email", "offline_access"}, func(s string) bool { return !slices.Contains(c.Scopes, s) })
+	fmt.Fprintf(p.stdout, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", o.Issuer, c.ID)
+	if secret != "" {
+		fmt.Fprintf(p.stdout, "OIDC_CLIENT_SECRET=%s\n", secret)
+	}
+	if len(c.RedirectURIs) > 0 {
+		fmt.Fprintf(p.stdout, "OIDC_REDIRECT_URI=%s\n", c.RedirectURIs[0])
+	}
+	fmt.Fprintf(p.stdout, "OIDC_SCOPES=%q\n", strings.Join(scopes, " "))
+	return nil
 }
 
 // clientRow is a client as the commands print it. The names are those of
@@ -71,12 +276,13 @@ type secretRow struct {
 	ExpiresAt string `json:"expires_at,omitempty"`
 }
 
-func rowOf(c *provider.Client, secret string) clientRow {
+// clientRowOf is the row of a client; secret is a new one, or empty.
+func clientRowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
-		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod,
+		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
-		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, JWKS: c.Keys(), Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
+		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	for _, s := range c.Secrets {
 		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
@@ -88,53 +294,57 @@ func rowOf(c *provider.Client, secret string) clientRow {
 	return row
 }
 
-// listed makes an empty list of nothing, so that JSON has [] and not null.
-func listed(s []string) []string { return append([]string{}, s...) }
-
-// writeClient prints a client in full; secret is the new one, or empty.
-func writeClient(w io.Writer, c *provider.Client, secret string) error {
-	kind := "confidential"
-	if c.IsPublic() {
-		kind = "public"
-	}
-	if secret != "" {
-		secret += "   (shown only now)"
-	}
-	pairs := [][2]string{
-		{"client id", c.ID}, {"client secret", secret}, {"name", c.Name}, {"kind", kind}, {"authentication", c.AuthMethod},
-		{"redirect URIs", strings.Join(c.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(c.PostLogoutRedirectURIs, " ")},
-		{"back-channel URI", c.BackchannelLogoutURI}, {"scopes", strings.Join(c.Scopes, " ")}, {"required flag", c.RequireFlag},
-		{"groups", groupNames(c.Groups)},
-	}
-	if c.RefreshGrace > 0 {
-		pairs = append(pairs, [2]string{"refresh grace", c.RefreshGrace.String()})
-	}
-	var options []string
-	for name, on := range map[string]bool{
-		"PKCE required": c.NeedsPKCE(), "trusted": c.Trusted, "claims in the ID token": c.IDTokenClaims, "client_credentials": c.ClientCredentials,
-		"http redirects allowed": c.AllowInsecureRedirect, "private back-channel allowed": c.BackchannelPrivate,
-	} {
-		if on {
-			options = append(options, name)
-		}
-	}
-	pairs = append(pairs, [2]string{"options", sortedText(options)}, [2]string{"keys", keyNames(c)})
-	for _, s := range c.Secrets {
-		text := "from " + s.CreatedAt.Format(time.RFC3339)
-		if !s.ExpiresAt.IsZero() {
-			text += " until " + s.ExpiresAt.Format(time.RFC3339)
-		}
-		pairs = append(pairs, [2]string{"secret", text})
-	}
-	return writePairs(w, append(pairs, [2]string{"registered", c.CreatedAt.Format(time.RFC3339)}))
+func (r clientRow) kind() string {
+	return map[bool]string{true: "public", false: "confidential"}[r.Public]
 }
 
 // groupNames are the flags that the groups claim may name.
-func groupNames(groups []string) string {
-	if len(groups) == 0 {
+func (r clientRow) groupNames() string {
+	if len(r.Groups) == 0 {
 		return "all but admin"
 	}
-	return strings.Join(groups, " ")
+	return strings.Join(r.Groups, " ")
+}
+
+// printClient prints a client in full; secret is a new one, or empty.
+func (o output) printClient(p *program, c *provider.Client, secret string) error {
+	r := clientRowOf(c, secret)
+	grace := ""
+	if c.RefreshGrace > 0 {
+		grace = c.RefreshGrace.String()
+	}
+	var options []string
+	for _, option := range []struct {
+		name string
+		on   bool
+	}{
+		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials},
+		{"http redirects allowed", r.AllowInsecureRedirect}, {"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
+	} {
+		if option.on {
+			options = append(options, option.name)
+		}
+	}
+	var keys []string
+	if r.JWKS != nil {
+		for _, k := range r.JWKS.Keys {
+			keys = append(keys, cmp.Or(k.KeyID, "one without a kid"))
+		}
+	}
+	labels := pairs{
+		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
+		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
+		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag},
+		{"groups", r.groupNames()}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+	}
+	for _, s := range r.Secrets {
+		text := "from " + s.CreatedAt
+		if s.ExpiresAt != "" {
+			text += " until " + s.ExpiresAt
+		}
+		labels = append(labels, [2]string{"secret", text})
+	}
+	return o.print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt}))
 }
 
 type listClientCommand struct {
@@ -144,60 +354,136 @@ type listClientCommand struct {
 
 // Run lists clients in the order of their names, without secrets.
 func (c *listClientCommand) Run(p *program) error {
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	clients, err := st.Clients(p.ctx)
-	if err != nil {
-		return err
-	}
-	rows := make([]clientRow, 0, len(clients))
-	for _, client := range clients {
-		rows = append(rows, rowOf(client, ""))
-	}
-	switch {
-	case c.Quiet:
-		for _, r := range rows {
-			fmt.Fprintln(p.stdout, r.ID)
+	return c.withStore(p, func(st *store.Store) error {
+		clients, err := st.Clients(p.ctx)
+		if err != nil {
+			return err
 		}
-		return nil
-	case c.Format == "json":
-		return writeJSON(p.stdout, rows)
-	}
-	table := make([][]string, 0, len(rows))
-	for _, r := range rows {
-		kind := "confidential"
-		if r.Public {
-			kind = "public"
+		out := c.list(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
+		for _, client := range clients {
+			r := clientRowOf(client, "")
+			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), strings.Join(r.RedirectURIs, " "), r.CreatedAt); err != nil {
+				return err
+			}
 		}
-		table = append(table, []string{r.ID, r.Name, kind, groupNames(r.Groups), strings.Join(r.RedirectURIs, " "), r.CreatedAt})
-	}
-	return writeTable(p.stdout, []string{"CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED"}, table)
+		return out.end()
+	})
 }
 
 type showClientCommand struct {
-	databaseFlags
+	oneClient
 	output
-	ID string `arg:"" help:"Client id."`
 }
 
 // Run shows one client; what authenticates it is never among it.
 func (c *showClientCommand) Run(p *program) error {
-	return withClient(p, c.Database, c.ID, func(_ *store.Store, client *provider.Client) error {
-		return c.reportClient(p, client)
+	return c.withClient(p, func(_ *store.Store, client *provider.Client) error { return c.printClient(p, client, "") })
+}
+
+type updateClientCommand struct {
+	oneClient
+	output
+	clientUpdate
+}
+
+// clientUpdate is what can be updated of a client.
+type clientUpdate struct {
+	clientOptions
+	Name                       *string `help:"Name that users see on the consent page."`
+	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
+	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
+	ClearRequireFlag           bool    `help:"Let users in whatever flags they have."`
+	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
+}
+
+// Run updates the given fields. Secrets and tokens are not touched.
+func (c *updateClientCommand) Run(p *program) error {
+	if reflect.ValueOf(c.clientUpdate).IsZero() {
+		return usageError{"nothing to change is given; see cairn client update --help"}
+	}
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		secretBefore := client.HasSecret()
+		set(&client.Name, c.Name)
+		for _, x := range []struct {
+			clear, given bool
+			name         string
+			at           any
+		}{
+			{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri", &client.PostLogoutRedirectURIs},
+			{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri", &client.BackchannelLogoutURI},
+			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
+			{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups},
+		} {
+			switch {
+			case x.clear && x.given:
+				return usageError{fmt.Sprintf("give --%s or --clear-%s, not both", x.name, x.name)}
+			case x.clear:
+				reflect.ValueOf(x.at).Elem().SetZero()
+			}
+		}
+		if err := c.apply(p, st, client); err != nil {
+			return err
+		}
+		if err := st.UpdateClient(p.ctx, client); err != nil {
+			return err
+		}
+		warn(p, client)
+		if client.HasSecret() && !secretBefore {
+			fmt.Fprintf(p.stderr, "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n", client.ID)
+		}
+		return c.printClient(p, client, "")
 	})
 }
 
-// reportClient prints a client after show and update.
-func (o output) reportClient(p *program, client *provider.Client) error {
-	switch {
-	case o.Quiet:
-		fmt.Fprintln(p.stdout, client.ID)
-		return nil
-	case o.Format == "json":
-		return writeJSON(p.stdout, rowOf(client, ""))
+type rotateSecretCommand struct {
+	oneClient
+	secretOutput
+	Quiet   bool   `short:"q" help:"Print the secret only."`
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the secrets before still work, as 24h or 7d, at most 30d. Without it they end at once."`
+}
+
+// Run gives the client a new secret, which is printed once.
+func (c *rotateSecretCommand) Run(p *program) error {
+	overlap := time.Duration(c.Overlap)
+	if overlap > provider.MaxSecretOverlap {
+		return usageError{"--overlap: at most 30d"}
 	}
-	return writeClient(p.stdout, client, "")
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		if !client.HasSecret() {
+			return fmt.Errorf("the client %s authenticates with %s and has no secret", client.ID, client.AuthMethod)
+		}
+		now := time.Now().UTC().Truncate(time.Second)
+		secret, stored := provider.NewSecret(now)
+		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap)); err != nil {
+			return err
+		}
+		// From here on the secret must come out, whatever else fails.
+		if c.Quiet {
+			fmt.Fprintln(p.stdout, secret)
+			return nil
+		}
+		if fresh, err := st.Client(p.ctx, client.ID); err == nil {
+			client = fresh
+		}
+		return c.print(p, client, secret)
+	})
+}
+
+type removeClientCommand struct {
+	oneClient
+	output
+	Yes bool `help:"Do not ask."`
+}
+
+// Run removes the client once somebody has said that it is meant.
+func (c *removeClientCommand) Run(p *program) error {
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)); err != nil {
+			return err
+		}
+		if err := st.RemoveClient(p.ctx, client.ID); err != nil {
+			return err
+		}
+		return c.print(p, client.ID, map[string]any{"client_id": client.ID, "removed": true}, pairs{{"removed", client.ID + " (" + client.Name + ")"}})
+	})
 }

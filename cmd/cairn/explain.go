@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
 )
 
 type explainCommand struct {
@@ -30,7 +31,7 @@ const maxPasted = 64 << 10
 func (c *explainCommand) Run(p *program) error {
 	address := c.URL
 	if address == "-" {
-		b, err := io.ReadAll(io.LimitReader(p.stdin, maxPasted))
+		b, err := p.read("-", maxPasted)
 		if err != nil {
 			return fmt.Errorf("read the address: %w", err)
 		}
@@ -40,42 +41,42 @@ func (c *explainCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	by := provider.Explainer{Storage: st, Clients: st, Issuer: c.Issuer, Keys: keys}
-	if c.User != "" {
-		u, err := findUser(p, account.NewAdministration(st, nil), c.User)
+	return c.withStore(p, func(st *store.Store) error {
+		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys}
+		if c.User != "" {
+			u, err := findUser(p, account.NewAdministration(st, nil), c.User)
+			if err != nil {
+				return err
+			}
+			by.User = &u
+		}
+		e, err := provider.Explain(p.ctx, address, by)
 		if err != nil {
 			return err
 		}
-		by.User = &u
-	}
-	e, err := provider.Explain(p.ctx, address, by)
-	if err != nil {
+		if c.Format == "json" {
+			err = writeJSON(p.stdout, e)
+		} else {
+			err = writeExplanation(p, e)
+		}
+		if err == nil && e.Answer != provider.AnswerCode {
+			err = exitError(exitFailed)
+		}
 		return err
-	}
-	if c.Format == "json" {
-		err = writeJSON(p.stdout, e)
-	} else {
-		err = writeExplanation(p.stdout, e)
-	}
-	if err == nil && e.Answer != provider.AnswerCode {
-		err = exitError(exitFailed)
-	}
-	return err
+	})
 }
 
-func writeExplanation(w io.Writer, e *provider.Explanation) error {
-	table := make([][]string, 0, len(e.Findings))
+func writeExplanation(p *program, e *provider.Explanation) error {
+	findings := output{}.list(p, "PARAMETER", "", "FINDING")
 	for _, f := range e.Findings {
-		table = append(table, []string{f.Parameter, f.Verdict, f.Text})
+		if err := findings.add("", nil, f.Parameter, f.Verdict, f.Text); err != nil {
+			return err
+		}
 	}
-	if err := writeTable(w, []string{"PARAMETER", "", "FINDING"}, table); err != nil {
+	if err := findings.end(); err != nil {
 		return err
 	}
+	w := p.stdout
 	fmt.Fprintln(w)
 	for i, s := range e.Steps {
 		fmt.Fprintf(w, "%d. %s\n", i+1, s)
@@ -88,10 +89,7 @@ func writeExplanation(w io.Writer, e *provider.Explanation) error {
 	default:
 		fmt.Fprintf(w, "Nothing goes to the application: %s\n", e.Why)
 	}
-	return writeExplainedUser(w, e.User)
-}
-
-func writeExplainedUser(w io.Writer, u *provider.ExplainedUser) error {
+	u := e.User
 	if u == nil {
 		return nil
 	}
@@ -99,21 +97,17 @@ func writeExplainedUser(w io.Writer, u *provider.ExplainedUser) error {
 	if u.RequiredFlag != "" {
 		flag = u.RequiredFlag + ": " + map[bool]string{true: "on", false: "off"}[u.HasFlag]
 	}
-	consent := strings.Join(u.Consented, " ")
-	if consent == "" {
-		consent = "none"
-	}
 	fmt.Fprintln(w)
-	pairs := [][2]string{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", consent}}
+	labels := pairs{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", cmp.Or(strings.Join(u.Consented, " "), "none")}}
 	for _, part := range []struct {
 		name   string
 		claims map[string]any
 	}{{"ID token", u.IDToken}, {"userinfo", u.UserInfo}} {
 		for _, name := range slices.Sorted(maps.Keys(part.claims)) {
-			pairs = append(pairs, [2]string{part.name, name + " = " + claimText(part.claims[name])})
+			labels = append(labels, [2]string{part.name, name + " = " + claimText(part.claims[name])})
 		}
 	}
-	return writePairs(w, pairs)
+	return writePairs(w, labels)
 }
 
 // claimText is a value as it stands in the JSON, whole numbers without an

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"crypto/rand"
-	"encoding/base64"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"net"
 	"os"
-	"strings"
+	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-	"golang.org/x/term"
-
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -57,7 +53,7 @@ type initialized struct {
 }
 
 // Run creates the installation; a second run changes nothing and says so.
-func (c *initCommand) Run(p *program) (err error) {
+func (c *initCommand) Run(p *program) error {
 	in, err := c.plan(p)
 	if err != nil {
 		return err
@@ -65,7 +61,7 @@ func (c *initCommand) Run(p *program) (err error) {
 	done := initialized{Database: in.checked.DatabaseLabel()}
 	var st *store.Store
 	if !in.newDatabase {
-		if st, _, err = openOrCreate(p, in.checked); err != nil {
+		if st, _, err = openOrCreate(p.ctx, in.checked, quietLog(p)); err != nil {
 			return err
 		}
 		defer func() { _ = st.Close() }()
@@ -75,230 +71,297 @@ func (c *initCommand) Run(p *program) (err error) {
 			return c.report(p, in, done)
 		}
 	}
-	if err := c.check(p, &in); err != nil {
+	if err := c.check(in); err != nil {
 		return err
 	}
-	handle, password, err := c.credentials(p)
+	first, err := c.administrator(p)
 	if err != nil {
 		return err
 	}
-	if err := in.create(p, st, handle, c.DisplayName, password); err != nil {
+	if err := in.create(p, st, first); err != nil {
 		return err
 	}
-	done.Created, done.Handle, done.KeyFile, done.Kid = true, handle, in.settings.PrivateKeyFile, in.kid
+	done.Created, done.Handle, done.KeyFile, done.Kid = true, first.Handle, in.settings.PrivateKeyFile, in.kid
 	done.ConfigFile, done.Issuer = in.file, in.settings.Issuer
 	if c.GeneratePassword {
-		done.Password = password
+		done.Password = first.Password
 	}
 	return c.report(p, in, done)
 }
 
-// openOrCreate opens the database, creates and migrates it where needed, and
-// tells whether it was initialized before.
-func openOrCreate(p *program, c config.Checked) (st *store.Store, existed bool, err error) {
-	st, err = store.Open(p.ctx, c.Database, store.Options{Log: quietLog(p)})
-	if err != nil {
-		return nil, false, fmt.Errorf("--database (SERVICE_DATABASE): %w", err)
+// administrator is the first one, from flags or from a person at a terminal.
+func (c *initCommand) administrator(p *program) (first account.NewUser, err error) {
+	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, AnyHandle: true}
+	if first.Handle == "" {
+		if !isTerminal(p.stdin) || c.PasswordFile == "-" {
+			return first, usageError{"--handle is needed: the handle of the first administrator"}
+		}
+		if first.Handle, err = ask(p, "Handle of the first administrator: "); err != nil {
+			return first, err
+		}
 	}
-	if err := st.CheckSchema(p.ctx); errors.Is(err, store.ErrNewerSchema) {
-		return nil, false, errors.Join(fmt.Errorf("--database (SERVICE_DATABASE): %s was migrated by a newer cairn: run that version", c.DatabaseLabel()), st.Close())
-	}
-	if err := st.Migrate(p.ctx); err != nil {
-		return nil, false, errors.Join(fmt.Errorf("--database (SERVICE_DATABASE): %w", err), st.Close())
-	}
-	_, err = st.Settings(p.ctx)
-	if err != nil && !errors.Is(err, account.ErrNotInitialized) {
-		return nil, false, errors.Join(err, st.Close())
-	}
-	return st, err == nil, nil
+	return first, givePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
 }
 
-// initialize stores settings, secrets and the first administrator.
-func initialize(ctx context.Context, st *store.Store, handle, name, password string) error {
-	if name == "" {
-		name = handle
-	}
-	name, err := account.CheckDisplayName(name)
-	if err != nil {
-		return fmt.Errorf("--display-name: %w: 1 to 60 characters, no control characters", err)
-	}
-	hasher, err := account.NewHasher()
-	if err != nil {
-		return err
-	}
-	hash, err := hasher.Hash(ctx, password)
-	if err != nil {
-		return err
-	}
-	installation := make([]byte, 48)
-	_, _ = rand.Read(installation) // never fails
-	shared := make([]byte, 48)
-	_, _ = rand.Read(shared)
-	secrets := map[string][]byte{
-		account.SecretInstallation: installation,
-		// Text, because it goes into an environment file.
-		account.SecretJWT: []byte(base64.RawURLEncoding.EncodeToString(shared)),
-	}
-	if _, err := st.Initialize(ctx, account.DefaultSettings(), secrets); err != nil {
-		return fmt.Errorf("store settings and secrets: %w", err)
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	u := account.User{
-		Sub: uuid.NewString(), Handle: handle, DisplayName: name, PasswordHash: hash, CreatedAt: now, UpdatedAt: now,
-		Flags: []string{account.FlagActivity, account.FlagAdmin},
-	}
-	if err := st.CreateUser(ctx, u, operator("user.create", handle, "first administrator")); err != nil {
-		return fmt.Errorf("create the administrator: %w", err)
-	}
-	return nil
-}
-
-// credentials come from flags, or from a person at a terminal.
-func (c *initCommand) credentials(p *program) (handle, password string, err error) {
-	if c.PasswordFile != "" && c.GeneratePassword {
-		return "", "", usageError{"give --password-file or --generate-password, not both"}
-	}
-	if c.GeneratePassword && c.Quiet {
-		return "", "", errHiddenPassword
-	}
-	terminal := isTerminal(p.stdin) && c.PasswordFile != "-"
-	handle = c.Handle
-	if handle == "" {
-		if !terminal {
-			return "", "", usageError{"--handle is needed: the handle of the first administrator"}
-		}
-		fmt.Fprint(p.stderr, "Handle of the first administrator: ")
-		if handle, err = readLine(p.stdin); err != nil {
-			return "", "", err
-		}
-	}
-	if handle, err = account.CanonicalHandle(handle); err != nil {
-		return "", "", usageError{"--handle: 1 to 30 letters a-z, digits, - or _, beginning and ending with a letter or digit"}
-	}
-	if c.DisplayName != "" {
-		if _, err := account.CheckDisplayName(c.DisplayName); err != nil {
-			return "", "", usageError{"--display-name: 1 to 60 characters, no control characters"}
-		}
-	}
-	if password, err = choosePassword(p, handle, c.PasswordFile, c.GeneratePassword, terminal); err != nil {
-		return "", "", err
-	}
-	return handle, password, nil
-}
-
-// errHiddenPassword: a password that is made and not shown opens nothing.
-var errHiddenPassword = usageError{"-q would hide the generated password: leave -q out, or use -o json"}
-
-// choosePassword reads or makes a password and holds it to the rules.
-func choosePassword(p *program, handle, file string, generate, terminal bool) (string, error) {
-	var password string
-	var err error
-	switch {
-	case generate:
-		return rand.Text()[:20], nil // 100 bits
-	case file != "":
-		if password, err = readSecretFile(p, file); err != nil {
-			return "", err
-		}
-	case terminal:
-		if password, err = promptPassword(p); err != nil {
-			return "", err
-		}
-	default:
-		return "", usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
-	}
-	if err := account.CheckPassword(password, handle, account.DefaultMinPassword); err != nil {
-		problem, _ := web.ProblemOf(err)
-		return "", fmt.Errorf("%s", problem.Detail)
-	}
-	return password, nil
-}
-
-func (c *initCommand) report(p *program, in initPlan, done initialized) error {
-	switch {
-	case c.Format == "json":
-		return writeJSON(p.stdout, done)
-	case !done.Created:
+func (c *initCommand) report(p *program, in *installationPlan, done initialized) error {
+	if !done.Created && c.Format != "json" {
 		fmt.Fprintf(p.stdout, "%s is already initialized: nothing was changed.\n", done.Database)
 		return nil
-	case c.Quiet:
-		fmt.Fprintln(p.stdout, done.Handle)
-		return nil
-	}
-	password, key := done.Password, done.KeyFile
-	if password != "" {
-		password += "   (shown only now)"
-	}
-	if key == "" {
-		key = "none: OpenID Connect is off"
 	}
 	settings := done.ConfigFile
-	if in.holdsPassword() {
-		settings += "   (with the password of the database: only you can read it)"
-	}
-	if in.foreign != "" {
+	switch {
+	case in.foreign != "":
 		settings = "not remembered: " + in.foreign + " is for another database"
+	case !in.hadFile && in.file != "" && in.checked.HasPassword():
+		settings += "   (with the password of the database: only you can read it)"
 	}
 	serve := p.name
 	for _, arg := range in.serveWith(p) {
 		serve += " " + config.ShellQuote(arg)
 	}
-	return writePairs(p.stdout, [][2]string{
-		{"database", done.Database}, {"settings", settings}, {"key file", key}, {"administrator", done.Handle}, {"password", password},
-		{"next", serve}, {"then", "sign in at " + done.Issuer},
+	o := c.output
+	o.Quiet = o.Quiet && o.Format != "json"
+	return o.print(p, done.Handle, done, pairs{
+		{"database", done.Database}, {"settings", settings}, {"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")}, {"administrator", done.Handle},
+		{"password", onlyNow(done.Password)}, {"next", serve}, {"then", "sign in at " + done.Issuer},
 	})
 }
 
-func isTerminal(r any) bool {
-	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// installationPlan is what init is about to make.
+type installationPlan struct {
+	settings    config.Settings
+	checked     config.Checked
+	remembered  []rememberedSetting
+	file        string // the config file; empty: none can be written
+	hadFile     bool
+	foreign     string // the config file beside the database that is for another one
+	newDatabase bool   // an SQLite file that is not there yet
+	makeKey     bool
+	kid         string
 }
 
-func readLine(r io.Reader) (string, error) {
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-		return "", fmt.Errorf("read the answer: %w", err)
-	}
-	return strings.TrimRight(line, "\r\n"), nil
+// rememberedSetting is one that the config file keeps.
+type rememberedSetting struct {
+	name, env string
+	flag      string // of init
+	given     string // by flag or environment
+	value     *string
+	before    string // without what is given
 }
 
-// promptPassword asks twice, without echo.
-func promptPassword(p *program) (string, error) {
-	f, ok := p.stdin.(*os.File)
-	if !ok {
-		return "", errors.New("no terminal to ask for a password")
-	}
-	var answers [2]string
-	for i, question := range []string{"Password (10 to 128 characters): ", "The same again: "} {
-		fmt.Fprint(p.stderr, question)
-		b, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(p.stderr)
-		if err != nil {
-			return "", fmt.Errorf("read the password: %w", err)
+// plan reads the config file that is there already and adds what the command
+// line says. It changes nothing.
+func (c *initCommand) plan(p *program) (*installationPlan, error) {
+	named := p.env.ConfigFile()
+	in := &installationPlan{settings: config.Defaults(), file: named}
+	if named == "" {
+		in.file = cmp.Or(p.env.NewConfig(), c.place(p))
+		if _, err := os.Lstat(in.file); err == nil {
+			if err := p.env.LoadFound(in.file); err != nil {
+				return nil, err
+			}
 		}
-		answers[i] = string(b)
 	}
-	if answers[0] != answers[1] {
-		return "", errors.New("the two passwords differ: start again")
+	in.hadFile = p.env.ConfigFile() != ""
+	if in.hadFile && named == "" && c.Database != "" {
+		stored, _ := p.env.InConfig("database")
+		stored = cmp.Or(stored, in.settings.Database)
+		if c.Database != stored && (isURL(c.Database) || !samePath(c.Database, stored)) {
+			p.env.ForgetConfig()
+			in.file, in.hadFile, in.foreign = "", false, in.file
+		}
 	}
-	return answers[0], nil
+	in.remembered = []rememberedSetting{
+		{name: "database", env: "SERVICE_DATABASE", given: c.Database, value: &in.settings.Database},
+		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &in.settings.Issuer},
+		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &in.settings.Listen},
+		{name: "private-key-file", env: "SERVICE_OIDC_PRIVATE_KEY_FILE", given: c.PrivateKeyFile, value: &in.settings.PrivateKeyFile},
+	}
+	if c.GenerateKey != "" {
+		in.remembered[3].flag, in.remembered[3].given = "generate-key", c.GenerateKey
+	}
+	for i := range in.remembered {
+		s := &in.remembered[i]
+		stored, _ := p.env.InConfig(s.name)
+		s.flag, s.before = cmp.Or(s.flag, s.name), cmp.Or(stored, *s.value)
+		*s.value = cmp.Or(s.given, s.before)
+	}
+	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
+		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
+	}
+	// What the environment says, it says again: there the file may say something else.
+	for i := range in.remembered {
+		if again, _ := p.env.Lookup(in.remembered[i].env); in.remembered[i].given == again {
+			in.remembered[i].given = ""
+		}
+	}
+	var err error
+	if in.checked, err = in.settings.Check(); err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(in.checked.Database)
+	in.newDatabase = !isURL(in.checked.Database) && errors.Is(err, fs.ErrNotExist)
+	return in, nil
 }
 
-// readSecretFile reads the first line of a file or of standard input.
-func readSecretFile(p *program, file string) (string, error) {
-	r := p.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", fmt.Errorf("--password-file: %w", err)
-		}
-		defer func() { _ = f.Close() }()
-		r = f
+// place is where the config file belongs: beside the database, or where the
+// other commands find one.
+func (c *initCommand) place(p *program) string {
+	if c.Database != "" && !isURL(c.Database) {
+		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)
 	}
-	b, err := io.ReadAll(io.LimitReader(r, 4096))
+	return cmp.Or(p.env.Find(), config.ConfigName)
+}
+
+// localIssuer is the issuer of a service that listens on this machine, "" where
+// the address does not tell.
+func localIssuer(listen string) string {
+	_, port, err := net.SplitHostPort(listen)
+	switch {
+	case err != nil || port == "0":
+		return ""
+	case port == "80":
+		return "http://localhost"
+	}
+	return "http://localhost:" + port
+}
+
+// check holds the plan against what lies on the disk. It changes nothing there.
+func (c *initCommand) check(in *installationPlan) error {
+	if c.GenerateKey != "" && c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) {
+		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: give one of them"}
+	}
+	// An existing config file is not changed: the next command would not know.
+	for _, s := range in.remembered {
+		isPath := s.name == "database" || s.name == "private-key-file"
+		if in.hadFile && s.given != "" && s.given != s.before && !(isPath && samePath(s.given, s.before)) {
+			return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", s.flag, in.file, s.name)
+		}
+	}
+	type newFile struct{ what, path string }
+	var files []newFile
+	if in.newDatabase {
+		files = append(files, newFile{"the database", in.checked.Database})
+		for _, end := range []string{"-wal", "-journal"} {
+			if log := in.checked.Database + end; exists(log) {
+				return fmt.Errorf("--database: %s holds changes of a database that is not beside it any more: put %s back, move the log away, or name another file", log, in.checked.Database)
+			}
+		}
+	}
+	switch key := in.settings.PrivateKeyFile; {
+	case key == "":
+	case c.GenerateKey != "" && !exists(key):
+		in.makeKey, files = true, append(files, newFile{"the key", key})
+	case c.GenerateKey != "" && !in.hadFile: // else an earlier run was interrupted
+		return fmt.Errorf("--generate-key: %s exists and is not overwritten: name another file, or use its key with --private-key-file", key)
+	default:
+		keys, err := config.LoadSigningKeys(key, nil)
+		if err != nil {
+			return err
+		}
+		in.kid = keys[0].KeyID
+	}
+	if in.file != "" {
+		files = append(files, newFile{"the settings", in.file})
+	}
+	for i, f := range files {
+		for _, other := range files[:i] {
+			if samePath(f.path, other.path) {
+				return usageError{fmt.Sprintf("%s and %s would be one file, %s: choose different names", other.what, f.what, f.path)}
+			}
+		}
+		if info, err := os.Stat(filepath.Dir(f.path)); err != nil || !info.IsDir() {
+			return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", filepath.Dir(f.path), f.what)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func samePath(a, b string) bool {
+	fullA, errA := filepath.Abs(a)
+	fullB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && fullA == fullB
+}
+
+// create makes the settings file, the key and the database, in this order: the
+// same command finds its own settings and its own key when it was killed, and
+// goes on. An error takes away what was made.
+func (in *installationPlan) create(p *program, st *store.Store, first account.NewUser) (err error) {
+	var made []string
+	beside := false // another run has made what was not there before, and goes on with the config file of this one
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, file := range slices.Backward(made) {
+			if file != in.file || !beside {
+				_ = os.Remove(file)
+			}
+		}
+	}()
+	if in.file != "" && !in.hadFile {
+		err := config.WriteConfig(in.file, in.settings)
+		switch {
+		case err == nil:
+			made = append(made, in.file)
+		case isURL(in.settings.Database) && in.settings.PrivateKeyFile == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+			// As in a container that gets its settings from the environment.
+			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
+			in.file = ""
+		default:
+			return fmt.Errorf("%s %w", in.file, err)
+		}
+	}
+	if in.makeKey {
+		if in.kid, err = config.GenerateKey(in.settings.PrivateKeyFile, config.MinKeyBits); err != nil {
+			beside = errors.Is(err, fs.ErrExist)
+			return fmt.Errorf("--generate-key: %w", err)
+		}
+		made = append(made, in.settings.PrivateKeyFile)
+	}
+	if st == nil {
+		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // nobody else's
+		if taken != nil {
+			_, missing := os.Stat(in.checked.Database)
+			beside = missing == nil
+			return fmt.Errorf("--database (SERVICE_DATABASE): %w", taken)
+		}
+		_ = f.Close()
+		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
+			made = append(made, in.checked.Database+end)
+		}
+		if st, _, err = openOrCreate(p.ctx, in.checked, quietLog(p)); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, st.Close()) }()
+	}
+	hasher, err := account.NewHasher()
 	if err != nil {
-		return "", fmt.Errorf("--password-file: %w", err)
+		return err
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return strings.TrimRight(line, "\r"), nil
+	_, err = account.Initialize(p.ctx, st, hasher, first, time.Now())
+	return err
+}
+
+// serveWith are the arguments with which serve runs the installation.
+func (in *installationPlan) serveWith(p *program) []string {
+	switch found := p.env.Find(); {
+	case in.file != "" && in.file == found:
+		return []string{"serve"}
+	case in.file != "":
+		return []string{"--config", in.file, "serve"}
+	}
+	args := []string{"serve", "--issuer", in.settings.Issuer, "--listen", in.settings.Listen}
+	if in.settings.PrivateKeyFile != "" {
+		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
+	}
+	if in.checked.HasPassword() {
+		return args // and SERVICE_DATABASE, as init had it
+	}
+	return append(args, "--database", in.settings.Database)
 }

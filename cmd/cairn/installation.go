@@ -19,48 +19,72 @@ type databaseFlags struct {
 	Database string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
 }
 
-// openDatabase opens an existing, current database.
-func openDatabase(ctx context.Context, dsn string, log *slog.Logger) (*store.Store, error) {
-	s := config.Defaults()
-	s.Database = dsn
-	checked, err := s.Check()
+// withStore opens the database for the length of do.
+func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
+	settings := config.Defaults()
+	settings.Database = c.Database
+	checked, err := settings.Check()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return openExisting(ctx, checked, log)
+	st, err := openExisting(p.ctx, checked, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	return do(st)
 }
 
-// openExisting opens the database without creating it: a mistyped path must
+// withUsers is withStore for what administrators do, too.
+func (c databaseFlags) withUsers(p *program, do func(*account.Administration) error) error {
+	return c.withStore(p, func(st *store.Store) error { return do(account.NewAdministration(st, nil)) })
+}
+
+// openExisting opens an initialized database without creating it: a mistyped path must
 // not become a second, empty installation.
 func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*store.Store, error) {
 	if !isURL(c.Database) {
 		if _, err := os.Stat(c.Database); errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("--database (SERVICE_DATABASE): there is no database %s: run cairn init, or name the right file", c.DatabaseLabel())
+			return nil, databaseError(fmt.Errorf("there is no database %s: run cairn init, or name the right file", c.DatabaseLabel()))
 		}
 	}
-	st, err := store.Open(ctx, c.Database, store.Options{Log: log})
+	st, existed, err := openOrCreate(ctx, c, log)
+	if err == nil && !existed {
+		err = errors.Join(databaseError(fmt.Errorf("%s is not initialized: run cairn init", c.DatabaseLabel())), st.Close())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--database (SERVICE_DATABASE): %w", err)
-	}
-	switch err := st.CheckSchema(ctx); {
-	case errors.Is(err, store.ErrNotMigrated):
-		err = st.Migrate(ctx)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("--database (SERVICE_DATABASE): %w", err), st.Close())
-		}
-	case errors.Is(err, store.ErrNewerSchema):
-		return nil, errors.Join(fmt.Errorf("--database (SERVICE_DATABASE): %s was migrated by a newer cairn: run that version, or restore a backup", c.DatabaseLabel()), st.Close())
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("--database (SERVICE_DATABASE): %w", err), st.Close())
-	}
-	if _, err := st.Settings(ctx); err != nil {
-		if errors.Is(err, account.ErrNotInitialized) {
-			err = fmt.Errorf("--database (SERVICE_DATABASE): %s is not initialized: run cairn init", c.DatabaseLabel())
-		}
-		return nil, errors.Join(err, st.Close())
+		return nil, err
 	}
 	return st, nil
 }
+
+// openOrCreate opens the database, creates and migrates it where needed, and
+// tells whether it was initialized before.
+func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
+	st, err = store.Open(ctx, c.Database, store.Options{Log: log})
+	if err != nil {
+		return nil, false, databaseError(err)
+	}
+	switch err = st.CheckSchema(ctx); {
+	case errors.Is(err, store.ErrNotMigrated):
+		err = st.Migrate(ctx)
+	case errors.Is(err, store.ErrNewerSchema):
+		err = fmt.Errorf("%s was migrated by a newer cairn: run that version, or restore a backup", c.DatabaseLabel())
+	}
+	if err == nil {
+		_, err = st.Settings(ctx)
+		existed = err == nil
+		if errors.Is(err, account.ErrNotInitialized) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, false, errors.Join(databaseError(err), st.Close())
+	}
+	return st, existed, nil
+}
+
+func databaseError(err error) error { return fmt.Errorf("--database (SERVICE_DATABASE): %w", err) }
 
 func isURL(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
@@ -69,9 +93,9 @@ func isURL(dsn string) bool {
 // sharedSecret is the HS256 secret: the environment's wins over the stored one.
 // note says so when they differ.
 func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store) (secret []byte, note string, err error) {
-	stored, err := st.Secret(ctx, account.SecretJWT)
+	stored, err := storedSecret(ctx, st)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the stored secret: %w", err)
+		return nil, "", err
 	}
 	given, source, err := config.Secret(env.Lookup)
 	if err != nil {
@@ -86,9 +110,39 @@ func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store)
 	return given, note, nil
 }
 
+func storedSecret(ctx context.Context, st *store.Store) ([]byte, error) {
+	secret, err := st.Secret(ctx, account.SecretJWT)
+	if err != nil {
+		return nil, fmt.Errorf("read the stored secret: %w", err)
+	}
+	return secret, nil
+}
+
+type showSecretCommand struct {
+	databaseFlags
+	Format string `name:"output" short:"o" enum:"text,env,json" default:"text" help:"text (the secret alone), env (a line for a secrets file) or json."`
+}
+
+// Run prints the stored secret and nothing else on standard output.
+func (c *showSecretCommand) Run(p *program) error {
+	return c.withStore(p, func(st *store.Store) error {
+		secret, err := storedSecret(p.ctx, st)
+		switch {
+		case err != nil:
+			return err
+		case c.Format == "json":
+			return writeJSON(p.stdout, map[string]string{"SERVICE_AUTH_JWT_SECRET": string(secret)})
+		case c.Format == "env":
+			fmt.Fprint(p.stdout, "SERVICE_AUTH_JWT_SECRET=")
+		}
+		fmt.Fprintln(p.stdout, string(secret))
+		return nil
+	})
+}
+
 // operator is who the command line acts as in the audit log.
 func operator(action, target, detail string) account.Audit {
-	return account.Audit{At: time.Now().UTC().Truncate(time.Second), Actor: "operator", Action: action, Target: target, Detail: detail}
+	return account.Operator().Audit(time.Now().UTC().Truncate(time.Second), action, target, detail)
 }
 
 // quietLog drops everything below errors, for commands that talk themselves.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
 )
 
 type inviteCommand struct {
@@ -27,23 +27,14 @@ func (c *addInviteCommand) Run(p *program) error {
 	if err != nil {
 		return usageError{"--note: at most 200 characters, no control characters"}
 	}
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	if err := st.CreateInvite(p.ctx, i, -1); err != nil {
-		return err
-	}
-	url := account.InviteURL(c.Issuer, i)
-	switch {
-	case c.Quiet:
-		fmt.Fprintln(p.stdout, i.Shown())
-		return nil
-	case c.Format == "json":
-		return writeJSON(p.stdout, map[string]string{"code": i.Shown(), "url": url, "expires_at": i.ExpiresAt.Format(time.RFC3339)})
-	}
-	return writePairs(p.stdout, [][2]string{{"code", i.Shown()}, {"link", url}, {"valid until", i.ExpiresAt.Format(time.RFC3339)}})
+	return c.withStore(p, func(st *store.Store) error {
+		if err := st.CreateInvite(p.ctx, i, -1); err != nil {
+			return err
+		}
+		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)
+		return c.print(p, i.Shown(), map[string]string{"code": i.Shown(), "url": url, "expires_at": until},
+			pairs{{"code", i.Shown()}, {"link", url}, {"valid until", until}})
+	})
 }
 
 type listInvitesCommand struct {
@@ -53,8 +44,8 @@ type listInvitesCommand struct {
 	Open   bool   `help:"Only those that can still be used."`
 }
 
-// shownInvite is an invite as the operator's list has it.
-type shownInvite struct {
+// inviteRow is an invite as the operator's list has it.
+type inviteRow struct {
 	Code      string     `json:"code"`
 	URL       string     `json:"url"`
 	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or somebody who is gone
@@ -66,42 +57,33 @@ type shownInvite struct {
 	UsedAt    *time.Time `json:"used_at"`
 }
 
-// pageOfInvites is how many invites are read at once.
-const pageOfInvites = 500
-
-// Run lists invites, newest first, page by page.
+// Run lists invites, newest first.
 func (c *listInvitesCommand) Run(p *program) error {
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	now, out := time.Now(), c.list(p.stdout, "CODE", "FROM", "STATE", "VALID UNTIL", "NOTE")
-	for after := (account.InvitePlace{}); ; {
-		page, err := st.AllInvites(p.ctx, after, pageOfInvites)
-		if err != nil {
-			return err
-		}
-		for _, i := range page {
-			if c.Open && !i.Open(now) {
-				continue
-			}
-			document := shownInvite{
-				Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
-				ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
-			}
-			if err := out.add(i.Shown(), document, []string{i.Shown(), inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note}); err != nil {
+	return c.withStore(p, func(st *store.Store) error {
+		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "NOTE")
+		for after := (account.InvitePlace{}); ; {
+			page, err := st.AllInvites(p.ctx, after, pageSize)
+			if err != nil {
 				return err
 			}
+			for _, i := range page {
+				after = i.Place()
+				if c.Open && !i.Open(now) {
+					continue
+				}
+				row := inviteRow{
+					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
+					ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
+				}
+				if err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note); err != nil {
+					return err
+				}
+			}
+			if len(page) < pageSize {
+				return out.end()
+			}
 		}
-		if len(page) < pageOfInvites {
-			return out.end()
-		}
-		if err := out.flush(); err != nil {
-			return fmt.Errorf("write: %w", err)
-		}
-		after = page[len(page)-1].Place()
-	}
+	})
 }
 
 func nameOrNull(handle string) *string {
@@ -145,19 +127,16 @@ func (c *revokeInviteCommand) Run(p *program) error {
 	if code == "" {
 		return usageError{"this is not an invite code, which has 16 characters: cairn invite list shows them"}
 	}
-	st, err := openDatabase(p.ctx, c.Database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	i, err := st.RevokeInvite(p.ctx, code, operator("invite.revoke", "", ""))
-	switch {
-	case errors.Is(err, account.ErrInviteNotFound):
-		return errors.New("there is no such invite: cairn invite list shows them")
-	case errors.Is(err, account.ErrInviteUsed):
-		return errors.New("this invite has been used: cairn user suspend HANDLE shuts out who came with it, cairn invite list shows who that is")
-	case err != nil:
-		return err
-	}
-	return c.done(p, i.Shown(), map[string]any{"code": i.Shown(), "revoked": true}, [][2]string{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
+	return c.withStore(p, func(st *store.Store) error {
+		i, err := st.RevokeInvite(p.ctx, code, operator("invite.revoke", "", ""))
+		switch {
+		case errors.Is(err, account.ErrInviteNotFound):
+			return errors.New("there is no such invite: cairn invite list shows them")
+		case errors.Is(err, account.ErrInviteUsed):
+			return errors.New("this invite has been used: cairn user suspend HANDLE shuts out who came with it, cairn invite list shows who that is")
+		case err != nil:
+			return err
+		}
+		return c.print(p, i.Shown(), map[string]any{"code": i.Shown(), "revoked": true}, pairs{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
+	})
 }

@@ -1,17 +1,25 @@
 package main
 
 import (
+	"context"
 	"crypto/rsa"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 )
+
+// A signing key is rotated by the settings of serve: the new key is generated, listed as
+// an additional key until every application has it, and then changes places with the
+// one that signs.
 
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
@@ -34,17 +42,9 @@ func (c *generateKeyCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case c.Quiet:
-		fmt.Fprintln(p.stdout, kid)
-	case c.Format == "json":
-		return writeJSON(p.stdout, map[string]any{"file": c.File, "kid": kid, "bits": c.Bits})
-	default:
-		return writePairs(p.stdout, [][2]string{
-			{"key file", c.File}, {"kid", kid}, {"next", "write private-key-file: " + c.File + " into cairn.yaml and restart cairn serve"},
-		})
-	}
-	return nil
+	return c.print(p, kid, map[string]any{"file": c.File, "kid": kid, "bits": c.Bits}, pairs{
+		{"key file", c.File}, {"kid", kid}, {"next", "write private-key-file: " + c.File + " into cairn.yaml and restart cairn serve"},
+	})
 }
 
 // listKeysCommand reads the same settings as serve: given the same
@@ -76,36 +76,202 @@ func (c *listKeysCommand) Run(p *program) error {
 			files = append(files, f)
 		}
 	}
-	rows := make([]keyRow, 0, len(keys))
-	for i, k := range keys {
-		rows = append(rows, keyRow{Kid: k.KeyID, Bits: keyBits(k), Signs: i == 0, File: files[i]})
-	}
-	switch {
-	case c.Quiet:
-		for _, r := range rows {
-			fmt.Fprintln(p.stdout, r.Kid)
-		}
-		return nil
-	case c.Format == "json":
-		return writeJSON(p.stdout, rows)
-	case len(rows) == 0:
+	if len(keys) == 0 && !c.Quiet && c.Format != "json" {
 		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off: "+turnOnOIDC+".")
 		return nil
 	}
-	table := make([][]string, 0, len(rows))
-	for _, r := range rows {
-		use := "verifies"
-		if r.Signs {
-			use = "signs"
+	out := c.list(p, "KID", "BITS", "USE", "FILE")
+	for i, k := range keys {
+		row := keyRow{Kid: k.KeyID, Bits: k.Public().Key.(*rsa.PublicKey).N.BitLen(), Signs: i == 0, File: files[i]}
+		use := map[bool]string{true: "signs", false: "verifies"}[row.Signs]
+		if err := out.add(row.Kid, row, row.Kid, strconv.Itoa(row.Bits), use, row.File); err != nil {
+			return err
 		}
-		table = append(table, []string{r.Kid, strconv.Itoa(r.Bits), use, r.File})
 	}
-	return writeTable(p.stdout, []string{"KID", "BITS", "USE", "FILE"}, table)
+	return out.end()
 }
 
-func keyBits(k jose.JSONWebKey) int {
-	if public, ok := k.Public().Key.(*rsa.PublicKey); ok {
-		return public.N.BitLen()
+// migrateKeysCommand takes the settings of serve that it needs.
+type migrateKeysCommand struct {
+	databaseFlags
+	output
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is looked at."`
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM). Repeatable."`
+	Until              string   `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
+}
+
+// Help implements kong.HelpProvider.
+func (migrateKeysCommand) Help() string {
+	return `Once serve runs with a private key, it signs new session cookies with RS256. Those it has signed with the shared
+secret (HS256) before stay good for up to 30 days, and whoever holds the secret can make more.
+
+This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
+key. Restart every instance with the key before. With --until it sets the time from which HS256 cookies are refused,
+a date being its first moment in UTC: the sessions end then, and people who still have one sign in again. Then take the
+secret out of every application. Sessions from before an upgrade that notes the algorithm count as HS256.`
+}
+
+// hs256State is what the command found, and left.
+type hs256State struct {
+	Kid      string     `json:"kid"`
+	JWKSURI  string     `json:"jwks_uri"` // where the key is published
+	Sessions int        `json:"hs256_sessions"`
+	Ended    int        `json:"ended"`           // by this command
+	Last     *time.Time `json:"last_expires_at"` // of these sessions
+	Until    *time.Time `json:"hs256_until"`     // null: until they expire
+}
+
+// Run changes nothing unless the key is published and --until is given.
+func (c *migrateKeysCommand) Run(p *program) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	until, err := parseUntil(c.Until, now)
+	if err != nil {
+		return err
 	}
-	return 0
+	settings := config.Defaults()
+	settings.Issuer, settings.Database, settings.PrivateKeyFile, settings.AdditionalKeyFiles = c.Issuer, c.Database, c.PrivateKeyFile, c.AdditionalKeyFiles
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
+	}
+	st, err := openExisting(p.ctx, checked, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	state := hs256State{Kid: keys[0].KeyID, JWKSURI: checked.IssuerString + "/.well-known/jwks.json"}
+	if err := checkPublished(p.ctx, state.JWKSURI, keys[0]); err != nil {
+		return err
+	}
+	if c.Until != "" {
+		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+orNever(until))); err != nil {
+			return err
+		}
+		// The service would do it too, a minute later.
+		if !until.IsZero() && !until.After(now) {
+			if state.Ended, err = st.EndHS256Sessions(p.ctx, now); err != nil {
+				return err
+			}
+		}
+	}
+	if err := state.read(p.ctx, st, now); err != nil {
+		return err
+	}
+	return c.print(p, strconv.Itoa(state.Sessions), state, state.labels(now))
+}
+
+func (s *hs256State) read(ctx context.Context, st *store.Store, now time.Time) error {
+	live, last, err := st.HS256Sessions(ctx, now)
+	if err != nil {
+		return err
+	}
+	v, err := st.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	s.Sessions = live
+	if !last.IsZero() {
+		s.Last = &last
+	}
+	if !v.HS256Until.IsZero() {
+		s.Until = &v.HS256Until
+	}
+	return nil
+}
+
+func (s *hs256State) labels(now time.Time) pairs {
+	sessions, cookies := strconv.Itoa(s.Sessions), "accepted until they expire"
+	next := "take the shared secret out of every application"
+	end := s.Last // of the last cookie that still counts
+	if s.Last != nil {
+		sessions += ", the last until " + s.Last.Format(time.RFC3339)
+	}
+	if s.Until != nil {
+		cookies = "refused from " + s.Until.Format(time.RFC3339)
+		if now.Before(*s.Until) {
+			cookies = "accepted until " + s.Until.Format(time.RFC3339)
+		}
+		if end != nil && s.Until.Before(*end) {
+			end = s.Until
+		}
+	}
+	if end != nil && now.Before(*end) {
+		next += " after " + end.Format(time.RFC3339)
+		if end == s.Last {
+			next += ", or set an earlier end with --until"
+		}
+	}
+	labels := pairs{{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies}}
+	if s.Ended > 0 {
+		labels = append(labels, [2]string{"sessions ended", strconv.Itoa(s.Ended)})
+	}
+	return append(labels, [2]string{"next", next})
+}
+
+// checkPublished asks the running service for the key, as an application would.
+func checkPublished(ctx context.Context, uri string, key jose.JSONWebKey) error {
+	published, err := session.NewRemoteKeySet(uri, session.RemoteOptions{}).Key(ctx, key.KeyID)
+	switch {
+	case errors.Is(err, session.ErrUnknownKey):
+		return fmt.Errorf("%s does not have the key %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+	case err != nil:
+		return fmt.Errorf("%s cannot be read, and applications could not either: start serve with the private key (without one it answers 404), or give its --issuer; nothing was changed: %w", uri, err)
+	}
+	theirs, ok := published.Key.(*rsa.PublicKey)
+	if ours, is := key.Public().Key.(*rsa.PublicKey); !ok || !is || !ours.Equal(theirs) {
+		return fmt.Errorf("%s has another key of the id %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+	}
+	return nil
+}
+
+// maxUntilDays is far beyond the life of any cookie: what is later is a mistake.
+const maxUntilDays = 3650
+
+// parseUntil reads --until; never and nothing are the zero time.
+func parseUntil(s string, now time.Time) (time.Time, error) {
+	switch s {
+	case "", "never":
+		return time.Time{}, nil
+	case "now":
+		return now, nil
+	}
+	wrong := func(why string) error {
+		return usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil || n > maxUntilDays {
+			return time.Time{}, wrong(fmt.Sprintf("is not a number of days up to %d", maxUntilDays))
+		}
+		return now.AddDate(0, 0, int(n)), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		if !t.After(now) {
+			return time.Time{}, wrong("is past")
+		}
+		if t.After(now.AddDate(0, 0, maxUntilDays)) {
+			return time.Time{}, wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))
+		}
+		return t.UTC().Truncate(time.Second), nil
+	}
+	return time.Time{}, wrong("is not a time")
+}
+
+func orNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format(time.RFC3339)
 }

@@ -55,6 +55,20 @@ type program struct {
 	stderr io.Writer
 }
 
+// read reads a file, or standard input for -, up to a limit.
+func (p *program) read(file string, limit int64) ([]byte, error) {
+	r := p.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		r = f
+	}
+	return io.ReadAll(io.LimitReader(r, limit))
+}
+
 func main() {
 	ownerOnly()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -17,40 +17,11 @@ type output struct {
 	Quiet  bool   `short:"q" help:"Print ids only."`
 }
 
-// writeJSON prints an indented document.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
-}
+// pairs are labels and values.
+type pairs [][2]string
 
-// writePairs prints labels and values below one another.
-func writePairs(w io.Writer, pairs [][2]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, p := range pairs {
-		if p[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", p[0], p[1])
-		}
-	}
-	return t.Flush()
-}
-
-// writeTable prints rows under a head.
-func writeTable(w io.Writer, head []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(head, "\t"))
-	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t"))
-	}
-	return t.Flush()
-}
-
-// done prints what a deed did: the id alone, a document, or labels with values.
-func (o output) done(p *program, id string, document any, pairs [][2]string) error {
+// print prints one thing: its id alone, a document, or labels with values.
+func (o output) print(p *program, id string, document any, labels pairs) error {
 	switch {
 	case o.Quiet:
 		fmt.Fprintln(p.stdout, id)
@@ -58,62 +29,103 @@ func (o output) done(p *program, id string, document any, pairs [][2]string) err
 	case o.Format == "json":
 		return writeJSON(p.stdout, document)
 	}
-	return writePairs(p.stdout, pairs)
+	return writePairs(p.stdout, labels)
 }
 
-// listing prints a list as it is read, page by page: the ids alone, one JSON array, or
-// a table. The columns of a table are as wide as the page needs.
-type listing struct {
+// encodeJSON indents a document, its lines after the first by prefix, too.
+func encodeJSON(document any, prefix string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent(prefix, "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(document); err != nil {
+		return nil, fmt.Errorf("write: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// writeJSON prints an indented document.
+func writeJSON(w io.Writer, document any) error {
+	b, err := encodeJSON(document, "")
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}
+
+// newTable aligns columns that tabs separate.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// writePairs prints labels and values below one another, without the empty ones.
+func writePairs(w io.Writer, labels pairs) error {
+	t := newTable(w)
+	for _, p := range labels {
+		if p[1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", p[0], p[1])
+		}
+	}
+	return t.Flush()
+}
+
+// list prints entries as they are read: the ids alone, one JSON array, or a table.
+type list struct {
 	output
 	w       *bufio.Writer
 	table   *tabwriter.Writer
 	printed int
 }
 
-func (o output) list(w io.Writer, head ...string) *listing {
-	l := &listing{output: o, w: bufio.NewWriter(w)}
+// pageSize is how many entries are read at once; the columns of a table are as wide as
+// such a page needs.
+const pageSize = 500
+
+// list begins a list with the heads of the table's columns.
+func (o output) list(p *program, heads ...string) *list {
+	l := &list{output: o, w: bufio.NewWriter(p.stdout)}
 	if !o.Quiet && o.Format != "json" {
-		l.table = tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(l.table, strings.Join(head, "\t"))
+		l.table = newTable(l.w)
+		fmt.Fprintln(l.table, strings.Join(heads, "\t"))
 	}
 	return l
 }
 
-// add prints one entry.
-func (l *listing) add(id string, document any, row []string) error {
+// add prints one entry. After a failure to write nothing more needs to be read.
+func (l *list) add(id string, document any, columns ...string) error {
 	switch {
-	case l.table != nil:
-		fmt.Fprintln(l.table, strings.Join(row, "\t"))
 	case l.Quiet:
 		fmt.Fprintln(l.w, id)
+	case l.table != nil:
+		fmt.Fprintln(l.table, strings.Join(columns, "\t"))
 	default:
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetIndent("  ", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(document); err != nil {
-			return fmt.Errorf("write: %w", err)
+		b, err := encodeJSON(document, "  ")
+		if err != nil {
+			return err
 		}
-		fmt.Fprint(l.w, map[bool]string{true: "[\n  ", false: ",\n  "}[l.printed == 0], strings.TrimSuffix(b.String(), "\n"))
+		fmt.Fprintf(l.w, "%s\n  %s", map[bool]string{true: "[", false: ","}[l.printed == 0], bytes.TrimSuffix(b, []byte("\n")))
 	}
-	l.printed++
+	if l.printed++; l.printed%pageSize == 0 {
+		return l.flush()
+	}
 	return nil
 }
 
-// flush prints what was added, at the end of a page: after a failure to write nothing
-// more needs to be read.
-func (l *listing) flush() error {
-	var err error
+func (l *list) flush() (err error) {
 	if l.table != nil {
 		err = l.table.Flush()
 	}
-	return errors.Join(err, l.w.Flush())
+	if err = errors.Join(err, l.w.Flush()); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
 }
 
 // end completes the list.
-func (l *listing) end() error {
+func (l *list) end() error {
 	if l.table == nil && !l.Quiet {
 		fmt.Fprintln(l.w, map[bool]string{true: "[]", false: "\n]"}[l.printed == 0])
 	}
 	return l.flush()
 }
+
+// listed makes an empty list of nothing, so that JSON has [] and not null.
+func listed(s []string) []string { return append([]string{}, s...) }

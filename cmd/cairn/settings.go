@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,21 +24,6 @@ func (settingsCommand) Help() string {
 files and keys are in cairn.yaml: see cairn serve --help.`
 }
 
-// withSettings opens the database for the settings in it.
-func withSettings(p *program, database string, do func(*account.Administration, account.Settings) error) error {
-	st, err := openDatabase(p.ctx, database, quietLog(p))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	office := account.NewAdministration(st, nil)
-	v, err := office.Settings(p.ctx)
-	if err != nil {
-		return err
-	}
-	return do(office, v)
-}
-
 type listSettingsCommand struct {
 	databaseFlags
 	output
@@ -47,25 +31,28 @@ type listSettingsCommand struct {
 
 // Run lists the settings; -q their names only.
 func (c *listSettingsCommand) Run(p *program) error {
-	return withSettings(p, c.Database, func(_ *account.Administration, v account.Settings) error {
-		switch {
-		case c.Quiet:
-			for _, m := range account.SettingsMembers {
-				fmt.Fprintln(p.stdout, m.Name)
-			}
-			return nil
-		case c.Format == "json":
+	return c.withUsers(p, func(users *account.Administration) error {
+		v, err := users.Settings(p.ctx)
+		if err != nil {
+			return err
+		}
+		if c.Format == "json" && !c.Quiet {
 			return writeJSON(p.stdout, v)
 		}
-		var rows [][]string
+		out := c.list(p, "SETTING", "VALUE", "MEANING")
 		for _, m := range account.SettingsMembers {
-			lines := settingLines(m.Value(v))
-			rows = append(rows, []string{m.Name, lines[0], m.Help})
-			for _, more := range lines[1:] {
-				rows = append(rows, []string{"", more, ""})
+			name, help := m.Name, m.Help
+			for _, line := range settingLines(m.Value(v)) {
+				if name == "" && c.Quiet {
+					break
+				}
+				if err := out.add(name, nil, name, line, help); err != nil {
+					return err
+				}
+				name, help = "", "" // of further lines
 			}
 		}
-		return writeTable(p.stdout, []string{"SETTING", "VALUE", "MEANING"}, rows)
+		return out.end()
 	})
 }
 
@@ -96,7 +83,11 @@ func (c *getSettingCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return withSettings(p, c.Database, func(_ *account.Administration, v account.Settings) error {
+	return c.withUsers(p, func(users *account.Administration) error {
+		v, err := users.Settings(p.ctx)
+		if err != nil {
+			return err
+		}
 		if c.Format == "json" {
 			return writeJSON(p.stdout, m.Value(v))
 		}
@@ -122,8 +113,8 @@ func (c *setSettingCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return withSettings(p, c.Database, func(office *account.Administration, _ account.Settings) error {
-		v, err := office.ChangeSettings(p.ctx, account.Operator(), change)
+	return c.withUsers(p, func(users *account.Administration) error {
+		v, err := users.ChangeSettings(p.ctx, account.Operator(), change)
 		if problem, _ := web.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
 			wrong := problem.Errors[0]
 			return fmt.Errorf("%s: %s: nothing was changed", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
@@ -131,7 +122,7 @@ func (c *setSettingCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.done(p, m.Name, map[string]any{m.Name: m.Value(v)}, [][2]string{{m.Name, strings.Join(settingLines(m.Value(v)), "; ")}})
+		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, strings.Join(settingLines(m.Value(v)), "; ")}})
 	})
 }
 
@@ -148,44 +139,39 @@ func settingNamed(name string) (account.SettingsMember, error) {
 
 // settingChange reads the words of the command line as the kind of value that the
 // setting has, and hands it on in the form of the API.
-func settingChange(m account.SettingsMember, words []string) (account.SettingsChange, error) {
-	var change account.SettingsChange
-	wrong := func(want string) error { return usageError{fmt.Sprintf("%s: %s", m.Name, want)} }
-	kind := m.Value(account.DefaultSettings())
-	var value any
-	switch kind.(type) {
+func settingChange(m account.SettingsMember, words []string) (change account.SettingsChange, err error) {
+	wrong := func(want string) (account.SettingsChange, error) {
+		return change, usageError{m.Name + ": " + want}
+	}
+	value := any(listed(words))
+	switch kind := m.Value(account.DefaultSettings()).(type) {
 	case []string:
-		value = listed(words)
 	case map[string]string:
 		texts := map[string]string{}
 		for _, word := range words {
 			flag, text, ok := strings.Cut(word, "=")
 			if _, twice := texts[flag]; !ok || twice {
-				return change, wrong(`write FLAG="TEXT" once for each flag`)
+				return wrong(`write FLAG="TEXT" once for each flag`)
 			}
 			texts[flag] = text
 		}
-		if len(texts) == 0 {
-			return change, wrong(`write FLAG="TEXT", as coach="Trains others."`)
+		if value = texts; len(texts) == 0 {
+			return wrong(`write FLAG="TEXT", as coach="Trains others."`)
 		}
-		value = texts
 	default:
 		if len(words) != 1 {
-			return change, wrong("write one value, in quotes if it has blanks")
+			return wrong("write one value, in quotes if it has blanks")
 		}
 		value = words[0]
-		var err error
 		switch kind.(type) {
 		case int:
-			value, err = strconv.Atoi(words[0])
-		case bool:
-			if words[0] != "true" && words[0] != "false" {
-				err = errors.New("true or false")
+			if value, err = strconv.Atoi(words[0]); err != nil {
+				return wrong("write a whole number")
 			}
-			value = words[0] == "true"
-		}
-		if err != nil {
-			return change, wrong(map[bool]string{true: "write true or false", false: "write a whole number"}[kind == false])
+		case bool:
+			if value = words[0] == "true"; value == false && words[0] != "false" {
+				return wrong("write true or false")
+			}
 		}
 	}
 	document, err := json.Marshal(map[string]any{m.Name: value})

@@ -57,7 +57,7 @@ func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 			a.Fail(w, r, err)
 			return
 		}
-		web.WriteJSON(w, http.StatusOK, answer)
+		_ = web.WriteJSON(w, http.StatusOK, answer)
 	})})
 }
 

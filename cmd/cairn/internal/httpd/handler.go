@@ -99,8 +99,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 			return nil, fmt.Errorf("read the installation secret: %w", err)
 		}
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits,
-			Logouts: o.Store, Pushed: o.Store, Assertions: o.Store, Now: o.Now, Log: o.Log,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
 		})
 		if err != nil {
 			return nil, err
@@ -153,7 +152,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // files and the way from the bare address to a page.
 func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
 	a.Handle(m, "/healthz", web.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
-		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+		_ = web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}})
 	a.Handle(m, "/readyz", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -162,7 +161,7 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
 			return
 		}
-		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		_ = web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	}})
 	schema := activityschema.Schema()
 	sum := sha256.Sum256(schema)

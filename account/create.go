@@ -1,0 +1,144 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// NewUser is what a user is made of, whoever makes it: a member who registers, the
+// operator, init or the demo.
+type NewUser struct {
+	Handle        string
+	DisplayName   string // empty: the handle
+	Email         string // empty: none
+	EmailVerified bool   // said by the operator alone
+	Password      string
+	Flags         []string // nil: the default flags
+	// AnyHandle lets the operator give a reserved handle, which a member cannot choose.
+	AnyHandle bool
+}
+
+// Check returns the user that n makes, without password and times. A *Problem names
+// every member that is refused.
+func (n NewUser) Check(settings Settings) (User, error) {
+	handle, refused := CanonicalHandle(n.Handle)
+	if refused == nil && !n.AnyHandle && slices.Contains(reservedHandles, handle) {
+		refused = ErrInvalidHandle
+	}
+	u := User{Sub: uuid.NewString(), Handle: handle, Flags: n.Flags}
+	change := UserChange{"email": n.Email}
+	if u.DisplayName = handle; n.DisplayName != "" {
+		change["display_name"] = n.DisplayName
+	}
+	if n.EmailVerified {
+		change["email_verified"] = "true"
+	}
+	if u.Flags == nil {
+		u.Flags = slices.Clone(settings.DefaultFlags)
+	}
+	var unknown error
+	for _, f := range u.Flags {
+		if !slices.Contains(settings.Flags, f) {
+			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", fmt.Sprintf("There is no access flag %q here. An administrator can add flags in the settings.", cut(f, 32)))
+		}
+	}
+	return u, allFaults(refused, change.Apply(&u), unknown)
+}
+
+// CreateUser makes the user of n, who is not stored yet: the one way in which
+// users come to be. A *Problem names every member that is refused.
+func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
+	u, err := n.Check(settings)
+	if err = allFaults(err, CheckPassword(n.Password, u.Handle, settings.MinPassword)); err != nil {
+		return User{}, err
+	}
+	if u.PasswordHash, err = h.Hash(ctx, n.Password); err != nil {
+		return User{}, err
+	}
+	u.CreatedAt = now.UTC().Truncate(time.Second)
+	u.UpdatedAt = u.CreatedAt
+	return u, nil
+}
+
+// Create adds a user without an invite. The problems of NewUser.Check,
+// ErrWeakPassword, ErrHandleTaken.
+func (a *Administration) Create(ctx context.Context, by Actor, h *Hasher, n NewUser) (User, error) {
+	settings, err := a.Settings(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	u, err := CreateUser(ctx, h, settings, n, a.Now())
+	if err != nil {
+		return User{}, err
+	}
+	if err := a.store.CreateUser(ctx, u, by.Audit(a.Now(), "user.create", u.Handle, "")); err != nil {
+		return User{}, fmt.Errorf("create user: %w", err)
+	}
+	return u, nil
+}
+
+// Initialize makes an installation of an empty store: the default settings, fresh
+// secrets, and the first administrator, who may have any handle and has every flag.
+func Initialize(ctx context.Context, st Store, h *Hasher, first NewUser, now time.Time) (User, error) {
+	settings := DefaultSettings()
+	first.AnyHandle, first.Flags = true, slices.Clone(settings.Flags)
+	u, err := CreateUser(ctx, h, settings, first, now)
+	if err != nil {
+		return User{}, err
+	}
+	secrets := map[string][]byte{
+		SecretInstallation: randomBytes(48),
+		// Text, because it goes into an environment file.
+		SecretJWT: []byte(base64.RawURLEncoding.EncodeToString(randomBytes(48))),
+	}
+	if _, err := st.Initialize(ctx, settings, secrets); err != nil {
+		return User{}, fmt.Errorf("store settings and secrets: %w", err)
+	}
+	if err := st.CreateUser(ctx, u, Operator().Audit(u.CreatedAt, "user.create", u.Handle, "first administrator")); err != nil {
+		return User{}, fmt.Errorf("create the administrator: %w", err)
+	}
+	return u, nil
+}
+
+// GeneratePassword makes a password of at least 100 bits and minimum characters.
+func GeneratePassword(minimum int) string {
+	return (rand.Text() + rand.Text() + rand.Text())[:max(20, minimum)]
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return b
+}
+
+// allFaults is one problem that names every member at fault, with the code of the
+// first. An error that is no problem comes first.
+func allFaults(errs ...error) error {
+	var all *web.Problem
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		p, known := web.ProblemOf(err)
+		if !known {
+			return err
+		}
+		if all == nil {
+			all = p
+		} else {
+			all.Errors = append(all.Errors, p.Errors...)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// givePassword reads or makes the password of a new user once the rest is found good,
+// and puts the handle into its canonical form; quiet is whether the command would hide a
+// password that was made.
+func givePassword(p *program, n *account.NewUser, settings account.Settings, file string, generate, quiet bool) error {
+	u, err := n.Check(settings)
+	if problem, known := web.ProblemOf(err); err != nil && known {
+		return usageError{faults(problem, newUserFlags)}
+	} else if err != nil {
+		return err
+	}
+	n.Handle = u.Handle
+	switch {
+	case file != "" && generate:
+		return usageError{"give --password-file or --generate-password, not both"}
+	case generate && quiet:
+		return usageError{"-q would hide the generated password: leave -q out, or use -o json"}
+	case generate:
+		n.Password = account.GeneratePassword(settings.MinPassword)
+	case file != "":
+		b, err := p.read(file, 4096)
+		if err != nil {
+			return fmt.Errorf("--password-file: %w", err)
+		}
+		line, _, _ := strings.Cut(string(b), "\n")
+		n.Password = strings.TrimRight(line, "\r")
+	case isTerminal(p.stdin):
+		if n.Password, err = promptPassword(p); err != nil {
+			return err
+		}
+	default:
+		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
+	}
+	if err := account.CheckPassword(n.Password, n.Handle, settings.MinPassword); err != nil {
+		problem, _ := web.ProblemOf(err)
+		return errors.New(problem.Detail)
+	}
+	return nil
+}
+
+// onlyNow is what is printed of a secret that is never shown again.
+func onlyNow(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	return secret + "   (shown only now)"
+}
+
+// promptPassword asks twice, without echo.
+func promptPassword(p *program) (string, error) {
+	var answers [2]string
+	for i, question := range []string{"Password (10 to 128 characters): ", "The same again: "} {
+		fmt.Fprint(p.stderr, question)
+		b, err := term.ReadPassword(int(p.stdin.(*os.File).Fd()))
+		fmt.Fprintln(p.stderr)
+		if err != nil {
+			return "", fmt.Errorf("read the password: %w", err)
+		}
+		answers[i] = string(b)
+	}
+	if answers[0] != answers[1] {
+		return "", errors.New("the two passwords differ: start again")
+	}
+	return answers[0], nil
+}
+
+// confirm asks on a terminal; elsewhere only --yes goes on.
+func confirm(p *program, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(p.stdin) {
+		return usageError{question + " This cannot be undone: add --yes"}
+	}
+	answer, err := ask(p, question+" This cannot be undone. [y/N] ")
+	if err != nil {
+		return err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// ask reads the answer to a question, a line.
+func ask(p *program, question string) (string, error) {
+	fmt.Fprint(p.stderr, question)
+	line, err := bufio.NewReader(p.stdin).ReadString('\n')
+	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func isTerminal(r any) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Bounds in bytes of what is read: of a file with a secret or a key, and of one with settings or a chain.
+const (
+	maxSecretFile = 64 << 10
+	maxTextFile   = 1 << 20
+)
+
+// readSetting is readFile for the setting of that name.
+func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
+	text, info, err := readFile(path, limit)
+	if err != nil {
+		return nil, nil, refuse(name, "check the path, and that the service's user may read the file", "%w", err)
+	}
+	return text, info, nil
+}
+
+// readFile reads a file of at most limit bytes and reports its mode and owner, taken from the opened file so that they
+// belong to what was read.
+func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if info.IsDir() {
+		return nil, nil, fmt.Errorf("cannot be read: %s is a folder", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if int64(len(text)) > limit {
+		return nil, nil, fmt.Errorf("cannot be read: %s is longer than %d bytes", path, limit)
+	}
+	return text, info, nil
+}
+
+// openTo tells whether a file's mode gives the bits to others than its owner. On Windows modes say nothing.
+func openTo(mode os.FileMode, bits os.FileMode) bool {
+	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
+}
+
+// checkPrivate refuses a file with a secret or a key that others than its owner can open.
+func checkPrivate(name, path string, info os.FileInfo) error {
+	if openTo(info.Mode(), 0o077) {
+		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+// createFile makes a file that only its owner can read, whole and on the disk or not at all. It never overwrites: an
+// existing path is an error that wraps os.ErrExist.
+func createFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	// A new name for the finished file, which fails where the name is taken.
+	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) { // some file systems have no links
+		var claim *os.File
+		if claim, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			err = errors.Join(claim.Close(), os.Rename(f.Name(), path))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	folder, err := os.Open(filepath.Dir(path)) // its entry too survives a power loss
+	if err != nil {
+		return fmt.Errorf("opening the folder: %w", err)
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// ShellQuote writes a word so that it can be pasted into a shell.
+func ShellQuote(s string) string {
+	if s != "" && allIn(s, pathCharacters+":=@,+") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// shellQuote makes a path safe to paste behind chmod.
+func shellQuote(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
+	return ShellQuote(path)
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limit allows Count events in each Window. Count 0 means that nothing is limited.
+type Limit struct {
+	Count  int
+	Window time.Duration
+}
+
+// The bounds of a limit that is set. A window beyond a day would need counters that outlive the restarts of a day.
+const (
+	maxLimitCount  = 1_000_000
+	maxLimitWindow = 24 * time.Hour
+)
+
+// DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
+// in -account count by account, invite and activity by user, the others by client address; login counts failures only.
+// token and all are counted by each instance, the others over all instances that share a database.
+func DefaultRateLimits() map[string]Limit {
+	return map[string]Limit{
+		"login":         {10, 15 * time.Minute},
+		"login-account": {10, 15 * time.Minute},
+		"register":      {5, 15 * time.Minute},
+		"reset":         {10, 15 * time.Minute},
+		"reset-account": {5, 15 * time.Minute},
+		"invite":        {30, time.Hour},
+		"activity":      {60, time.Minute},
+		"token":         {600, time.Minute},
+		"all":           {1200, time.Minute},
+	}
+}
+
+func checkRateLimits(c *Checked, s Settings) error {
+	const flag = "rate-limit"
+	c.RateLimits = DefaultRateLimits()
+	given := map[string]bool{}
+	for _, s := range trimmed(s.RateLimits) {
+		name, value, _ := strings.Cut(s, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if _, known := c.RateLimits[name]; !known {
+			return refuse(flag, "the names are "+strings.Join(slices.Sorted(maps.Keys(c.RateLimits)), ", "), "%q is not a limit", name)
+		}
+		if given[name] {
+			return refuse(flag, "give each name once", "%q is given twice", name)
+		}
+		given[name] = true
+		limit := Limit{}
+		if value != "off" {
+			remedy := "write " + name + "=10/15m, or " + name + "=off"
+			count, window, _ := strings.Cut(value, "/")
+			n, err := strconv.Atoi(count)
+			if err != nil || n < 1 || n > maxLimitCount {
+				return refuse(flag, remedy, "the count %q of %s is not between 1 and %d", count, name, maxLimitCount)
+			}
+			d, err := wholeSeconds(window, maxLimitWindow)
+			if err != nil {
+				return refuse(flag, remedy, "the window of %s: %w", name, err)
+			}
+			limit = Limit{Count: n, Window: d}
+		}
+		c.RateLimits[name] = limit
+	}
+	// Whoever loosens or turns off login means sign-in as a whole; the account's limit can still be given by itself.
+	if given["login"] && !given["login-account"] {
+		c.RateLimits["login-account"] = c.RateLimits["login"]
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// Package config owns the settings of the program: their names as flags, as environment variables and as keys of
+// cairn.yaml, the order in which these win, what values are accepted, and the loading of the two kinds of secret that
+// lie outside the database, the shared HS256 secret and the RSA keys.
+//
+// A value comes from the first of: flag, environment, env-file, cairn.yaml, default. An empty variable counts as not
+// set. [Options] teaches this order to kong; [Settings.Check] turns the strings into typed values and refuses what
+// cannot work with one line that names the setting and the remedy.
+//
+// It leaves to others what the values are used for: it opens no database and no port, and it prints nothing.
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Settings are the values an operator gives, as strings, before [Settings.Check]. Commands embed it; kong fills it.
+// The tags are the one table of names and defaults, and a public interface: cairn.yaml uses the flag's name as its key.
+type Settings struct {
+	Listen             string   `name:"listen" env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address to listen on, as host:port."`
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, without a slash at the end. It is the issuer in every token."`
+	Database           string   `name:"database" path:"true" env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL. Give a URL with a password by the environment: flags are visible to other users of the machine."`
+	PrivateKeyFile     string   `name:"private-key-file" path:"true" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens. Without it sessions are HS256 and OpenID Connect is off."`
+	AdditionalKeyFiles []string `name:"additional-key-file" path:"true" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM): published and accepted, never signing. Repeatable."`
+	CookieDomain       string   `name:"cookie-domain" env:"SERVICE_COOKIE_DOMAIN" placeholder:"DOMAIN" help:"Parent domain that shares the session cookie with other applications. Every host below it can read the cookie."`
+	CookieName         string   `name:"cookie-name" env:"SERVICE_COOKIE_NAME" default:"cairn_session" help:"Name of the session cookie, without the __Host- or __Secure- that https adds."`
+	StatusTTL          string   `name:"status-ttl" env:"SERVICE_STATUS_TTL" default:"60s" help:"How long an application that verifies the session cookie on its own may use its copy of the list of revoked sessions."`
+	TLSCertFile        string   `name:"tls-cert-file" path:"true" env:"SERVICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain (PEM). With the key the service speaks https itself."`
+	TLSKeyFile         string   `name:"tls-key-file" path:"true" env:"SERVICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key (PEM) of the certificate."`
+	TrustedProxies     []string `name:"trusted-proxy" env:"SERVICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Network of reverse proxies whose X-Forwarded-* headers are believed. Repeatable."`
+	AllowedOrigins     []string `name:"allowed-origin" env:"SERVICE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin, as https://app.example.org, whose pages may call /api/ with the session. Repeatable."`
+	RateLimits         []string `name:"rate-limit" env:"SERVICE_RATE_LIMITS" placeholder:"NAME=COUNT/WINDOW" help:"Limit to change, as login=10/15m, or login=off. Repeatable."`
+	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
+	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
+}
+
+// Files are the two flags of the program's root that name further sources of settings. The root embeds it.
+type Files struct {
+	Config  string `name:"config" env:"SERVICE_CONFIG" placeholder:"FILE" help:"YAML file with settings; the keys are the flags' names. Without it: cairn.yaml in the working folder, which init writes, else /etc/cairn/cairn.yaml."`
+	EnvFile string `name:"env-file" placeholder:"FILE" help:"File of NAME=VALUE lines, used where the environment has no value."`
+}
+
+// The two variables of the shared secret have no flag: a flag's value is visible to every user of the machine.
+const (
+	secretVariable     = "SERVICE_AUTH_JWT_SECRET"
+	secretFileVariable = "SERVICE_AUTH_JWT_SECRET_FILE"
+)
+
+// ourPrefix begins every environment variable of the program.
+const ourPrefix = "SERVICE_"
+
+// Defaults returns the settings that hold when nothing is given.
+func Defaults() Settings {
+	var s Settings
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		if d, ok := v.Type().Field(i).Tag.Lookup("default"); ok { // of a string: a switch is off
+			v.Field(i).SetString(d)
+		}
+	}
+	return s
+}
+
+// setting is what the tags of one field of Settings say.
+type setting struct {
+	flag string // without the dashes; also the key in cairn.yaml
+	env  string
+	list bool
+	bool bool
+	path bool // a file: a relative one in cairn.yaml is relative to its folder
+}
+
+// table returns the fields of Settings in their order.
+var table = sync.OnceValue(func() []setting {
+	var all []setting
+	for f := range reflect.TypeFor[Settings]().Fields() {
+		all = append(all, setting{
+			flag: f.Tag.Get("name"), env: f.Tag.Get("env"), path: f.Tag.Get("path") != "",
+			list: f.Type.Kind() == reflect.Slice, bool: f.Type.Kind() == reflect.Bool,
+		})
+	}
+	return all
+})
+
+// settingNamed finds a setting by the name of its flag.
+func settingNamed(flag string) (s setting, ok bool) {
+	for _, s := range table() {
+		if s.flag == flag {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+// refuse says which setting is wrong, why, and what to do. name is a flag's, or a variable's that has no flag. A %w in
+// problem keeps the cause for errors.Is. No part holds a secret.
+func refuse(name, remedy, problem string, args ...any) error {
+	if s, ok := settingNamed(name); ok {
+		name = fmt.Sprintf("--%s (%s)", s.flag, s.env)
+	}
+	return fmt.Errorf("%s: %w: %s", name, fmt.Errorf(problem, args...), remedy)
+}

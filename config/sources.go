@@ -1,0 +1,225 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/cairn-id/cairn/internal/nearest"
+)
+
+// Environment is where values come from besides flags: the process environment, the env-file and cairn.yaml. It is
+// built from a copy of the environment and never changes that of the process; it serves one parser, and holds the
+// values of the two files only after kong has parsed.
+type Environment struct {
+	// Search are the places of cairn.yaml where no file is named: the first that exists is read.
+	Search []string
+
+	process    map[string]string
+	envFile    map[string]string
+	config     map[string]string // by the flag's name
+	configFile string
+	newConfig  string
+	readFor    *kong.Context
+}
+
+// ConfigName is the name of the config file in the folder of an installation.
+const ConfigName = "cairn.yaml"
+
+// NewEnvironment takes the environment as os.Environ writes it, NAME=VALUE.
+func NewEnvironment(environ []string) *Environment {
+	e := &Environment{process: map[string]string{}, Search: []string{ConfigName, "/etc/cairn/" + ConfigName}}
+	for _, entry := range environ {
+		if name, value, _ := strings.Cut(entry, "="); name != "" {
+			e.process[name] = value
+		}
+	}
+	return e
+}
+
+// Lookup has the shape of os.LookupEnv: the process environment first, then the env-file. An empty value gives way
+// to the next source; it is returned (with true) only when no source has more.
+func (e *Environment) Lookup(name string) (string, bool) {
+	value, inProcess := e.process[name]
+	if value != "" {
+		return value, true
+	}
+	value, inFile := e.envFile[name]
+	return value, inProcess || inFile
+}
+
+// ConfigFile is the path of the config file that was read, "" for none.
+func (e *Environment) ConfigFile() string { return e.configFile }
+
+// NewConfig is the path of a config file that is named for a command that writes it, and does not exist; "" for none.
+func (e *Environment) NewConfig() string { return e.newConfig }
+
+// InConfig returns what the config file says of a setting, by the name of its flag. A path in it
+// is already relative to the working folder.
+func (e *Environment) InConfig(flag string) (string, bool) {
+	value, ok := e.config[flag]
+	return value, ok
+}
+
+// Find returns the first of Search that exists, "" where none does. One that cannot be looked at counts: what is in
+// it would matter.
+func (e *Environment) Find() string {
+	for _, path := range e.Search {
+		if _, err := os.Stat(path); err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return path
+		}
+	}
+	return ""
+}
+
+// LoadFound reads a config file that nobody has named. It has to belong to whoever runs the program, or to root: in
+// a folder where others may write, a file of theirs would choose the database and the keys.
+func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
+
+// ForgetConfig drops what was read of a config file.
+func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
+
+func (e *Environment) load(path, source string, named bool) error {
+	values, err := readConfig(path, source, named)
+	if err != nil {
+		return err
+	}
+	e.config, e.configFile = values, path
+	return nil
+}
+
+// WritesConfig marks a command that makes the config file. It gets values of a file that is named, which need not
+// exist ([Environment.NewConfig]), and not of one that other commands would find: it decides by itself where its file
+// is, with [Environment.Find].
+type WritesConfig interface{ WritesConfig() }
+
+// Options makes kong take its values in the order flag, environment, env-file, cairn.yaml, default. They go into
+// kong.New of a program whose root embeds [Files]; e is bound, so that a command's Run may ask for *Environment.
+//
+// Where no config file is named, one is looked for only by a command that has one of the settings among its flags.
+//
+// kong by itself reads the variables of env tags from the process and lets a config file beat them. So they are taken
+// out of kong's model once it is built, for every flag of the program, and a resolver looks them up in e.
+func Options(e *Environment) []kong.Option {
+	return []kong.Option{
+		kong.Bind(e),
+		kong.PostBuild(func(k *kong.Kong) error {
+			return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+				if flag, ok := node.(*kong.Flag); ok {
+					flag.Tag.Envs, flag.Envs = nil, nil
+				}
+				return next(nil)
+			})
+		}),
+		kong.ValueFormatter(func(v *kong.Value) string {
+			if name := v.Tag.Get("env"); name != "" {
+				return v.Help + " ($" + name + ")"
+			}
+			return v.Help
+		}),
+		kong.WithBeforeResolve(e.readFiles),
+		kong.Resolvers(kong.ResolverFunc(e.resolve)),
+	}
+}
+
+// readFiles reads the env-file, then the config file, which the env-file may name. kong calls it for every part of
+// the command line, of which the first reads.
+func (e *Environment) readFiles(ctx *kong.Context) error {
+	if e.readFor == ctx {
+		return nil
+	}
+	*e = Environment{Search: e.Search, process: e.process, readFor: ctx}
+	if path, _ := e.fileFlag(ctx, "env-file"); path != "" {
+		var err error
+		if e.envFile, err = readEnvFile(path); err != nil {
+			return err
+		}
+	}
+	writes := false
+	if command := ctx.Selected(); command != nil && command.Target.CanAddr() {
+		_, writes = command.Target.Addr().Interface().(WritesConfig)
+	}
+	reads := slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return slices.ContainsFunc(p.Flags, isSetting) })
+	if path, source := e.fileFlag(ctx, "config"); path != "" {
+		err := e.load(path, source, true)
+		if writes && errors.Is(err, os.ErrNotExist) {
+			e.newConfig, err = path, nil
+		}
+		return err
+	}
+	if path := e.Find(); path != "" && reads && !writes {
+		return e.LoadFound(path)
+	}
+	return nil
+}
+
+// fileFlag returns the value of one of the flags of Files, which kong has parsed and not yet put into place, and the
+// name of its source for messages.
+func (e *Environment) fileFlag(ctx *kong.Context, name string) (value, source string) {
+	for _, flag := range ctx.Model.Flags {
+		if flag.Name != name {
+			continue
+		}
+		if value, _ := ctx.FlagValue(flag).(string); value != "" {
+			return value, "--" + name
+		}
+		value, _ := e.Lookup(flag.Tag.Get("env"))
+		return value, flag.Tag.Get("env")
+	}
+	return "", ""
+}
+
+// resolve gives kong the value of a flag that the command line does not give.
+func (e *Environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if value, _ := e.Lookup(flag.Tag.Get("env")); value != "" {
+		return value, nil
+	}
+	if value := e.config[flag.Name]; value != "" && isSetting(flag) {
+		return value, nil
+	}
+	return nil, nil
+}
+
+// isSetting tells a setting from another command's flag that happens to share its name.
+func isSetting(flag *kong.Flag) bool {
+	s, ok := settingNamed(flag.Name)
+	return ok && s.env == flag.Tag.Get("env")
+}
+
+// variables are the names that the program reads from its environment.
+func variables() []string {
+	names := []string{secretVariable, secretFileVariable, "SERVICE_CONFIG"}
+	for _, s := range table() {
+		names = append(names, s.env)
+	}
+	return names
+}
+
+// UnknownEnvironment returns a line for each variable that looks like one of the program's and is none, with the
+// nearest real name, in the order given. These are warnings only: other programs may have variables of such names.
+// Values are never in the lines.
+func UnknownEnvironment(environ []string) []string {
+	known := variables()
+	// A name of a group of ours, as SERVICE_OIDC_, is meant for us however it goes on.
+	sharesGroup := func(name string) bool {
+		return slices.ContainsFunc(known, func(k string) bool {
+			group, _, ok := strings.Cut(strings.TrimPrefix(k, ourPrefix), "_")
+			return ok && strings.HasPrefix(name, ourPrefix+group+"_")
+		})
+	}
+	var unknown []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if slices.Contains(known, name) || !strings.HasPrefix(name, ourPrefix) {
+			continue
+		}
+		if _, near := nearest.Name(name, known); near || sharesGroup(name) {
+			unknown = append(unknown, name+" is not a setting: "+nearest.Suggestion(name, known))
+		}
+	}
+	return unknown
+}
