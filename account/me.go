@@ -301,7 +301,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	if err != nil {
 		return export{}, err
 	}
-	sessions, err := liveSessions(ctx, s.store, u.Sub, s.now())
+	sessions, err := s.store.Sessions(ctx, u.Sub, s.now())
 	if err != nil {
 		return export{}, err
 	}

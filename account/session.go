@@ -332,11 +332,6 @@ const (
 	latestSessions = 20 // sessions that pages show at first
 )
 
-// liveSessions lists the live sessions of a user, newest first.
-func liveSessions(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
-	return st.Sessions(ctx, SessionQuery{Sub: sub, Limit: MaxSessions}, now)
-}
-
 // ShownSessions are those that a page shows: the latest, or as many as there are if
 // its address asks for all; more tells whether there are others.
 func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool) {
@@ -390,7 +385,7 @@ type sessionList struct {
 
 func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	id := IdentityFrom(r.Context())
-	list, err := liveSessions(r.Context(), s.store, id.User.Sub, s.now())
+	list, err := s.store.Sessions(r.Context(), id.User.Sub, s.now())
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ type seenStore struct {
 }
 
 // Sessions implements SessionStore.
-func (s seenStore) Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error) {
-	list, err := s.Store.Sessions(ctx, q, now)
+func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error) {
+	list, err := s.Store.Sessions(ctx, sub, now)
 	s.visits.mu.Lock()
 	defer s.visits.mu.Unlock()
 	for i, n := range list {
