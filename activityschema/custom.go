@@ -2,6 +2,7 @@ package activityschema
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"math"
 	"regexp"
@@ -87,14 +88,10 @@ func (l *linter) custom(d *Detail, t *track) {
 		return
 	}
 	s.text("/title", d.Title)
-	for _, text := range []struct {
-		at   string
-		text *string
-	}{{"/description", d.Description}, {"/gear", d.Gear}, {"/device", d.Device}, {"/source_file", d.SourceFile}} {
-		if text.text != nil {
-			s.text(text.at, *text.text)
-		}
-	}
+	s.text("/description", orEmpty(d.Description))
+	s.text("/gear", orEmpty(d.Gear))
+	s.text("/device", orEmpty(d.Device))
+	s.text("/source_file", orEmpty(d.SourceFile))
 	object := map[string]any{}
 	for name, value := range d.Custom {
 		object[name] = tree(value)
@@ -104,52 +101,13 @@ func (l *linter) custom(d *Detail, t *track) {
 
 // tree decodes a value of custom, numbers as they are written: nil if it is not JSON,
 // as in no valid document.
-func tree(value jsontext.Value) any {
-	dec := jsontext.NewDecoder(bytes.NewReader(value))
-	v, err := readTree(dec)
-	if err != nil {
+func tree(value jsontext.Value) (v any) {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
 		return nil
 	}
 	return v
-}
-
-func readTree(dec *jsontext.Decoder) (any, error) {
-	token, err := dec.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
-	case '{':
-		object := map[string]any{}
-		for dec.PeekKind() != '}' {
-			name, err := dec.ReadToken()
-			if err != nil {
-				return nil, err
-			}
-			text := name.String()
-			if object[text], err = readTree(dec); err != nil {
-				return nil, err
-			}
-		}
-		_, err := dec.ReadToken()
-		return object, err
-	case '[':
-		list := []any{}
-		for dec.PeekKind() != ']' {
-			item, err := readTree(dec)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		_, err := dec.ReadToken()
-		return list, err
-	case '"':
-		return token.String(), nil
-	case '0':
-		return jsontext.Value(token.String()), nil
-	}
-	return nil, nil
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
@@ -162,19 +120,19 @@ func (s *search) object(at string, object map[string]any) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value, below := object[name], at+"/"+pointerEscapes.Replace(name)
-		if lon, ok := s.partner(plainName(name), plain); ok {
+		if lon, ok := partner(plainName(name), plain); ok {
 			a, okLat := number(value)
 			b, okLon := number(object[lon])
 			if p := (position{a, b}); okLat && okLon && p.onEarth() && p != (position{}) && !s.shown(p) {
 				s.l.add(CodePrivacyCustom, below, "a latitude, with the longitude in %s: leave both out", quote(lon))
 			}
 		}
-		s.value(below, kindOfName(plainName(name)), value)
+		s.value(below, customNames[plainName(name)], value)
 	}
 }
 
 // partner returns the name of the longitude that belongs to a latitude.
-func (s *search) partner(plain string, names map[string]string) (string, bool) {
+func partner(plain string, names map[string]string) (string, bool) {
 	for _, pair := range [...][2]string{{"latitude", "longitude"}, {"lat", "lon"}, {"lat", "lng"}, {"lat", "long"}} {
 		if i := strings.LastIndex(plain, pair[0]); i >= 0 {
 			if name, ok := names[plain[:i]+pair[1]+plain[i+len(pair[0]):]]; ok {
@@ -195,8 +153,6 @@ func plainName(name string) string {
 	}, name[:min(len(name), 64)])
 }
 
-func kindOfName(plain string) nameKind { return customNames[plain] }
-
 // value looks at the value of a member that has a name of a kind.
 func (s *search) value(at string, kind nameKind, value any) {
 	switch v := value.(type) {
@@ -212,7 +168,7 @@ func (s *search) value(at string, kind nameKind, value any) {
 		case kind != namePolyline:
 			s.text(at, v)
 		}
-	case jsontext.Value:
+	case json.Number:
 		if n, ok := number(v); kind == nameOwner && ok && n != 0 {
 			s.l.add(CodePrivacyCustom, at, "a serial number or an address: leave it out")
 		}
@@ -231,11 +187,8 @@ func (s *search) value(at string, kind nameKind, value any) {
 
 // number returns a number, also one in a text.
 func number(value any) (float64, bool) {
-	text := ""
-	switch v := value.(type) {
-	case string:
-		text = v
-	case jsontext.Value:
+	text, _ := value.(string)
+	if v, ok := value.(json.Number); ok {
 		text = string(v)
 	}
 	n, err := strconv.ParseFloat(text, 64)
@@ -251,10 +204,10 @@ func positions(list []any) (found []position) {
 		switch v := item.(type) {
 		case []any:
 			found = append(found, positions(v)...)
-		case jsontext.Value:
+		case json.Number:
 			n, _ := number(v)
 			numbers = append(numbers, n)
-			fine = fine || bytes.IndexByte(v, '.') >= 0
+			fine = fine || strings.Contains(string(v), ".")
 		}
 	}
 	if fine && len(found) == 0 {
@@ -287,27 +240,20 @@ func polyline(text string) (found []position) {
 	return found
 }
 
-// shown tells whether the cut track shows positions anyway: of many it looks at the
-// first, the last and some between.
+// shown tells whether the cut track shows positions anyway: of many it looks at about a
+// hundred, the first and the last among them. Either number may be the latitude.
 func (s *search) shown(all ...position) bool {
 	if s.t == nil || s.t.first < 0 || len(all) == 0 {
 		return false
 	}
-	const most = 100
-	step, sample := float64(max(len(all)-1, 1))/float64(min(max(len(all)-1, 1), most)), 0
-	for i := 0.0; i <= float64(len(all)-1)+0.5; i += step {
-		if s.samples += 2 * (s.t.last - s.t.first + 1); s.samples > mostSamples {
+	for i, p := range all {
+		if i%((len(all)-1)/100+1) != 0 && i != len(all)-1 {
+			continue
+		}
+		s.samples += 2 * (s.t.last - s.t.first + 1)
+		if s.samples > mostSamples || !s.t.passes(p) && !s.t.passes(p.exchanged()) {
 			return false
 		}
-		p := all[min(int(math.Round(i)), len(all)-1)]
-		on := s.t.passes(p, blurM, sample)
-		if on < 0 {
-			on = s.t.passes(p.exchanged(), blurM, sample)
-		}
-		if on < 0 {
-			return false
-		}
-		sample = on
 	}
 	return true
 }
@@ -358,7 +304,7 @@ func (s *search) text(at, text string) {
 // show: on the Earth, and a degree apart or more, for two measurements of one
 // thing are nearer.
 func (s *search) degrees(text string, m []int) bool {
-	digit := func(i int) bool { return i >= 0 && i < len(text) && (isDigit(text[i]) || text[i] == '.') }
+	digit := func(i int) bool { return i >= 0 && i < len(text) && strings.IndexByte("0123456789.", text[i]) >= 0 }
 	if digit(m[0]-1) || digit(m[1]) && (text[m[1]] != '.' || digit(m[1]+1)) {
 		return false // a part of something longer
 	}

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,29 +25,29 @@ import (
 // concurrently.
 func Decode(ctx context.Context, r io.Reader) (*Document, []Problem, error) {
 	var data bytes.Buffer
-	form, problems, err := Options{}.Validate(ctx, io.TeeReader(r, &data))
+	var unfit []Problem
+	form, problems, err := Options{unfit: &unfit}.Validate(ctx, io.TeeReader(r, &data))
 	if err != nil || len(problems) > 0 {
 		return nil, problems, err
 	}
-	return DecodeValid(ctx, form, data.Bytes())
+	document, err := DecodeValid(form, data.Bytes())
+	return document, unfit, err
 }
 
 // DecodeValid is Decode for data that Validate has found valid, and to be of a form.
-func DecodeValid(ctx context.Context, form Form, data []byte) (*Document, []Problem, error) {
-	document, d := new(Document), new(decoder)
-	var err error
+func DecodeValid(form Form, data []byte) (*Document, error) {
+	document, to := new(Document), any(nil)
 	if form == FormIndex {
 		document.Index = new(Index)
-		err = d.decode(data, (*plainIndex)(document.Index))
+		to = (*plainIndex)(document.Index)
 	} else {
 		document.Detail = new(Detail)
-		err = d.decode(data, (*plainDetail)(document.Detail))
+		to = (*plainDetail)(document.Detail)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("decoding the document: %w", err)
+	if err := json.Unmarshal(data, to, decoding); err != nil {
+		return nil, fmt.Errorf("decoding the document: %w", err)
 	}
-	problems, err := d.problems(ctx, data)
-	return document, problems, err
+	return document, nil
 }
 
 // The types without their methods, for those to use.
@@ -58,120 +56,50 @@ type (
 	plainDetail Detail
 )
 
-// A decoder decodes one valid document.
-type decoder struct {
-	tooLarge []string // pointers to integers beyond 64 bits, up to MaxProblems
-}
+// decoding reads integers as the format has them. Nearly all of a document are its
+// columns: with functions of their own they are read several times as fast.
+var decoding = json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *int64) (err error) {
+		raw, err := dec.ReadValue()
+		*to, _ = integer(raw)
+		return err
+	}),
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Integers) error {
+		return readColumn(dec, to, func(raw []byte) int64 { n, _ := integer(raw); return n })
+	}),
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Column[int64]) error {
+		return readColumn(dec, to, nullable(func(raw []byte) int64 { n, _ := integer(raw); return n }))
+	}),
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Column[float64]) error {
+		return readColumn(dec, to, nullable(func(raw []byte) float64 { f, _ := strconv.ParseFloat(string(raw), 64); return f }))
+	}),
+))
 
-func (d *decoder) decode(data []byte, to any) error {
-	return json.Unmarshal(data, to, json.WithUnmarshalers(json.JoinUnmarshalers(
-		json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *int64) (err error) {
-			*to, err = d.integer(dec)
-			return err
-		}),
-		json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Integers) (err error) {
-			*to, err = readList(dec, d.integer)
-			return err
-		}),
-		json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Column[int64]) (err error) {
-			*to, err = readList(dec, nullable(d.integer))
-			return err
-		}),
-		json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Column[float64]) (err error) {
-			*to, err = readList(dec, nullable(float))
-			return err
-		}),
-	)))
-}
-
-// readList reads an array, or null as a nil list. Nearly all of a document are its
-// columns: this is several times as fast as the package json is by itself.
-func readList[T any](dec *jsontext.Decoder, item func(*jsontext.Decoder) (T, error)) ([]T, error) {
-	if dec.PeekKind() == 'n' {
-		_, err := dec.ReadToken()
-		return nil, err
+// readColumn reads an array of numbers and nulls, or null as a nil list.
+func readColumn[L ~[]T, T any](dec *jsontext.Decoder, to *L, item func(raw []byte) T) error {
+	if token, err := dec.ReadToken(); err != nil || token.Kind() == 'n' {
+		return err
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	list := []T{}
+	list := L{}
 	for dec.PeekKind() != ']' {
-		v, err := item(dec)
+		raw, err := dec.ReadValue()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, v)
+		list = append(list, item(raw))
 	}
+	*to = list
 	_, err := dec.ReadToken()
-	return list, err
+	return err
 }
 
-// nullable reads what number reads, or null.
-func nullable[T int64 | float64](number func(*jsontext.Decoder) (T, error)) func(*jsontext.Decoder) (Null[T], error) {
-	return func(dec *jsontext.Decoder) (Null[T], error) {
-		if dec.PeekKind() == 'n' {
-			_, err := dec.ReadToken()
-			return Null[T]{}, err
+func nullable[T int64 | float64](number func(raw []byte) T) func(raw []byte) Null[T] {
+	return func(raw []byte) (n Null[T]) {
+		if raw[0] != 'n' {
+			n = Some(number(raw))
 		}
-		v, err := number(dec)
-		return Some(v), err
+		return n
 	}
-}
-
-func float(dec *jsontext.Decoder) (float64, error) {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(string(raw), 64)
-}
-
-func (d *decoder) integer(dec *jsontext.Decoder) (int64, error) {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err == nil {
-		return n, nil
-	}
-	digits, exponent := decimal(raw)
-	const most = len("9223372036854775807")
-	if n = math.MaxInt64; digits == "" {
-		return 0, nil
-	} else if exponent >= 0 && len(digits)+exponent <= most {
-		sign := strings.TrimRight(string(raw[:1]), "0123456789")
-		if n, err = strconv.ParseInt(sign+digits+strings.Repeat("0", exponent), 10, 64); err == nil {
-			return n, nil
-		}
-		n = math.MaxInt64
-	}
-	if raw[0] == '-' {
-		n = math.MinInt64
-	}
-	if len(d.tooLarge) < MaxProblems {
-		d.tooLarge = append(d.tooLarge, string(dec.StackPointer()))
-	}
-	return n, nil
-}
-
-// problems returns those of the integers beyond 64 bits.
-func (d *decoder) problems(ctx context.Context, data []byte) ([]Problem, error) {
-	if len(d.tooLarge) == 0 {
-		return nil, nil
-	}
-	places, err := Locate(ctx, bytes.NewReader(data), d.tooLarge)
-	if err != nil {
-		return nil, err
-	}
-	problems := make([]Problem, len(places))
-	for i, at := range places {
-		problems[i] = Problem{
-			Pointer: d.tooLarge[i], Place: at, Keyword: KeywordInteger,
-			Message: "the integer is valid, but lies beyond the 64 bits that a document is decoded to",
-		}
-	}
-	return problems, nil
 }
 
 // An InvalidError is for a value that is no valid document and so is not
@@ -235,28 +163,28 @@ func marshal(form string, v any) ([]byte, error) {
 // document is taken, and another is an *InvalidError.
 func (x *Index) UnmarshalJSON(data []byte) error {
 	var document Document
-	if err := document.UnmarshalJSON(data); err != nil {
-		return err
+	err := document.UnmarshalJSON(data)
+	if err == nil && document.Index == nil {
+		err = errors.New("reading an index document: it is the detail document of an activity")
 	}
-	if document.Index == nil {
-		return errors.New("reading an index document: it is the detail document of an activity")
+	if err == nil {
+		*x = *document.Index
 	}
-	*x = *document.Index
-	return nil
+	return err
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid detail
 // document is taken, and another is an *InvalidError.
 func (d *Detail) UnmarshalJSON(data []byte) error {
 	var document Document
-	if err := document.UnmarshalJSON(data); err != nil {
-		return err
+	err := document.UnmarshalJSON(data)
+	if err == nil && document.Detail == nil {
+		err = errors.New("reading the detail document of an activity: it is an index document")
 	}
-	if document.Detail == nil {
-		return errors.New("reading the detail document of an activity: it is an index document")
+	if err == nil {
+		*d = *document.Detail
 	}
-	*d = *document.Detail
-	return nil
+	return err
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid document
@@ -273,18 +201,10 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSONTo implements json.MarshalerTo of github.com/go-json-experiment/json. A
-// number that is not finite becomes a string, which no document has there.
+// MarshalJSONTo implements json.MarshalerTo of github.com/go-json-experiment/json.
 func (n Null[T]) MarshalJSONTo(enc *jsontext.Encoder) error {
-	switch v := any(n.Value).(type) {
-	case int64:
-		if n.Valid {
-			return enc.WriteToken(jsontext.Int(v))
-		}
-	case float64:
-		if n.Valid {
-			return enc.WriteToken(jsontext.Float(v))
-		}
+	if !n.Valid {
+		return enc.WriteToken(jsontext.Null)
 	}
-	return enc.WriteToken(jsontext.Null)
+	return json.MarshalEncode(enc, n.Value)
 }

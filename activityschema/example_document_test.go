@@ -51,20 +51,22 @@ func ExampleDecode() {
 func ExampleDetail() {
 	start := activityschema.Time{Time: time.Date(2026, 5, 17, 8, 30, 0, 0, time.UTC)}
 	detail := activityschema.Detail{
-		Version:   activityschema.Version,
-		ID:        "2026-05-17-lake",
-		Title:     "Lake",
-		Sport:     activityschema.SportHiking,
-		StartedAt: start,
-		DistanceM: new(8200.5),
-		Laps:      []activityschema.Lap{{Index: 0, StartedAt: start}},
+		Version: activityschema.Version,
+		Activity: activityschema.Activity{
+			ID:        "2026-05-17-lake",
+			Title:     "Lake",
+			Sport:     activityschema.SportHiking,
+			StartedAt: start,
+			Privacy:   activityschema.PrivacyPublic,
+			DistanceM: new(8200.5),
+		},
+		Laps: []activityschema.Lap{{Index: 0, StartedAt: start}},
 		Timeseries: activityschema.Timeseries{
 			T:      activityschema.Integers{0, 1, 2},
 			HRBpm:  activityschema.Column[int64]{activityschema.Some[int64](98), {}, activityschema.Some[int64](103)},
 			PowerW: nil, // there was no power meter
 		},
-		Privacy: activityschema.PrivacyPublic,
-		Custom:  map[string]jsontext.Value{"weather": jsontext.Value(`"fog"`)},
+		Custom: map[string]jsontext.Value{"weather": jsontext.Value(`"fog"`)},
 	}
 	data, err := json.MarshalIndent(detail, "", "  ")
 	if err != nil {
@@ -83,6 +85,7 @@ func ExampleDetail() {
 	//   "title": "Lake",
 	//   "sport": "hiking",
 	//   "started_at": "2026-05-17T08:30:00Z",
+	//   "privacy": "public",
 	//   "distance_m": 8200.5,
 	//   "laps": [
 	//     {
@@ -103,7 +106,6 @@ func ExampleDetail() {
 	//       103
 	//     ]
 	//   },
-	//   "privacy": "public",
 	//   "custom": {
 	//     "weather": "fog"
 	//   }

@@ -2,11 +2,11 @@ package activityschema
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"math"
 	"net/url"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +16,8 @@ import (
 
 // A Library holds the documents of one published folder against one another:
 // the index documents, which are index.json and its shards, and the details.
-// It keeps a small record of each document and not the document: an activity
-// with its summary and its detail takes about a kilobyte.
+// It keeps of a detail what its summary says, too, and where it begins and ends, but
+// not the samples: an activity with its summary takes one or two kilobytes.
 //
 // What is wrong with a document by itself is found by Lint; a Library does not
 // say it again. Its methods may be called concurrently.
@@ -37,80 +37,21 @@ type FileFinding struct {
 // A record is what is kept of a file: one of the two, or none of a file that
 // cannot be read.
 type record struct {
-	index  *indexRecord
+	index  *Index
 	detail *detailRecord
 }
 
-type indexRecord struct {
-	shards     []Shard
-	activities []facts
-}
-
 type detailRecord struct {
-	facts
+	Activity
 	duplicateOf string
 	own, shown  []position // where the activity begins and ends: see endsOf
 }
-
-// facts are what a summary and a detail both say.
-type facts struct {
-	id, sport, subSport, source, detailURL string
-	title                                  uint64 // hash
-	privacy                                Privacy
-	startedAt                              time.Time
-	figures                                [10]float64 // of figureNames, NaN for null
-}
-
-var figureNames = func() (names []string) {
-	for _, f := range figuresOfSummary(new(Summary)) {
-		names = append(names, f.name)
-	}
-	return names
-}()
-
-// titles is the seed of the titles' hashes.
-var titles = maphash.MakeSeed()
 
 func orEmpty[T ~string](s *T) string {
 	if s == nil {
 		return ""
 	}
-	return strings.Clone(string(*s))
-}
-
-func recordOfIndex(x *Index) *indexRecord {
-	r := &indexRecord{activities: make([]facts, len(x.Activities))}
-	for _, shard := range x.Shards {
-		r.shards = append(r.shards, Shard{Year: shard.Year, URL: strings.Clone(shard.URL), Count: shard.Count})
-	}
-	for i := range x.Activities {
-		s := &x.Activities[i]
-		r.activities[i] = facts{
-			id: strings.Clone(s.ID), title: maphash.String(titles, s.Title), sport: strings.Clone(string(s.Sport)), subSport: orEmpty(s.SubSport),
-			source: orEmpty(s.Source), detailURL: orEmpty(s.DetailURL), privacy: Privacy(strings.Clone(string(s.Privacy))), startedAt: s.StartedAt.Time,
-		}
-		r.activities[i].setFigures(figuresOfSummary(s))
-	}
-	return r
-}
-
-func recordOfDetail(d *Detail) *detailRecord {
-	r := &detailRecord{
-		facts: facts{
-			id: strings.Clone(d.ID), title: maphash.String(titles, d.Title), sport: strings.Clone(string(d.Sport)), subSport: orEmpty(d.SubSport),
-			source: orEmpty(d.Source), privacy: Privacy(strings.Clone(string(d.Privacy))), startedAt: d.StartedAt.Time,
-		},
-		duplicateOf: orEmpty(d.DuplicateOf),
-	}
-	r.setFigures(figuresOf(d))
-	r.own, r.shown = endsOf(d)
-	return r
-}
-
-func (f *facts) setFigures(all []figure) {
-	for i := range f.figures {
-		f.figures[i] = all[i].value()
-	}
+	return string(*s)
 }
 
 // NewLibrary returns a Library without documents.
@@ -125,9 +66,10 @@ func (l *Library) Add(file string, doc *Document) {
 	switch {
 	case doc == nil:
 	case doc.Detail != nil:
-		r.detail = recordOfDetail(doc.Detail)
+		r.detail = &detailRecord{Activity: doc.Detail.Activity, duplicateOf: orEmpty(doc.Detail.DuplicateOf)}
+		r.detail.own, r.detail.shown = endsOf(doc.Detail)
 	case doc.Index != nil:
-		r.index = recordOfIndex(doc.Index)
+		r.index = doc.Index
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +112,7 @@ type comparison struct {
 // A listing is where an activity is listed first.
 type listing struct {
 	file    string
-	summary *facts
+	summary *Summary
 }
 
 // in returns what collects the findings about a file.
@@ -188,8 +130,8 @@ func (c *comparison) compare() {
 			c.identify(file, r.detail)
 		case r.index != nil:
 			c.indexed = true
-			for i := range r.index.activities {
-				c.list(file, spot{"/activities", i}, &r.index.activities[i])
+			for i := range r.index.Activities {
+				c.list(file, item("/activities", i), &r.index.Activities[i])
 			}
 		case !strings.HasPrefix(file, "activities/"):
 			c.partial = true
@@ -197,11 +139,11 @@ func (c *comparison) compare() {
 	}
 	for _, file := range c.names {
 		if x := c.files[file].index; x != nil {
-			for i := range x.shards {
-				c.shard(file, spot{"/shards", i}, x.shards[i])
+			for i := range x.Shards {
+				c.shard(file, item("/shards", i), x.Shards[i])
 			}
-			for i := range x.activities {
-				c.summary(file, spot{"/activities", i}, &x.activities[i])
+			for i := range x.Activities {
+				c.summary(file, item("/activities", i), &x.Activities[i])
 			}
 		}
 	}
@@ -215,48 +157,48 @@ func (c *comparison) compare() {
 
 // identify notes the id of a detail.
 func (c *comparison) identify(file string, d *detailRecord) {
-	if p := detailPath(d.id); file != p && usableID(d.id) {
+	if p := detailPath(d.ID); file != p && usableID(d.ID) {
 		c.in(file).add(CodeIDFileName, "/id", "the detail of this id is the file %q", p)
 	}
-	if c.details[d.id] != nil {
+	if c.details[d.ID] != nil {
 		c.in(file).add(CodeIDDuplicate, "/id", "another detail in the folder has this id")
 		return
 	}
-	c.details[d.id] = d
+	c.details[d.ID] = d
 }
 
 // list notes the id of a summary. An activity may be listed both in index.json
 // and in a shard; Lint looks at one that is twice in one index.
-func (c *comparison) list(file string, at spot, s *facts) {
-	first, ok := c.listed[s.id]
+func (c *comparison) list(file string, at string, s *Summary) {
+	first, ok := c.listed[s.ID]
 	if !ok {
-		c.listed[s.id] = listing{file, s}
+		c.listed[s.ID] = listing{file, s}
 		return
 	}
 	if first.file == file {
 		return
 	}
-	if !sameInstant(first.summary.startedAt, s.startedAt) {
-		c.in(file).add(CodeIDDuplicate, at.member("id"), "%q lists an activity of this id with another start", first.file)
+	if !sameInstant(first.summary.StartedAt, s.StartedAt) {
+		c.in(file).add(CodeIDDuplicate, at+"/id", "%q lists an activity of this id with another start", first.file)
 	}
-	if first.summary.privacy != s.privacy {
-		c.in(file).add(CodePrivacyMismatch, at.member("privacy"), "%s here, %s in %q", s.privacy, first.summary.privacy, first.file)
+	if first.summary.Privacy != s.Privacy {
+		c.in(file).add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in %q", s.Privacy, first.summary.Privacy, first.file)
 	}
 }
 
 func (c *comparison) detail(l *linter, d *detailRecord) {
-	if _, ok := c.listed[d.id]; !ok && c.indexed && !c.partial && d.duplicateOf == "" && d.privacy != PrivacyPrivate {
+	if _, ok := c.listed[d.ID]; !ok && c.indexed && !c.partial && d.duplicateOf == "" && d.Privacy != PrivacyPrivate {
 		l.add(CodeDetailUnlisted, "/id", "no index in the folder lists this activity")
 	}
 	c.duplicate(l, d)
-	if d.privacy == PrivacyPrivate {
+	if d.Privacy == PrivacyPrivate {
 		l.add(CodePrivacyPrivatePublished, "/privacy", "private, and in the folder that is published")
 	}
 }
 
 // duplicate looks at the other record of the same activity.
 func (c *comparison) duplicate(l *linter, d *detailRecord) {
-	if d.duplicateOf == "" || d.duplicateOf == d.id {
+	if d.duplicateOf == "" || d.duplicateOf == d.ID {
 		return
 	}
 	other, known := c.details[d.duplicateOf]
@@ -264,75 +206,78 @@ func (c *comparison) duplicate(l *linter, d *detailRecord) {
 	switch {
 	case !known && !isListed:
 		l.add(CodeDuplicateOf, "/duplicate_of", "no document in the folder knows an activity of this id")
-	case known && other.duplicateOf == d.id:
+	case known && other.duplicateOf == d.ID:
 		l.add(CodeDuplicateOf, "/duplicate_of", "each of the two activities is said to duplicate the other")
-	case d.privacy == PrivacyPrivate || known && other.privacy == PrivacyPrivate || isListed && listed.summary.privacy == PrivacyPrivate:
+	case d.Privacy == PrivacyPrivate || known && other.Privacy == PrivacyPrivate || isListed && listed.summary.Privacy == PrivacyPrivate:
 	default:
 		l.add(CodeDuplicateOf, "/duplicate_of", "both records of the activity are shown: make one of them private")
 	}
 }
 
-func (c *comparison) summary(file string, at spot, s *facts) {
+func (c *comparison) summary(file string, at string, s *Summary) {
 	l := c.in(file)
-	if d := c.details[s.id]; d != nil {
-		mismatches(l, at, s, d)
+	if d := c.details[s.ID]; d != nil {
+		mismatches(l, at, &s.Activity, &d.Activity)
 	}
-	if s.privacy == PrivacyPrivate {
-		l.add(CodePrivacyPrivatePublished, at.member("privacy"), "private, and listed in the folder that is published")
+	if s.Privacy == PrivacyPrivate {
+		l.add(CodePrivacyPrivatePublished, at+"/privacy", "private, and listed in the folder that is published")
 	}
-	if s.detailURL == "" || !leadsToDetail(s.detailURL, s.id) {
+	if s.DetailURL == nil || !leadsToDetail(*s.DetailURL, s.ID) {
 		return
 	}
-	found, elsewhere := c.resolve(file, s.detailURL)
-	_, inFolder := c.files[detailPath(s.id)]
+	found, elsewhere := c.resolve(file, *s.DetailURL)
+	_, inFolder := c.files[detailPath(s.ID)]
 	switch {
 	case found != "" && !elsewhere || elsewhere && (inFolder || len(c.details) == 0):
-	case !elsewhere && strings.HasPrefix(path.Join(path.Dir(file), s.detailURL), "../"):
-		l.add(CodeDetailURL, at.member("detail_url"), "leads out of the published folder")
+	case !elsewhere && strings.HasPrefix(path.Join(path.Dir(file), *s.DetailURL), "../"):
+		l.add(CodeDetailURL, at+"/detail_url", "leads out of the published folder")
 	default:
-		l.add(CodeDetailMissing, at.member("detail_url"), "there is no %q in the folder", detailPath(s.id))
+		l.add(CodeDetailMissing, at+"/detail_url", "there is no %q in the folder", detailPath(s.ID))
 	}
 }
 
 // mismatches compares a summary with its detail. A summary that leaves a
 // member out contradicts nothing.
-func mismatches(l *linter, at spot, s *facts, d *detailRecord) {
+func mismatches(l *linter, at string, s, d *Activity) {
 	differs := func(name, here, there string) {
-		if there == "" {
-			there = "null"
-		}
-		l.add(CodeSummaryMismatch, at.member(name), "%s here, %s in the detail", here, there)
+		l.add(CodeSummaryMismatch, at+"/"+name, "%s here, %s in the detail", here, cmp.Or(there, "null"))
 	}
-	if s.title != d.title {
-		l.add(CodeSummaryMismatch, at.member("title"), "not the title in the detail")
+	if s.Title != d.Title {
+		l.add(CodeSummaryMismatch, at+"/title", "not the title in the detail")
 	}
 	for _, text := range [...]struct{ name, here, there string }{
-		{"sport", s.sport, d.sport}, {"sub_sport", s.subSport, d.subSport}, {"source", s.source, d.source},
+		{"sport", string(s.Sport), string(d.Sport)}, {"sub_sport", orEmpty(s.SubSport), orEmpty(d.SubSport)}, {"source", orEmpty(s.Source), orEmpty(d.Source)},
 	} {
 		if text.here != "" && text.here != text.there {
 			differs(text.name, text.here, text.there)
 		}
 	}
-	if !sameInstant(s.startedAt, d.startedAt) {
-		differs("started_at", s.startedAt.Format(time.RFC3339), d.startedAt.Format(time.RFC3339))
+	if !sameInstant(s.StartedAt, d.StartedAt) {
+		differs("started_at", s.StartedAt.Format(time.RFC3339), d.StartedAt.Format(time.RFC3339))
 	}
-	for i, name := range figureNames {
-		if here, there := s.figures[i], d.figures[i]; !math.IsNaN(here) && !sameNumber(here, there) {
-			differs(name, shortest(here), strings.TrimPrefix(shortest(there), "NaN"))
+	there := map[string]float64{}
+	for _, f := range figuresOf(reflect.ValueOf(d).Elem()) {
+		there[f.name] = f.value
+	}
+	for _, f := range figuresOf(reflect.ValueOf(s).Elem()) {
+		if v, ok := there[f.name]; !ok {
+			differs(f.name, shortest(f.value), "")
+		} else if !sameNumber(f.value, v) {
+			differs(f.name, shortest(f.value), shortest(v))
 		}
 	}
-	if s.privacy != d.privacy {
-		l.add(CodePrivacyMismatch, at.member("privacy"), "%s here, %s in the detail: give both the stricter one", s.privacy, d.privacy)
+	if s.Privacy != d.Privacy {
+		l.add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in the detail: give both the stricter one", s.Privacy, d.Privacy)
 	}
 }
 
 func shortest(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // sameInstant lets a writer leave out the fraction of the second.
-func sameInstant(a, b time.Time) bool { return a.Sub(b).Abs() < time.Second }
+func sameInstant(a, b Time) bool { return a.Sub(b.Time).Abs() < time.Second }
 
 // sameNumber tells whether two numbers are the same or one is the other with
-// decimals rounded or cut off. It is false if one is NaN.
+// decimals rounded or cut off.
 func sameNumber(a, b float64) bool {
 	decimals := func(v float64) int {
 		_, digits, _ := strings.Cut(shortest(v), ".")
@@ -342,29 +287,29 @@ func sameNumber(a, b float64) bool {
 }
 
 // shard looks at a shard that an index names.
-func (c *comparison) shard(file string, at spot, shard Shard) {
+func (c *comparison) shard(file string, at string, shard Shard) {
 	target, elsewhere := c.resolve(file, shard.URL)
 	x := c.files[target].index
 	if x == nil {
 		c.partial = true
 		switch {
 		case target == "" && !elsewhere:
-			c.in(file).add(CodeShardMissing, at.member("url"), "there is no such file in the folder")
+			c.in(file).add(CodeShardMissing, at+"/url", "there is no such file in the folder")
 		case c.files[target].detail != nil:
-			c.in(file).add(CodeShardMissing, at.member("url"), "%q is not an index document", target)
+			c.in(file).add(CodeShardMissing, at+"/url", "%q is not an index document", target)
 		}
 		return
 	}
-	if n := len(x.activities); int64(n) != shard.Count {
-		c.in(file).add(CodeShardCount, at.member("count"), "%d here, but %q has %d activities", shard.Count, target, n)
+	if n := len(x.Activities); int64(n) != shard.Count {
+		c.in(file).add(CodeShardCount, at+"/count", "%d here, but %q has %d activities", shard.Count, target, n)
 	}
 	// Each shard may name all the others.
 	if named := (Shard{URL: target, Year: shard.Year}); !c.shards[named] {
 		c.shards[named] = true
-		for i := range x.activities {
+		for i := range x.Activities {
 			// Whoever made the shard may have counted in either zone.
-			if at := x.activities[i].startedAt; int64(at.Year()) != shard.Year && int64(at.UTC().Year()) != shard.Year {
-				c.in(target).add(CodeShardYear, spot{"/activities", i}.member("started_at"), "%d, in the shard of %d", at.Year(), shard.Year)
+			if at := x.Activities[i].StartedAt; int64(at.Year()) != shard.Year && int64(at.UTC().Year()) != shard.Year {
+				c.in(target).add(CodeShardYear, item("/activities", i)+"/started_at", "%d, in the shard of %d", at.Year(), shard.Year)
 			}
 		}
 	}
@@ -478,7 +423,7 @@ func (c *comparison) unblurred() {
 	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.lat, b.lat) })
 	for _, file := range c.names {
 		d := c.files[file].detail
-		if d == nil || d.privacy != PrivacyBlurStart {
+		if d == nil || d.Privacy != PrivacyBlurStart {
 			continue
 		}
 		if slices.ContainsFunc(d.own, func(p position) bool { return seenBy(ends, p, d) >= seenAlike }) {
@@ -497,7 +442,7 @@ func seenBy(ends []end, p position, self *detailRecord) int {
 		if e.lat > p.lat+degrees || len(others) == seenAlike {
 			break
 		}
-		same := e.of == self || e.of.duplicateOf != "" || e.of.id == self.duplicateOf
+		same := e.of == self || e.of.duplicateOf != "" || e.of.ID == self.duplicateOf
 		if !same && !slices.Contains(others, e.of) && p.within(cutM, e.position) {
 			others = append(others, e.of)
 		}

@@ -121,30 +121,21 @@ func (t *track) length() float64 {
 // knows how the track went between them.
 const gapM = 1000
 
-// passes returns a sample such that the track, in straight lines from position
-// to position, comes within so many metres of p on the way to it, or -1. It
-// looks from sample start on and then from the first: positions that follow
-// the track are so found in a few steps each.
-func (t *track) passes(p position, metres float64, start int) int {
-	if t.first < 0 {
-		return -1
-	}
-	before := -1
-	for n := range t.last - t.first + 1 {
-		i := t.first + (max(start, t.first)-t.first+n)%(t.last-t.first+1)
-		if i == t.first {
-			before = -1
-		}
+// passes tells whether the track, in straight lines from position to position, comes
+// within blurM of p.
+func (t *track) passes(p position) bool {
+	before := t.first
+	for i := t.first; i >= 0 && i <= t.last; i++ {
 		if !t.has(i) {
 			continue
 		}
-		q := t.at(i)
-		if p.within(metres, q) || before >= 0 && p.withinLine(metres, t.at(before), q) && t.at(before).within(gapM, q) {
-			return i
+		a, b := t.at(before), t.at(i)
+		if p.within(blurM, b) || p.withinLine(blurM, a, b) && a.within(gapM, b) {
+			return true
 		}
 		before = i
 	}
-	return -1
+	return false
 }
 
 // boxSlack in degrees, a metre: writers round bounds to five decimals.
@@ -170,8 +161,5 @@ func (t *track) outside(b BBox) int {
 
 func holds(b BBox, p position) bool {
 	east, west := p.lon >= b[0]-boxSlack, p.lon <= b[2]+boxSlack
-	if b[0] > b[2] {
-		return (east || west) && p.lat >= b[1]-boxSlack && p.lat <= b[3]+boxSlack
-	}
-	return east && west && p.lat >= b[1]-boxSlack && p.lat <= b[3]+boxSlack
+	return (east && west || b[0] > b[2] && (east || west)) && p.lat >= b[1]-boxSlack && p.lat <= b[3]+boxSlack
 }

@@ -1,9 +1,14 @@
 package activityschema
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of the findings about one document, so that a recording which is
@@ -64,8 +69,8 @@ func Lint(doc *Document) []Finding {
 
 func (l *linter) detail(d *Detail) {
 	t := newTrack(&d.Timeseries)
-	l.id(spot{}, d.ID)
-	l.figures(spot{}, figuresOf(d))
+	l.id("", d.ID)
+	l.figures("", d)
 	l.recordedTime(d)
 	l.distance(d, t)
 	l.bbox(d, t)
@@ -80,19 +85,8 @@ func (l *linter) detail(d *Detail) {
 	l.custom(d, t)
 }
 
-// A spot is an object of a document: the zero spot is the document itself,
-// any other an item of a list.
-type spot struct {
-	list string // pointer to the list
-	item int
-}
-
-func (s spot) member(name string) string {
-	if s.list == "" {
-		return "/" + name
-	}
-	return s.list + "/" + strconv.Itoa(s.item) + "/" + name
-}
+// item points to an item of a list.
+func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 
 // A linter collects the findings about one document.
 type linter struct {
@@ -102,26 +96,22 @@ type linter struct {
 
 // add notes a finding. The message must not repeat a position.
 func (l *linter) add(code, pointer, format string, args ...any) {
-	if l.room(code) {
-		l.findings = append(l.findings, Finding{pointer, code, severityOf(code), fmt.Sprintf(format, args...)})
+	if l.counts == nil {
+		l.counts = map[string]int{}
+	}
+	if l.counts[code]++; l.counts[code] <= MaxFindingsPerCode {
+		l.findings = append(l.findings, Finding{pointer, code, SeverityOf(code), fmt.Sprintf(format, args...)})
 	}
 }
 
 // addItem notes a finding about an item of a list. It makes no pointer for
 // those that are only counted: there may be a million.
-func (l *linter) addItem(code, list string, item int, format string, args ...any) {
-	if l.room(code) {
-		l.findings = append(l.findings, Finding{list + "/" + strconv.Itoa(item), code, severityOf(code), fmt.Sprintf(format, args...)})
+func (l *linter) addItem(code, list string, i int, format string, args ...any) {
+	if l.counts[code] < MaxFindingsPerCode {
+		l.add(code, item(list, i), format, args...)
+	} else {
+		l.counts[code]++
 	}
-}
-
-// room counts a finding of code and tells whether it is among the first.
-func (l *linter) room(code string) bool {
-	if l.counts == nil {
-		l.counts = map[string]int{}
-	}
-	l.counts[code]++
-	return l.counts[code] <= MaxFindingsPerCode
 }
 
 // result cuts the findings about a document.
@@ -140,4 +130,64 @@ func (l *linter) result() []Finding {
 		}
 	}
 	return l.findings
+}
+
+// Locate returns where the values are that JSON Pointers name, of a valid document. A
+// value that is not there has the place of the nearest one above it that is.
+func Locate(data []byte, pointers []string) ([]Place, error) {
+	places := make([]Place, len(pointers))
+	var wanted []sought
+	for i, pointer := range pointers {
+		wanted = append(wanted, sought{slices.Collect(jsontext.Pointer(pointer).Tokens()), &places[i]})
+	}
+	s := newSource(context.Background(), bytes.NewReader(data), math.MaxInt64)
+	if err := s.seek(wanted); err != nil {
+		return nil, fmt.Errorf("locating values: %w", err)
+	}
+	return places, nil
+}
+
+// A sought is a value whose place somebody asks for: path leads to it.
+type sought struct {
+	path  []string
+	place *Place
+}
+
+// seek notes where the next value is, and those within it.
+func (s *source) seek(wanted []sought) error {
+	if len(wanted) == 0 {
+		return s.dec.SkipValue()
+	}
+	s.end = s.dec.InputOffset()
+	kind, raw, err := s.next()
+	if err != nil {
+		return err
+	}
+	for _, v := range wanted {
+		*v.place = s.start(raw)
+	}
+	if kind != '{' && kind != '[' {
+		return nil
+	}
+	for i := 0; s.dec.PeekKind() != '}' && s.dec.PeekKind() != ']'; i++ {
+		step := strconv.Itoa(i)
+		if kind == '{' {
+			name, err := s.dec.ReadToken()
+			if err != nil {
+				return err
+			}
+			step = name.String()
+		}
+		var within []sought
+		for _, v := range wanted {
+			if len(v.path) > 0 && v.path[0] == step {
+				within = append(within, sought{v.path[1:], v.place})
+			}
+		}
+		if err := s.seek(within); err != nil {
+			return err
+		}
+	}
+	_, err = s.dec.ReadToken()
+	return err
 }

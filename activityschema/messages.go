@@ -2,7 +2,6 @@ package activityschema
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,77 +93,18 @@ func inOrder(problems []Problem, most int) []Problem {
 // formsWanted is expected of a document of which no member tells its form.
 const formsWanted = "an index document (owner, generated_at, activities) or an activity detail document (id, laps, timeseries, custom)"
 
-// wanted says what keyword with value, as decoded from the schema, expects.
-func wanted(keyword string, value any) string {
-	switch keyword {
-	case "type":
-		if one, ok := value.(string); ok {
-			return one
-		}
-		return alternatives(value, func(v any) string { return fmt.Sprint(v) })
-	case "const":
-		return jsonText(value)
-	case "enum":
-		return "one of " + alternatives(value, jsonText)
-	case "format":
-		return "a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z"
-	case "minLength":
-		return "a string of at least " + amount(value, "character")
-	case "minimum":
-		return fmt.Sprintf("%v or more", value)
-	case "minItems":
-		return "an array of at least " + amount(value, "item")
-	case "maxItems":
-		return "an array of at most " + amount(value, "item")
-	}
-	return ""
-}
-
-// alternatives writes a list as: a, b or c.
-func alternatives(list any, show func(any) string) string {
-	items, _ := list.([]any)
-	var s strings.Builder
-	for i, item := range items {
-		switch {
-		case i == 0:
-		case i == len(items)-1:
-			s.WriteString(" or ")
-		default:
-			s.WriteString(", ")
-		}
-		s.WriteString(show(item))
-	}
-	return s.String()
-}
-
-// jsonText writes a string or null as JSON does.
-func jsonText(value any) string {
-	if s, ok := value.(string); ok {
-		return quote(s)
-	}
-	return "null"
-}
-
-// amount writes a number of things.
-func amount(n any, thing string) string {
-	if number := fmt.Sprint(n); number != "1" {
-		return number + " " + thing + "s"
-	}
-	return "1 " + thing
-}
-
-// describe sets what a problem of keyword says of a value that was found and of
-// what is expected in its place.
-func (p *Problem) describe(keyword, expected, found string) {
-	p.Keyword, p.Expected, p.Found = keyword, expected, found
+// problem returns the problem of a value that was found where a keyword expects another.
+func problem(pointer string, at Place, keyword, expected, found string) Problem {
+	message := "must be " + expected + ", not " + found
 	switch keyword {
 	case "required":
-		p.Message = expected + " is missing"
+		message = expected + " is missing"
 	case "additionalProperties":
-		p.Message = found + " is not part of the format here"
-	default:
-		p.Message = "must be " + expected + ", not " + found
+		message = found + " is not part of the format here"
+	case "oneOf":
+		message = "must be " + expected
 	}
+	return Problem{Pointer: pointer, Place: at, Keyword: keyword, Message: message, Found: found, Expected: expected}
 }
 
 // memberNamed shows a member by its name.
@@ -173,16 +113,25 @@ func memberNamed(name string) string { return "member " + quote(name) }
 // mostShown is how many characters of the document a message repeats at most.
 const mostShown = 60
 
-// foundNumber shows a number as it is written.
-func foundNumber(digits []byte, kind kinds) string {
-	text := string(digits[:min(len(digits), mostShown)])
-	if len(digits) > mostShown {
-		text += "..."
+// shown shows a value that was found.
+func shown(raw []byte, kind kinds) string {
+	what := "number "
+	switch kind {
+	case kindObject:
+		return "object"
+	case kindArray:
+		return "array"
+	case kindString:
+		return "string " + quote(string(unquoted(raw)))
+	case kindNull, kindBoolean:
+		return string(raw)
+	case kindInteger:
+		what = "integer "
 	}
-	if kind == kindInteger {
-		return "integer " + text
+	if len(raw) > mostShown {
+		return what + string(raw[:mostShown]) + "..."
 	}
-	return "number " + text
+	return what + string(raw)
 }
 
 // quote shows a text of the document in a message: control characters escaped,

@@ -115,20 +115,20 @@ func (l *linter) uncut(d *Detail, t *track) {
 
 // links reports a summary that leads to, or names, what its privacy says is not
 // shown.
-func (l *linter) links(at spot, s *Summary) {
+func (l *linter) links(at string, s *Summary) {
 	track, detail := s.TrackURL != nil && *s.TrackURL != "", s.DetailURL != nil && *s.DetailURL != ""
 	switch s.Privacy {
 	case PrivacyNoGPS:
-		(&search{l: l}).text(at.member("title"), s.Title)
+		(&search{l: l}).text(at+"/title", s.Title)
 		if track {
-			l.add(CodePrivacyNoGPS, at.member("track_url"), "a link to the track of an activity that is no_gps: null it")
+			l.add(CodePrivacyNoGPS, at+"/track_url", "a link to the track of an activity that is no_gps: null it")
 		}
 	case PrivacyPrivate:
 		if detail {
-			l.add(CodePrivacyPrivateLink, at.member("detail_url"), "a link to the detail of a private activity: null it")
+			l.add(CodePrivacyPrivateLink, at+"/detail_url", "a link to the detail of a private activity: null it")
 		}
 		if track {
-			l.add(CodePrivacyPrivateLink, at.member("track_url"), "a link to the track of a private activity: null it")
+			l.add(CodePrivacyPrivateLink, at+"/track_url", "a link to the track of a private activity: null it")
 		}
 	}
 }

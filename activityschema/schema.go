@@ -21,12 +21,13 @@ package activityschema
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"sync"
+
+	"github.com/go-json-experiment/json"
 )
 
 //go:embed activity-1.0.json
@@ -58,13 +59,7 @@ type plan struct {
 	required map[Form][]*member
 }
 
-var loadPlan = sync.OnceValues(func() (*plan, error) {
-	p, err := compilePlan(schemaJSON)
-	if err != nil {
-		return nil, fmt.Errorf("compiling the activity schema: %w", err)
-	}
-	return p, nil
-})
+var loadPlan = sync.OnceValues(func() (*plan, error) { return compilePlan(schemaJSON) })
 
 // Ready compiles the embedded schema, and reports why it could not be. A program
 // that calls it as it starts cannot fail over the schema later.
@@ -75,56 +70,55 @@ func Ready() error {
 
 // compilePlan compiles a schema that says oneOf over the two forms, and nothing
 // else.
-func compilePlan(schema []byte) (*plan, error) {
-	var root struct {
-		OneOf []map[string]string       `json:"oneOf"`
-		Defs  map[string]map[string]any `json:"$defs"`
+func compilePlan(text []byte) (*plan, error) {
+	var schema struct {
+		Schema      string            `json:"$schema"`
+		Title       string            `json:"title"`
+		Description string            `json:"description"`
+		OneOf       []shape           `json:"oneOf"`
+		Defs        map[string]*shape `json:"$defs"`
 	}
-	keywords := map[string]json.RawMessage{}
-	if err := errors.Join(json.Unmarshal(schema, &root), json.Unmarshal(schema, &keywords)); err != nil {
-		return nil, err
+	err := json.Unmarshal(text, &schema, json.RejectUnknownMembers(true))
+	if err == nil && len(schema.OneOf) != len(forms) {
+		err = errors.New("oneOf is not over the two forms")
 	}
-	for keyword := range keywords {
-		if !slices.Contains([]string{"$schema", "title", "description", "oneOf", "$defs"}, keyword) {
-			return nil, fmt.Errorf("keyword %q is not supported", keyword)
-		}
+	p := &plan{root: &shape{Type: typeNames{"object"}, kinds: kindObject}, required: map[Form][]*member{}}
+	for i := 0; err == nil && i < len(forms); i++ {
+		err = p.add(forms[i], &schema.OneOf[i], schema.Defs)
 	}
-	if len(root.OneOf) != len(forms) {
-		return nil, errors.New("oneOf is not over the two forms")
+	if err == nil {
+		err = p.check()
 	}
-	p := &plan{root: &shape{kinds: kindObject, closed: true, members: map[string]*member{}}, required: map[Form][]*member{}}
-	schemas := map[string]any{}
-	for i, form := range forms {
-		if len(root.OneOf[i]) != 1 || root.OneOf[i]["$ref"] != "#/$defs/"+string(form) {
-			return nil, fmt.Errorf("oneOf does not refer to the form %s", form)
-		}
-		sh, err := compileShape(map[string]any{"$ref": root.OneOf[i]["$ref"]}, root.Defs, 0)
-		if err != nil {
-			return nil, fmt.Errorf("form %s: %w", form, err)
-		}
-		if !sh.closed || sh.kinds != kindObject {
-			return nil, fmt.Errorf("form %s is no closed object", form)
-		}
-		listed := root.Defs[string(form)]["properties"].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(sh.members)) {
-			if both := p.root.members[name]; both != nil {
-				if fmt.Sprint(schemas[name]) != fmt.Sprint(listed[name]) {
-					return nil, fmt.Errorf("member %q is another in each form", name)
-				}
-				both.form = ""
-				continue
-			}
-			schemas[name] = listed[name]
-			if err := p.root.list(name, sh.members[name].shape); err != nil {
-				return nil, err
-			}
-			p.root.members[name].form = form
-		}
-		for _, m := range sh.required {
-			p.required[form] = append(p.required[form], p.root.members[m.name])
+	if err != nil {
+		return nil, fmt.Errorf("compiling the activity schema: %w", err)
+	}
+	return p, nil
+}
+
+// add adds the members of a form to those of a document.
+func (p *plan) add(form Form, ref *shape, defs map[string]*shape) error {
+	sh, err := ref.compile(defs, 0)
+	if err != nil {
+		return fmt.Errorf("form %s: %w", form, err)
+	}
+	if ref.Ref != "#/$defs/"+string(form) || sh.members == nil || sh.kinds != kindObject {
+		return fmt.Errorf("oneOf does not refer to the form %s, or it is no closed object", form)
+	}
+	for name, m := range sh.members {
+		both := p.root.members[name]
+		switch {
+		case both == nil:
+			p.root.list(&member{name: name, shape: m.shape, form: form})
+		case reflect.DeepEqual(both.shape, m.shape):
+			both.form = ""
+		default:
+			return fmt.Errorf("member %q is another in each form", name)
 		}
 	}
-	return p, p.check()
+	for _, name := range sh.Required {
+		p.required[form] = append(p.required[form], p.root.members[name])
+	}
+	return nil
 }
 
 // check makes sure that no document is of both forms, and that members tell them apart.
@@ -132,45 +126,37 @@ func (p *plan) check() error {
 	if !slices.ContainsFunc(p.required[FormIndex], func(m *member) bool { return m.form == FormIndex }) {
 		return errors.New("no member that an index must have is forbidden in a detail")
 	}
-	for form, names := range telling {
-		for _, name := range slices.Concat(names[0], names[1]) {
-			if m := p.root.members[name]; m == nil || m.form != form {
-				return fmt.Errorf("member %s is not one of the form %s alone", name, form)
-			}
+	for name, weight := range telling {
+		if m := p.root.members[name]; m == nil || m.form != formOf(weight) {
+			return fmt.Errorf("member %s is not one of the form %s alone", name, formOf(weight))
 		}
 	}
 	return nil
 }
 
-// telling are the members that tell the forms apart: first those that carry a
-// document, then others that only one form has.
-var telling = map[Form][2][]string{
-	FormIndex:  {{"activities", "owner"}, {"generated_at", "shards"}},
-	FormDetail: {{"laps", "timeseries"}, {"custom", "id", "privacy", "sport", "started_at", "title"}},
+// telling are the members that tell the forms apart, those of an index by a number above
+// zero. Those that carry a document outweigh all others.
+var telling = map[string]int{
+	"activities": 10, "owner": 10, "generated_at": 1, "shards": 1,
+	"laps": -10, "timeseries": -10, "custom": -1, "id": -1, "privacy": -1, "sport": -1, "started_at": -1, "title": -1,
+}
+
+func formOf(weight int) Form {
+	if weight > 0 {
+		return FormIndex
+	}
+	return FormDetail
 }
 
 // meantForm returns the form that a document with certain members was meant to
 // be, or "" if no member tells. One that has as much of both is taken for a
 // detail document: either answer lists the members that are too many.
-func meantForm(has func(name string) bool) Form {
-	count := func(names []string) (n int) {
-		for _, name := range names {
-			if has(name) {
-				n++
-			}
-		}
-		return n
-	}
-	form := Form("")
-	for weight := range 2 {
-		index, detail := count(telling[FormIndex][weight]), count(telling[FormDetail][weight])
-		switch {
-		case index > detail:
-			return FormIndex
-		case detail > index:
-			return FormDetail
-		case index > 0:
-			form = FormDetail
+func meantForm(present map[*member]Place) (form Form) {
+	weight := 0
+	for m := range present {
+		if w := telling[m.name]; w != 0 {
+			weight += w
+			form = formOf(weight)
 		}
 	}
 	return form

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // kinds is a set of kinds of JSON values.
@@ -27,216 +30,176 @@ var kindsByType = map[string]kinds{
 	"string": kindString, "array": kindArray, "object": kindObject,
 }
 
-// A shape is a schema made ready for the walker.
+// A shape is a schema: the keywords that the walker implements, and what compile
+// makes of them. Another keyword, or another use of one, is an error.
 type shape struct {
-	kinds    kinds
-	expected map[string]string // what a keyword expects, in words
+	Title                string            `json:"title"`
+	Description          string            `json:"description"`
+	Ref                  string            `json:"$ref"`
+	Type                 typeNames         `json:"type"`
+	Const                *string           `json:"const"`
+	Enum                 []*string         `json:"enum"`
+	Format               string            `json:"format"`
+	MinLength            uint32            `json:"minLength"`
+	Minimum              *float64          `json:"minimum"`
+	Items                *shape            `json:"items"`
+	MinItems             uint32            `json:"minItems"`
+	MaxItems             *uint32           `json:"maxItems"`
+	Properties           map[string]*shape `json:"properties"`
+	AdditionalProperties *bool             `json:"additionalProperties"`
+	Required             []string          `json:"required"`
 
-	texts       []string // those of const or enum; null is told by kinds
-	textKeyword string   // const, enum, or "" if neither is there
-	dateTime    bool
-	minLength   int
-	notNegative bool // minimum 0
+	kinds   kinds              // of Type
+	members map[string]*member // of Properties; nil if the object is free-form
+}
 
-	items              *shape // nil allows anything
-	minItems, maxItems int
+// typeNames are the types that a schema allows, one or several.
+type typeNames []string
 
-	// An object is closed, and has no members but these, or free-form.
-	closed   bool
-	members  map[string]*member
-	required []*member // in the order of the schema
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *typeNames) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		*t = make(typeNames, 1)
+		return json.Unmarshal(data, &(*t)[0])
+	}
+	return json.Unmarshal(data, (*[]string)(t))
 }
 
 // A member is one that a closed object may have.
 type member struct {
 	name  string
-	bit   uint64 // of its object's members, one each
 	shape *shape
-	form  Form // the form that lists it, of the members of a document; empty if both do
+	bit   uint64 // of those that its object requires, one each
+	form  Form   // the form that lists it, of the members of a document; empty if both do
 }
 
 // anything is the shape of what the schema says nothing of. I-JSON it must be.
-var anything = &shape{kinds: math.MaxUint8, maxItems: math.MaxInt}
+var anything = &shape{kinds: math.MaxUint8}
 
-var errUnsupported = errors.New("not supported with this value")
-
-// compileShape compiles a schema. It refuses every keyword, and every use of one,
-// that the walker does not implement.
-func compileShape(schema map[string]any, defs map[string]map[string]any, depth int) (*shape, error) {
+// compile returns a shape that is ready for the walker.
+func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 	if depth > MaxDepth {
 		return nil, errors.New("the schema refers to itself")
 	}
-	schema = maps.Clone(schema)
-	delete(schema, "title")
-	delete(schema, "description")
-	if ref, ok := schema["$ref"].(string); ok {
-		def := defs[strings.TrimPrefix(ref, "#/$defs/")]
-		if def == nil || len(schema) > 1 {
-			return nil, fmt.Errorf("reference %q leads nowhere, or has a keyword beside it", ref)
+	if sh.Ref != "" {
+		def := defs[strings.TrimPrefix(sh.Ref, "#/$defs/")]
+		alone := shape{Title: sh.Title, Description: sh.Description, Ref: sh.Ref}
+		if def == nil || !reflect.DeepEqual(*sh, alone) {
+			return nil, fmt.Errorf("reference %q leads nowhere, or has a keyword beside it", sh.Ref)
 		}
-		return compileShape(def, defs, depth+1)
+		return def.compile(defs, depth+1)
 	}
-	sh := &shape{expected: map[string]string{}, maxItems: math.MaxInt}
-	for _, keyword := range slices.Sorted(maps.Keys(schema)) { // for an error to be the same at every run
-		if err := sh.apply(keyword, schema[keyword], defs, depth); err != nil {
-			return nil, fmt.Errorf("%s: %w", keyword, err)
+	c := *sh
+	for _, name := range sh.Type {
+		if kindsByType[name] == 0 {
+			return nil, fmt.Errorf("type %q is not supported", name)
 		}
-		sh.expected[keyword] = wanted(keyword, schema[keyword])
+		c.kinds |= kindsByType[name]
 	}
-	if err := sh.require(schema["required"]); err != nil {
-		return nil, fmt.Errorf("required: %w", err)
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	return sh, sh.check(schema)
+	var err error
+	if sh.Items != nil {
+		if c.Items, err = sh.Items.compile(defs, depth+1); err != nil {
+			return nil, fmt.Errorf("items: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sh.Properties)) { // for an error to be the same at every run
+		value, err := sh.Properties[name].compile(defs, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		c.list(&member{name: name, shape: value})
+	}
+	for i, name := range sh.Required {
+		if c.members[name] == nil || i == 64 { // the bits of a word
+			return nil, fmt.Errorf("required member %q is not listed, or one too many", name)
+		}
+		c.members[name].bit = 1 << i
+	}
+	return &c, nil
 }
 
-func (sh *shape) apply(keyword string, value any, defs map[string]map[string]any, depth int) error {
-	ok := true
-	switch keyword {
-	case "type":
-		sh.kinds, ok = kindsOf(value)
-	case "const":
-		sh.textKeyword = keyword
-		sh.texts, ok = textsOf([]any{value}, false)
-	case "enum":
-		sh.textKeyword = keyword
-		sh.texts, ok = textsOf(value, true)
-	case "format":
-		sh.dateTime = true
-		ok = value == "date-time"
-	case "minLength":
-		sh.minLength, ok = natural(value)
-	case "minimum":
-		sh.notNegative = true
-		ok = value == 0.0
-	case "minItems":
-		sh.minItems, ok = natural(value)
-	case "maxItems":
-		sh.maxItems, ok = natural(value)
-	case "items":
-		items, isSchema := value.(map[string]any)
-		if !isSchema {
-			return errUnsupported
-		}
-		var err error
-		sh.items, err = compileShape(items, defs, depth+1)
-		return err
-	case "additionalProperties":
-		sh.closed, ok = true, value == false
-	case "properties":
-		return sh.listAll(value, defs, depth)
-	case "required": // after the properties
-	default:
-		return errors.New("the keyword is not supported")
+// list adds a member.
+func (sh *shape) list(m *member) {
+	if sh.members == nil {
+		sh.members = map[string]*member{}
 	}
-	if !ok {
-		return errUnsupported
-	}
-	return nil
+	sh.members[m.name] = m
 }
 
-// check refuses what only together is not supported.
-func (sh *shape) check(schema map[string]any) error {
-	_, constant := schema["const"]
-	enum, enumerated := schema["enum"].([]any)
+// check refuses uses of keywords that the walker does not implement.
+func (sh *shape) check() error {
+	closed := sh.AdditionalProperties != nil
+	nullListed := slices.Contains(sh.Enum, nil)
 	switch {
 	case sh.kinds == 0:
 		return errors.New("a schema without a type is not supported")
-	case constant && (enumerated || sh.kinds != kindString):
+	case sh.Format != "" && sh.Format != "date-time", sh.Minimum != nil && *sh.Minimum != 0, closed && *sh.AdditionalProperties:
+		return errors.New("format, minimum and additionalProperties: only date-time, 0 and false are supported")
+	case sh.Const != nil && (sh.Enum != nil || sh.kinds != kindString):
 		return errors.New("const: only a string is supported")
-	case enumerated && sh.kinds != kindString && sh.kinds != kindString|kindNull:
-		return errors.New("enum: only strings and null are supported")
-	case enumerated && sh.kinds&kindNull != 0 && !slices.Contains(enum, nil):
-		return errors.New("enum: null, which the type allows, must be listed")
-	case sh.closed != (sh.members != nil), len(sh.required) > 0 && !sh.closed:
+	case sh.Enum != nil && sh.kinds|kindNull != kindString|kindNull, sh.Enum != nil && nullListed != (sh.kinds&kindNull != 0):
+		return errors.New("enum: only strings are supported, and null where the type allows it")
+	case closed != (len(sh.Properties) > 0), slices.Contains(slices.Collect(maps.Values(sh.Properties)), nil):
 		return errors.New("an object must list its members and forbid others, or do neither")
 	}
 	return nil
 }
 
-// listAll takes the properties over.
-func (sh *shape) listAll(value any, defs map[string]map[string]any, depth int) error {
-	schemas, ok := value.(map[string]any)
-	if !ok || len(schemas) == 0 {
-		return errUnsupported
+// textKeyword returns the keyword that lists texts and these, or "".
+func (sh *shape) textKeyword() (string, []*string) {
+	if sh.Const != nil {
+		return "const", []*string{sh.Const}
 	}
-	sh.members = map[string]*member{}
-	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		schema, ok := schemas[name].(map[string]any)
-		if !ok {
-			return errUnsupported
-		}
-		value, err := compileShape(schema, defs, depth+1)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if err := sh.list(name, value); err != nil {
-			return err
-		}
+	if sh.Enum != nil {
+		return "enum", sh.Enum
 	}
-	return nil
+	return "", nil
 }
 
-// list adds a member.
-func (sh *shape) list(name string, value *shape) error {
-	const most = 64 // the bits of a word
-	if len(sh.members) == most {
-		return fmt.Errorf("more than %d members are not supported", most)
-	}
-	sh.members[name] = &member{name: name, bit: 1 << len(sh.members), shape: value}
-	return nil
-}
-
-// require takes the list of required members over.
-func (sh *shape) require(value any) error {
-	if value == nil {
-		return nil
-	}
-	names, ok := textsOf(value, false)
-	if !ok {
-		return errUnsupported
-	}
-	for _, name := range names {
-		m := sh.members[name]
-		if m == nil {
-			return fmt.Errorf("member %q is not listed", name)
+// wanted says what a keyword expects.
+func (sh *shape) wanted(keyword string) string {
+	switch keyword {
+	case "type":
+		return alternatives(sh.Type)
+	case "const":
+		return quote(*sh.Const)
+	case "enum":
+		var texts []string
+		for _, text := range sh.Enum {
+			texts = append(texts, "null")
+			if text != nil {
+				texts[len(texts)-1] = quote(*text)
+			}
 		}
-		sh.required = append(sh.required, m)
+		return "one of " + alternatives(texts)
+	case "format":
+		return "a date-time of RFC 3339 with its zone, such as 2026-05-17T08:30:00Z"
+	case "minLength":
+		return "a string of at least " + amount(sh.MinLength, "character")
+	case "minimum":
+		return fmt.Sprintf("%v or more", *sh.Minimum)
+	case "minItems":
+		return "an array of at least " + amount(sh.MinItems, "item")
 	}
-	return nil
+	return "an array of at most " + amount(*sh.MaxItems, "item")
 }
 
-func kindsOf(value any) (kinds, bool) {
-	names, ok := value.([]any)
-	if !ok {
-		names = []any{value}
+// alternatives writes a list as: a, b or c.
+func alternatives(list []string) string {
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
 	}
-	var set kinds
-	for _, name := range names {
-		text, _ := name.(string)
-		kind, known := kindsByType[text]
-		if !known {
-			return 0, false
-		}
-		set |= kind
-	}
-	return set, true
+	return strings.Join(list[:last], ", ") + " or " + list[last]
 }
 
-// textsOf returns the strings of a list; with nullable null may be among them.
-func textsOf(value any, nullable bool) ([]string, bool) {
-	items, ok := value.([]any)
-	var texts []string
-	for _, item := range items {
-		text, isString := item.(string)
-		if isString {
-			texts = append(texts, text)
-		}
-		ok = ok && (isString || nullable && item == nil)
+// amount writes a number of things.
+func amount[T int | uint32](n T, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return texts, ok
-}
-
-func natural(value any) (int, bool) {
-	f, ok := value.(float64)
-	return int(f), ok && f >= 0 && f <= math.MaxInt32 && f == math.Trunc(f)
+	return fmt.Sprint(n, " ", thing, "s")
 }

@@ -1,8 +1,6 @@
 package activityschema
 
-import (
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // Version is the version of the format, the only value of bas_version.
 const Version = "1.0"
@@ -65,184 +63,98 @@ const (
 // An Index is the index document, the file index.json: summaries of an
 // owner's activities.
 //
-// In this type and the types within it, a field that is not marked as required
-// may be left out of a document. A nil pointer stands for a member that is
-// absent and for one that is null, which the format does not tell apart in
-// meaning; it is left out when written.
+// In this type and the others of a document, a pointer stands for a member that may be
+// left out or null, which the format does not tell apart in meaning: nil is left
+// out when written. All other members are required, unless their comment says more.
+// The end of a name is its unit, the same in JSON: metres (M), whole seconds (S),
+// kilometres per hour (Kmh), beats per minute (Bpm), revolutions per minute (Rpm),
+// watts (W), degrees Celsius (C).
 type Index struct {
-	// Version is required: the constant Version.
-	Version string `json:"bas_version"`
-	// Owner is required.
-	Owner Owner `json:"owner"`
-	// GeneratedAt is required: when the document was written.
-	GeneratedAt Time `json:"generated_at"`
-	// Shards are further files of summaries. Nil is left out, an empty list
-	// is written as one; a document cannot say null.
-	Shards []Shard `json:"shards,omitzero"`
-	// Activities is required and never null: nil is written as an empty list.
-	Activities []Summary `json:"activities"`
+	Version     string    `json:"bas_version"` // the constant Version
+	Owner       Owner     `json:"owner"`
+	GeneratedAt Time      `json:"generated_at"`    // when the document was written
+	Shards      []Shard   `json:"shards,omitzero"` // further files; nil is left out, an empty list is written as one
+	Activities  []Summary `json:"activities"`      // nil is written as an empty list
 }
 
 // An Owner is the person whose activities an index lists.
 type Owner struct {
-	// Handle is required, the owner's short name; never empty.
-	Handle string `json:"handle"`
-	// DisplayName is required, for people to read; it may be empty.
-	DisplayName string `json:"display_name"`
-	// AvatarURL is the address of a picture of the owner; it may be null.
-	AvatarURL *string `json:"avatar_url,omitzero"`
+	Handle      string  `json:"handle"` // the short name; never empty
+	DisplayName string  `json:"display_name"`
+	AvatarURL   *string `json:"avatar_url,omitzero"` // the address of a picture
 }
 
 // A Shard is a further file of summaries, for one year.
 type Shard struct {
-	// Year is required.
-	Year int64 `json:"year"`
-	// URL is required, the address of the file.
-	URL string `json:"url"`
-	// Count is required, the number of activities in the file.
-	Count int64 `json:"count"`
+	Year  int64  `json:"year"`
+	URL   string `json:"url"`
+	Count int64  `json:"count"` // of the activities in the file
+}
+
+// An Activity is what a summary and a detail both say.
+type Activity struct {
+	ID        string    `json:"id"`    // never empty; the detail is the file activities/{id}.json
+	Title     string    `json:"title"` // may be empty
+	Sport     Sport     `json:"sport"`
+	SubSport  *SubSport `json:"sub_sport,omitzero"`
+	StartedAt Time      `json:"started_at"`
+	Source    *Source   `json:"source,omitzero"`
+	Privacy   Privacy   `json:"privacy"`
+
+	DistanceM      *float64 `json:"distance_m,omitzero"`
+	DurationS      *int64   `json:"duration_s,omitzero"` // from start to end
+	MovingTimeS    *int64   `json:"moving_time_s,omitzero"`
+	ElevationGainM *float64 `json:"elevation_gain_m,omitzero"` // the sum of the climbs
+	AvgSpeedKmh    *float64 `json:"avg_speed_kmh,omitzero"`
+	MaxSpeedKmh    *float64 `json:"max_speed_kmh,omitzero"`
+	AvgHRBpm       *int64   `json:"avg_hr_bpm,omitzero"` // heart rate
+	MaxHRBpm       *int64   `json:"max_hr_bpm,omitzero"`
+	AvgCadenceRpm  *int64   `json:"avg_cadence_rpm,omitzero"`
+	AvgPowerW      *int64   `json:"avg_power_w,omitzero"`
 }
 
 // A Summary is one activity as an index lists it.
 type Summary struct {
-	// ID is required and never empty; the activity's detail document is the
-	// file activities/{id}.json.
-	ID string `json:"id"`
-	// Title is required, for people to read; it may be empty.
-	Title string `json:"title"`
-	// Sport is required.
-	Sport Sport `json:"sport"`
-	// SubSport may be null.
-	SubSport *SubSport `json:"sub_sport,omitzero"`
-	// StartedAt is required.
-	StartedAt Time `json:"started_at"`
-	// DistanceM is in metres; it may be null.
-	DistanceM *float64 `json:"distance_m,omitzero"`
-	// DurationS is from start to end in whole seconds; it may be null.
-	DurationS *int64 `json:"duration_s,omitzero"`
-	// MovingTimeS is in whole seconds; it may be null.
-	MovingTimeS *int64 `json:"moving_time_s,omitzero"`
-	// ElevationGainM is the sum of the climbs in metres; it may be null.
-	ElevationGainM *float64 `json:"elevation_gain_m,omitzero"`
-	// AvgSpeedKmh is in kilometres per hour; it may be null.
-	AvgSpeedKmh *float64 `json:"avg_speed_kmh,omitzero"`
-	// MaxSpeedKmh is in kilometres per hour; it may be null.
-	MaxSpeedKmh *float64 `json:"max_speed_kmh,omitzero"`
-	// AvgHRBpm is the heart rate in beats per minute; it may be null.
-	AvgHRBpm *int64 `json:"avg_hr_bpm,omitzero"`
-	// MaxHRBpm is the heart rate in beats per minute; it may be null.
-	MaxHRBpm *int64 `json:"max_hr_bpm,omitzero"`
-	// AvgCadenceRpm is in revolutions per minute; it may be null.
-	AvgCadenceRpm *int64 `json:"avg_cadence_rpm,omitzero"`
-	// AvgPowerW is in watts; it may be null.
-	AvgPowerW *int64 `json:"avg_power_w,omitzero"`
-	// Source may be null.
-	Source *Source `json:"source,omitzero"`
-	// Privacy is required.
-	Privacy Privacy `json:"privacy"`
-	// DetailURL is the address of the detail document; it may be null.
-	DetailURL *string `json:"detail_url,omitzero"`
-	// TrackURL is the address of the recorded track; it may be null.
-	TrackURL *string `json:"track_url,omitzero"`
+	Activity
+	DetailURL *string `json:"detail_url,omitzero"` // the address of the detail document
+	TrackURL  *string `json:"track_url,omitzero"`  // the address of the recorded track
 }
 
-// A Detail is the detail document of one activity, the file
-// activities/{id}.json.
-//
-// In this type and the types within it, a field that is not marked as required
-// may be left out of a document. A nil pointer stands for a member that is
-// absent and for one that is null, which the format does not tell apart in
-// meaning; it is left out when written.
+// A Detail is the detail document of one activity, the file activities/{id}.json. What
+// Index says of nil and of units holds here, too.
 type Detail struct {
-	// Version is required: the constant Version.
-	Version string `json:"bas_version"`
-	// ID is required and never empty; it names the document's file.
-	ID string `json:"id"`
-	// Title is required, for people to read; it may be empty.
-	Title string `json:"title"`
-	// Description is for people to read; it may be null.
-	Description *string `json:"description,omitzero"`
-	// Sport is required.
-	Sport Sport `json:"sport"`
-	// SubSport may be null.
-	SubSport *SubSport `json:"sub_sport,omitzero"`
-	// StartedAt is required.
-	StartedAt Time `json:"started_at"`
-	// DistanceM is in metres; it may be null.
-	DistanceM *float64 `json:"distance_m,omitzero"`
-	// DurationS is from start to end in whole seconds; it may be null.
-	DurationS *int64 `json:"duration_s,omitzero"`
-	// MovingTimeS is in whole seconds; it may be null.
-	MovingTimeS *int64 `json:"moving_time_s,omitzero"`
-	// ElevationGainM is the sum of the climbs in metres; it may be null.
-	ElevationGainM *float64 `json:"elevation_gain_m,omitzero"`
-	// ElevationLossM is the sum of the descents in metres; it may be null.
-	ElevationLossM *float64 `json:"elevation_loss_m,omitzero"`
-	// AvgSpeedKmh is in kilometres per hour; it may be null.
-	AvgSpeedKmh *float64 `json:"avg_speed_kmh,omitzero"`
-	// MaxSpeedKmh is in kilometres per hour; it may be null.
-	MaxSpeedKmh *float64 `json:"max_speed_kmh,omitzero"`
-	// AvgHRBpm is the heart rate in beats per minute; it may be null.
-	AvgHRBpm *int64 `json:"avg_hr_bpm,omitzero"`
-	// MaxHRBpm is the heart rate in beats per minute; it may be null.
-	MaxHRBpm *int64 `json:"max_hr_bpm,omitzero"`
-	// AvgCadenceRpm is in revolutions per minute; it may be null.
-	AvgCadenceRpm *int64 `json:"avg_cadence_rpm,omitzero"`
-	// AvgPowerW is in watts; it may be null.
-	AvgPowerW *int64 `json:"avg_power_w,omitzero"`
-	// MaxPowerW is in watts; it may be null.
-	MaxPowerW *int64 `json:"max_power_w,omitzero"`
-	// Gear is what was used; it may be null.
-	Gear *string `json:"gear,omitzero"`
-	// Device is what recorded the activity; it may be null.
-	Device *string `json:"device,omitzero"`
-	// BBox is the box around the track; it may be null.
-	BBox *BBox `json:"bbox,omitzero"`
-	// StartLatLng is the position at the start; it may be null.
-	StartLatLng *LatLng `json:"start_latlng,omitzero"`
-	// EndLatLng is the position at the end; it may be null.
-	EndLatLng *LatLng `json:"end_latlng,omitzero"`
-	// Laps is required and never null: nil is written as an empty list.
-	Laps []Lap `json:"laps"`
-	// Timeseries is required, the recorded samples.
+	Version string `json:"bas_version"` // the constant Version
+	Activity
+	Description    *string  `json:"description,omitzero"`
+	ElevationLossM *float64 `json:"elevation_loss_m,omitzero"` // the sum of the descents
+	MaxPowerW      *int64   `json:"max_power_w,omitzero"`
+	Gear           *string  `json:"gear,omitzero"`   // what was used
+	Device         *string  `json:"device,omitzero"` // what recorded the activity
+	BBox           *BBox    `json:"bbox,omitzero"`   // the box around the track
+	StartLatLng    *LatLng  `json:"start_latlng,omitzero"`
+	EndLatLng      *LatLng  `json:"end_latlng,omitzero"`
+	SourceFile     *string  `json:"source_file,omitzero"`  // the name of the file that the recording came from
+	SourceHash     *string  `json:"source_hash,omitzero"`  // the hash of that file
+	StravaID       *string  `json:"strava_id,omitzero"`    // the identifier at Strava
+	DuplicateOf    *string  `json:"duplicate_of,omitzero"` // the id of the activity that this one duplicates
+
+	Laps       []Lap      `json:"laps"` // nil is written as an empty list
 	Timeseries Timeseries `json:"timeseries"`
-	// Source may be null.
-	Source *Source `json:"source,omitzero"`
-	// SourceFile is the name of the file that the recording came from; it may
-	// be null.
-	SourceFile *string `json:"source_file,omitzero"`
-	// SourceHash is the hash of that file; it may be null.
-	SourceHash *string `json:"source_hash,omitzero"`
-	// StravaID is the activity's identifier at Strava; it may be null.
-	StravaID *string `json:"strava_id,omitzero"`
-	// DuplicateOf names the activity that this one duplicates; it may be null.
-	DuplicateOf *string `json:"duplicate_of,omitzero"`
-	// Privacy is required.
-	Privacy Privacy `json:"privacy"`
-	// Custom is required: free-form members, each JSON as it was read, without
-	// meaning in version 1.0. Nil is written as an empty object, a nil value
-	// as null.
+	// Custom has free-form members, each JSON as it was read, without meaning in
+	// version 1.0. Nil is written as an empty object, a nil value as null.
 	Custom map[string]jsontext.Value `json:"custom"`
 }
 
 // A Lap is one lap of an activity.
 type Lap struct {
-	// Index is required, the number of the lap; never negative.
-	Index int64 `json:"index"`
-	// StartedAt is required.
-	StartedAt Time `json:"started_at"`
-	// DurationS is required, in whole seconds; nil is written as null.
-	DurationS *int64 `json:"duration_s"`
-	// DistanceM is in metres; it may be null.
-	DistanceM *float64 `json:"distance_m,omitzero"`
-	// ElevationGainM is the sum of the climbs in metres; it may be null.
+	Index          int64    `json:"index"` // its number; never negative
+	StartedAt      Time     `json:"started_at"`
+	DurationS      *int64   `json:"duration_s"` // required: nil is written as null
+	DistanceM      *float64 `json:"distance_m,omitzero"`
 	ElevationGainM *float64 `json:"elevation_gain_m,omitzero"`
-	// AvgSpeedKmh is in kilometres per hour; it may be null.
-	AvgSpeedKmh *float64 `json:"avg_speed_kmh,omitzero"`
-	// AvgHRBpm is the heart rate in beats per minute; it may be null.
-	AvgHRBpm *int64 `json:"avg_hr_bpm,omitzero"`
-	// AvgPowerW is in watts; it may be null.
-	AvgPowerW *int64 `json:"avg_power_w,omitzero"`
+	AvgSpeedKmh    *float64 `json:"avg_speed_kmh,omitzero"`
+	AvgHRBpm       *int64   `json:"avg_hr_bpm,omitzero"`
+	AvgPowerW      *int64   `json:"avg_power_w,omitzero"`
 }
 
 // A BBox is a bounding box in degrees: min_lon, min_lat, max_lon, max_lat.
@@ -260,24 +172,14 @@ type LatLng [2]float64
 // is left out when written. A column that is empty and not nil is written as
 // an empty list.
 type Timeseries struct {
-	// T is required and never null: nil is written as an empty list. Version
-	// 1.0 does not state its unit and origin.
-	T Integers `json:"t"`
-	// Lat is in degrees; items, and the whole column, may be null.
-	Lat Column[float64] `json:"lat,omitzero"`
-	// Lon is in degrees; items, and the whole column, may be null.
-	Lon Column[float64] `json:"lon,omitzero"`
-	// ElevationM is in metres; items may be null.
-	ElevationM Column[float64] `json:"elevation_m,omitzero"`
-	// SpeedKmh is in kilometres per hour; items may be null.
-	SpeedKmh Column[float64] `json:"speed_kmh,omitzero"`
-	// HRBpm is in beats per minute; items may be null.
-	HRBpm Column[int64] `json:"hr_bpm,omitzero"`
-	// CadenceRpm is in revolutions per minute; items may be null.
-	CadenceRpm Column[int64] `json:"cadence_rpm,omitzero"`
-	// PowerW is in watts; items may be null.
-	PowerW Column[int64] `json:"power_w,omitzero"`
-	// TemperatureC is in degrees Celsius; items may be null.
+	T            Integers        `json:"t"`            // required: nil is written as an empty list; version 1.0 does not state unit and origin
+	Lat          Column[float64] `json:"lat,omitzero"` // in degrees, as Lon
+	Lon          Column[float64] `json:"lon,omitzero"`
+	ElevationM   Column[float64] `json:"elevation_m,omitzero"`
+	SpeedKmh     Column[float64] `json:"speed_kmh,omitzero"`
+	HRBpm        Column[int64]   `json:"hr_bpm,omitzero"`
+	CadenceRpm   Column[int64]   `json:"cadence_rpm,omitzero"`
+	PowerW       Column[int64]   `json:"power_w,omitzero"`
 	TemperatureC Column[float64] `json:"temperature_c,omitzero"`
 }
 

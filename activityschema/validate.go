@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,6 +27,8 @@ const mostProblems = 1000
 type Options struct {
 	MaxBytes    int64 // size up to which a document is read; 0 means MaxBytes
 	MaxProblems int   // problems returned at most, 1000 or fewer; 0 means MaxProblems
+
+	unfit *[]Problem // if set, where integers beyond 64 bits are noted
 }
 
 // Validate reads one document from r and returns where it departs from the
@@ -70,7 +70,7 @@ func (o Options) validate(ctx context.Context, r io.Reader, p *plan) (Form, []Pr
 	if o.MaxProblems <= 0 {
 		o.MaxProblems = MaxProblems
 	}
-	w := &walker{plan: p, source: newSource(ctx, r, o.MaxBytes), most: min(o.MaxProblems, mostProblems), found: map[Form]*problemList{}}
+	w := &walker{source: newSource(ctx, r, o.MaxBytes), plan: p, most: min(o.MaxProblems, mostProblems), found: map[Form]*problemList{}, unfit: o.unfit}
 	err := w.document()
 	switch {
 	case err == nil:
@@ -96,109 +96,63 @@ type walker struct {
 	// others under the empty Form: which form counts is known at the end.
 	found  map[Form]*problemList
 	within Form
+	unfit  *[]Problem
 
-	rootAt  Place
-	isOther bool              // the document is not an object
-	present map[*member]Place // the members of the document that are there, with their names' places
+	begin   Place             // of the document
+	present map[*member]Place // the members of the document that are there, with their names' places; nil if it is no object
 }
 
 // A fault is why a document is not I-JSON, as far as the decoder does not tell.
 type fault struct {
-	keyword, pointer, message string
-	at                        int64
+	keyword, message string
+	at               Place
+	pointer          string
 }
 
 // Error implements error.
 func (f *fault) Error() string { return f.message }
 
-// document walks over the whole document.
+// document walks over the whole document, and makes sure that nothing follows it.
 func (w *walker) document() error {
-	kind := w.dec.PeekKind()
-	if kind != '{' {
-		w.isOther = true
-		if err := w.value(w.plan.root); err != nil {
-			return err
-		}
-		return w.end()
-	}
-	at, err := w.open()
+	kind, raw, err := w.next()
 	if err != nil {
 		return err
 	}
-	w.rootAt, w.present = w.place(at), map[*member]Place{}
-	for w.dec.PeekKind() != '}' {
-		name, at, err := w.name()
-		if err != nil {
-			return err
-		}
-		m := w.plan.root.members[string(name)]
-		if m == nil {
-			w.unlisted(string(name), at)
-			err = w.value(anything)
-		} else {
-			w.present[m] = w.place(at)
-			w.within = m.form
-			err = w.value(m.shape)
-			w.within = ""
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if _, err := w.dec.ReadToken(); err != nil {
+	w.begin = w.start(raw)
+	if err := w.value(w.plan.root, kind, raw); err != nil {
 		return err
 	}
-	return w.end()
-}
-
-// end makes sure that nothing follows the document.
-func (w *walker) end() error {
-	at := w.dec.InputOffset()
-	if w.dec.PeekKind() == 0 {
-		_, err := w.dec.ReadToken()
-		if w.err != nil && errors.Is(err, w.err) {
-			return endOf(err)
+	end := w.dec.InputOffset()
+	if _, _, err = w.next(); w.err != nil && errors.Is(err, w.err) {
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
+		return err
 	}
-	for rest := w.source.at(at); len(rest) > 0 && bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0; rest = rest[1:] {
-		at++
+	for rest := w.unread(end); len(rest) > 0 && bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0; rest = rest[1:] {
+		end++
 	}
-	return &fault{keyword: KeywordTrailingData, message: "something follows the JSON value", at: at}
-}
-
-// endOf returns nil for the end of what is read.
-func endOf(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return &fault{keyword: KeywordTrailingData, message: "something follows the JSON value", at: w.place(end)}
 }
 
 // answer returns the form of the document and its problems in their order.
 func (w *walker) answer() (Form, []Problem) {
-	if w.isOther {
+	if w.present == nil {
 		return "", w.list("").problems
 	}
-	form := meantForm(func(name string) bool {
-		_, ok := w.present[w.plan.root.members[name]]
-		return ok
-	})
+	form := meantForm(w.present)
 	if form == "" {
-		return "", []Problem{{Place: w.rootAt, Keyword: "oneOf", Message: "must be " + formsWanted, Found: "object", Expected: formsWanted}}
+		return "", []Problem{problem("", w.begin, "oneOf", formsWanted, "object")}
 	}
 	found := slices.Concat(w.list("").problems, w.list(form).problems)
 	for m, at := range w.present {
 		if m.form != "" && m.form != form {
-			p := Problem{Pointer: "/" + m.name, Place: at}
-			p.describe("additionalProperties", "", memberNamed(m.name))
-			found = append(found, p)
+			found = append(found, problem("/"+m.name, at, "additionalProperties", "", memberNamed(m.name)))
 		}
 	}
 	for _, m := range w.plan.required[form] {
 		if _, ok := w.present[m]; !ok {
-			p := Problem{Place: w.rootAt}
-			p.describe("required", memberNamed(m.name), "")
-			found = append(found, p)
+			found = append(found, problem("", w.begin, "required", memberNamed(m.name), ""))
 		}
 	}
 	return form, inOrder(found, w.most)
@@ -211,342 +165,209 @@ func (w *walker) list(form Form) *problemList {
 	return w.found[form]
 }
 
-// report notes that the value or name just read is not as keyword has it.
+// report notes that the value or name just read is not as a keyword has it.
 func (w *walker) report(at Place, keyword, expected, found string) {
-	p := Problem{Pointer: string(w.dec.StackPointer()), Place: at}
-	p.describe(keyword, expected, found)
-	w.list(w.within).add(p)
+	w.list(w.within).add(problem(string(w.dec.StackPointer()), at, keyword, expected, found))
 }
 
-// room tells whether a problem would be kept.
+// room tells whether a problem would be kept: there may be a million.
 func (w *walker) room() bool { return !w.list(w.within).full(w.most) }
 
-func (w *walker) unlisted(name string, at int64) {
-	if w.room() {
-		w.report(w.place(at), "additionalProperties", "", memberNamed(name))
+// value walks over the value that begins with a token and is to be of a shape.
+func (w *walker) value(sh *shape, kind jsontext.Kind, raw []byte) error {
+	is := kindNull
+	switch kind {
+	case '0':
+		return w.number(sh, raw)
+	case '"':
+		is = kindString
+	case 't', 'f':
+		is = kindBoolean
+	case '{':
+		is = kindObject
+	case '[':
+		is = kindArray
 	}
-}
-
-// open reads the token that begins an object or array, and returns where.
-func (w *walker) open() (int64, error) {
-	if _, err := w.dec.ReadToken(); err != nil {
-		return 0, err
+	if is&(kindObject|kindArray) != 0 && w.dec.StackDepth() > MaxDepth {
+		return &fault{keyword: KeywordDepth, message: fmt.Sprintf("nested deeper than %d objects and arrays", MaxDepth), at: w.start(raw)}
 	}
-	at := w.dec.InputOffset() - 1
-	if w.dec.StackDepth() > MaxDepth {
-		return 0, &fault{keyword: KeywordDepth, message: fmt.Sprintf("nested deeper than %d objects and arrays", MaxDepth), at: at}
-	}
-	return at, nil
-}
-
-// name reads a member's name, and returns where it is.
-func (w *walker) name() ([]byte, int64, error) {
-	raw, err := w.dec.ReadValue()
-	if err != nil {
-		return nil, 0, err
-	}
-	at := w.dec.InputOffset() - int64(len(raw))
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1], at, nil
-	}
-	name, err := jsontext.AppendUnquote(nil, raw)
-	return name, at, err
-}
-
-// value walks over the next value, which is to be of a shape.
-func (w *walker) value(sh *shape) error {
-	kind := w.dec.PeekKind()
-	if kind != '{' && kind != '[' {
-		return w.scalar(sh, kind)
-	}
-	at, err := w.open()
-	if err != nil {
-		return err
+	allowed := sh.kinds&is != 0
+	if !allowed && w.room() {
+		w.report(w.start(raw), "type", sh.wanted("type"), shown(raw, is))
 	}
 	switch {
-	case kind == '{' && sh.kinds&kindObject == 0:
-		w.mistyped(sh, at, "object")
-	case kind == '[' && sh.kinds&kindArray == 0:
-		w.mistyped(sh, at, "array")
-	case kind == '{' && sh.closed:
-		return w.object(sh, at)
-	case kind == '[' && (sh.items != nil || sh.minItems > 0 || sh.maxItems < math.MaxInt):
-		return w.array(sh, at)
+	case is == kindString && allowed:
+		w.text(sh, raw)
+	case is == kindObject && allowed && sh.members != nil:
+		return w.object(sh, w.start(raw))
+	case is == kindArray && allowed && sh != anything:
+		return w.array(sh, w.start(raw))
+	case is == kindObject || is == kindArray:
+		_, err := w.items(anything)
+		return err
 	}
-	return w.rest()
-}
-
-func (w *walker) mistyped(sh *shape, at int64, found string) {
-	if w.room() {
-		w.report(w.place(at), "type", sh.expected["type"], found)
-	}
+	return nil
 }
 
 // object walks over the members of a closed object that is open.
-func (w *walker) object(sh *shape, at int64) error {
-	begin, present := w.place(at), uint64(0)
-	for w.dec.PeekKind() != '}' {
-		name, at, err := w.name()
+func (w *walker) object(sh *shape, begin Place) error {
+	document, present := sh == w.plan.root, uint64(0)
+	if document {
+		w.present = map[*member]Place{}
+	}
+	for {
+		kind, raw, err := w.next()
 		if err != nil {
 			return err
 		}
-		value := anything
+		if kind == '}' {
+			break
+		}
+		name, value := unquoted(raw), anything
 		if m := sh.members[string(name)]; m != nil {
 			value, present = m.shape, present|m.bit
-		} else {
-			w.unlisted(string(name), at)
+			if document {
+				w.present[m], w.within = w.start(raw), m.form
+			}
+		} else if w.room() {
+			w.report(w.start(raw), "additionalProperties", "", memberNamed(string(name)))
 		}
-		if err := w.value(value); err != nil {
+		if kind, raw, err = w.next(); err != nil {
 			return err
 		}
+		if err := w.value(value, kind, raw); err != nil {
+			return err
+		}
+		if document {
+			w.within = ""
+		}
 	}
-	if _, err := w.dec.ReadToken(); err != nil {
-		return err
-	}
-	for _, m := range sh.required {
-		if present&m.bit == 0 && w.room() {
-			w.report(begin, "required", memberNamed(m.name), "")
+	for _, name := range sh.Required {
+		if present&sh.members[name].bit == 0 && w.room() {
+			w.report(begin, "required", memberNamed(name), "")
 		}
 	}
 	return nil
 }
 
 // array walks over the items of an array that is open.
-func (w *walker) array(sh *shape, at int64) error {
-	var begin Place
-	if sh.minItems > 0 || sh.maxItems < math.MaxInt {
-		begin = w.place(at)
-	}
-	items := sh.items
+func (w *walker) array(sh *shape, begin Place) error {
+	items := sh.Items
 	if items == nil {
 		items = anything
 	}
-	n := 0
-	for {
-		// Nearly all of a document are numbers one after the other.
-		if next := w.dec.UnreadBuffer(); len(next) > 1 && (isNumber(next[0]) || next[0] == ',' && isNumber(next[1])) {
-			if err := w.scalar(items, '0'); err != nil {
-				return err
-			}
-			n++
-			continue
-		}
-		kind := w.dec.PeekKind()
-		if kind == ']' {
-			break
-		}
-		var err error
-		if kind == '{' || kind == '[' {
-			err = w.value(items)
-		} else {
-			err = w.scalar(items, kind)
-		}
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	if _, err := w.dec.ReadToken(); err != nil {
-		return err
-	}
-	if n < sh.minItems && w.room() {
-		w.report(begin, "minItems", sh.expected["minItems"], "array of "+amount(n, "item"))
-	}
-	if n > sh.maxItems && w.room() {
-		w.report(begin, "maxItems", sh.expected["maxItems"], "array of "+amount(n, "item"))
-	}
-	return nil
-}
-
-// isNumber tells whether a value that begins with c is a number.
-func isNumber(c byte) bool { return isDigit(c) || c == '-' }
-
-// rest walks to the end of an object or array that is open, of which the schema
-// says nothing.
-func (w *walker) rest() error {
-	for depth := w.dec.StackDepth(); w.dec.StackDepth() >= depth; {
-		var err error
-		switch w.dec.PeekKind() {
-		case '0':
-			err = w.scalar(anything, '0')
-		case '{', '[':
-			_, err = w.open()
-		default:
-			_, err = w.dec.ReadToken()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// scalar walks over a value that is no object or array; kind is that of the decoder.
-func (w *walker) scalar(sh *shape, kind jsontext.Kind) error {
-	raw, err := w.dec.ReadValue()
+	n, err := w.items(items)
 	if err != nil {
 		return err
 	}
-	is := kindNull
-	switch kind {
-	case '0':
-		var inRange bool
-		if is, inRange = classify(raw); !inRange {
-			return &fault{
-				keyword: KeywordNumber, pointer: string(w.dec.StackPointer()), at: w.dec.InputOffset() - int64(len(raw)),
-				message: foundNumber(raw, is) + " is beyond the range of a double",
-			}
-		}
-		if sh.kinds&is != 0 && !sh.notNegative {
-			return nil
-		}
-	case '"':
-		if is = kindString; sh.kinds&kindString != 0 {
-			w.text(sh, raw)
-			return nil
-		}
-	case 't', 'f':
-		is = kindBoolean
+	if n < int(sh.MinItems) && w.room() {
+		w.report(begin, "minItems", sh.wanted("minItems"), "array of "+amount(n, "item"))
 	}
-	switch {
-	case sh.kinds&is == 0 && w.room():
-		w.report(w.place(w.dec.InputOffset()-int64(len(raw))), "type", sh.expected["type"], shownScalar(raw, is))
-	case sh.notNegative && is&(kindInteger|kindFraction) != 0 && raw[0] == '-' && bytes.ContainsAny(mantissa(raw), "123456789") && w.room():
-		w.report(w.place(w.dec.InputOffset()-int64(len(raw))), "minimum", sh.expected["minimum"], foundNumber(raw, is))
+	if sh.MaxItems != nil && n > int(*sh.MaxItems) && w.room() {
+		w.report(begin, "maxItems", sh.wanted("maxItems"), "array of "+amount(n, "item"))
 	}
 	return nil
 }
 
-// shownScalar shows a value that is no object or array.
-func shownScalar(raw []byte, kind kinds) string {
-	switch kind {
-	case kindString:
-		return "string " + quote(unquoted(raw))
-	case kindInteger, kindFraction:
-		return foundNumber(raw, kind)
+// items walks to the end of an array that is open, or of an object of which the
+// schema says nothing.
+func (w *walker) items(sh *shape) (n int, err error) {
+	for ; ; n++ {
+		kind, raw, err := w.next()
+		if err != nil || kind == ']' || kind == '}' {
+			return n, err
+		}
+		if kind == '0' { // nearly all of a document
+			err = w.number(sh, raw)
+		} else {
+			err = w.value(sh, kind, raw)
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	return string(raw)
 }
 
-// unquoted returns what a string of the document says.
-func unquoted(raw []byte) string {
-	text, _ := jsontext.AppendUnquote(nil, raw) // the decoder has found it good
-	return string(text)
+func (w *walker) number(sh *shape, raw []byte) error {
+	is, inRange := classify(raw)
+	if !inRange {
+		return &fault{keyword: KeywordNumber, message: shown(raw, is) + " is beyond the range of a double", at: w.start(raw), pointer: string(w.dec.StackPointer())}
+	}
+	keyword := ""
+	switch {
+	case sh.kinds&is == 0:
+		keyword = "type"
+	case sh.Minimum != nil && raw[0] == '-' && !isZero(raw):
+		keyword = "minimum"
+	case w.unfit != nil && sh.kinds&kindFraction == 0 && len(*w.unfit) < w.most:
+		if _, fits := integer(raw); !fits {
+			p := Problem{Pointer: string(w.dec.StackPointer()), Place: w.start(raw), Keyword: KeywordInteger}
+			p.Message = "the integer is valid, but lies beyond the 64 bits that a document is decoded to"
+			*w.unfit = append(*w.unfit, p)
+		}
+	}
+	if keyword != "" && w.room() {
+		w.report(w.start(raw), keyword, sh.wanted(keyword), shown(raw, is))
+	}
+	return nil
 }
 
 // text looks at a string.
 func (w *walker) text(sh *shape, raw []byte) {
-	if sh.textKeyword == "" && !sh.dateTime && sh.minLength == 0 {
+	listed, texts := sh.textKeyword()
+	if listed == "" && sh.Format == "" && sh.MinLength == 0 {
 		return
 	}
-	said := raw[1 : len(raw)-1]
-	if bytes.IndexByte(said, '\\') >= 0 {
-		said = []byte(unquoted(raw))
-	}
-	keyword := ""
-	switch {
-	case sh.textKeyword != "" && !slices.ContainsFunc(sh.texts, func(text string) bool { return text == string(said) }):
-		keyword = sh.textKeyword
-	case sh.dateTime && !isDateTime(said):
+	text, keyword := string(unquoted(raw)), ""
+	if listed != "" && !slices.ContainsFunc(texts, func(t *string) bool { return t != nil && *t == text }) {
+		keyword = listed
+	} else if sh.Format != "" && !isDateTime(text) {
 		keyword = "format"
-	case len(said) < 4*sh.minLength && utf8.RuneCount(said) < sh.minLength:
+	} else if utf8.RuneCountInString(text) < int(sh.MinLength) {
 		keyword = "minLength"
 	}
 	if keyword != "" && w.room() {
-		w.report(w.place(w.dec.InputOffset()-int64(len(raw))), keyword, sh.expected[keyword], shownScalar(raw, kindString))
+		w.report(w.start(raw), keyword, sh.wanted(keyword), shown(raw, kindString))
 	}
 }
 
-// classify tells whether a number is an integer, and whether it lies within the
-// range of a double. 1.0, 1e3 and 10e-1 are integers; 1.0000000000000000001 is not,
-// although the nearest double is.
-func classify(raw []byte) (kind kinds, inRange bool) {
-	const surelyFinite = 300 // digits
-	point := -1
-	for i, c := range raw {
-		if c == '.' {
-			point = i
-		} else if c > '9' { // e or E
-			digits, exponent := decimal(raw)
-			switch {
-			case digits == "":
-				return kindInteger, true // zero, whatever the exponent is
-			case exponent < 0:
-				return kindFraction, isFinite(raw)
-			}
-			return kindInteger, isFinite(raw)
-		}
+// unquoted returns what a string of the document says, raw itself where it can.
+func unquoted(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
 	}
-	kind = kindInteger
-	if point >= 0 && (raw[len(raw)-1] != '0' || len(bytes.TrimRight(raw[point+1:], "0")) > 0) {
-		kind = kindFraction
-	}
-	return kind, len(raw) < surelyFinite || isFinite(raw)
-}
-
-// decimal returns the digits of a number, without zeros around them, and the power
-// of ten by which they are to be multiplied.
-func decimal(raw []byte) (digits string, exponent int) {
-	whole, fraction, _ := bytes.Cut(bytes.TrimPrefix(mantissa(raw), []byte{'-'}), []byte{'.'})
-	if e := bytes.IndexAny(raw, "eE"); e >= 0 {
-		var err error
-		if exponent, err = strconv.Atoi(string(raw[e+1:])); err != nil || exponent > math.MaxInt32 || exponent < math.MinInt32 {
-			exponent = math.MaxInt32
-			if raw[e+1] == '-' {
-				exponent = math.MinInt32
-			}
-		}
-	}
-	all := string(whole) + string(fraction)
-	digits = strings.TrimRight(all, "0")
-	exponent += len(all) - len(digits) - len(fraction)
-	return strings.TrimLeft(digits, "0"), exponent
-}
-
-// mantissa returns a number without its exponent.
-func mantissa(raw []byte) []byte {
-	if e := bytes.IndexAny(raw, "eE"); e >= 0 {
-		return raw[:e]
-	}
-	return raw
-}
-
-func isFinite(raw []byte) bool {
-	_, err := strconv.ParseFloat(string(raw), 64)
-	return err == nil
+	text, _ := jsontext.AppendUnquote(nil, raw) // the decoder has found it good
+	return text
 }
 
 // fault returns the problem of a document that is no I-JSON.
 func (w *walker) fault(err error) Problem {
 	if f, ok := errors.AsType[*fault](err); ok {
-		return Problem{Pointer: f.pointer, Place: w.place(f.at), Keyword: f.keyword, Message: f.message}
+		return Problem{Pointer: f.pointer, Place: f.at, Keyword: f.keyword, Message: f.message}
 	}
-	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
-		p := Problem{Place: w.place(s.ByteOffset), Keyword: KeywordSyntax, Message: "not JSON: " + s.Err.Error()}
-		rest := w.source.at(s.ByteOffset)
-		for n := 1; n < utf8.UTFMax && !utf8.FullRune(rest) && w.err == nil; n++ { // a reader may give one byte at a time
-			w.next = len(w.buf)
-			w.fill()
-			rest = w.source.at(s.ByteOffset)
-		}
-		switch r, size := utf8.DecodeRune(rest); {
-		case errors.Is(err, jsontext.ErrDuplicateName):
-			p.Keyword, p.Pointer = KeywordDuplicate, string(s.JSONPointer)
-			p.Message = memberNamed(s.JSONPointer.LastToken()) + " is there twice"
-		case s.ByteOffset == 0 && r == '\uFEFF':
-			p.Keyword, p.Message = KeywordBOM, "begins with a byte order mark: leave it out"
-		case r == utf8.RuneError && size == 1:
-			p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "not UTF-8"
-		case loneSurrogate(rest):
-			p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "half a surrogate pair, which is no character"
+	s, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		end := w.base + int64(len(w.held))
+		p := Problem{Place: w.place(end), Keyword: KeywordSyntax, Message: "not JSON: ends before the document does"}
+		if end == 0 {
+			p.Message = "empty: a document is an object"
 		}
 		return p
 	}
-	end := w.base + int64(len(w.buf))
-	if end == 0 {
-		return Problem{Place: w.place(0), Keyword: KeywordSyntax, Message: "empty: a document is an object"}
+	p := Problem{Place: w.place(s.ByteOffset), Keyword: KeywordSyntax, Message: "not JSON: " + s.Err.Error()}
+	rest := w.unread(s.ByteOffset)
+	switch r, size := utf8.DecodeRune(rest); {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		p.Keyword, p.Pointer = KeywordDuplicate, string(s.JSONPointer)
+		p.Message = memberNamed(s.JSONPointer.LastToken()) + " is there twice"
+	case s.ByteOffset == 0 && r == '\uFEFF':
+		p.Keyword, p.Message = KeywordBOM, "begins with a byte order mark: leave it out"
+	case r == utf8.RuneError && size == 1:
+		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "not UTF-8"
+	case loneSurrogate(rest):
+		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "half a surrogate pair, which is no character"
 	}
-	return Problem{Place: w.place(end), Keyword: KeywordSyntax, Message: "not JSON: ends before the document does"}
+	return p
 }
 
 // loneSurrogate tells whether text begins with the escape of a surrogate.

@@ -3,6 +3,7 @@ package activityschema
 import (
 	"math"
 	"net/url"
+	"reflect"
 	"strings"
 	"unicode"
 )
@@ -19,60 +20,44 @@ const (
 	roundingKmh = 0.1 // between an average and a maximum of few decimals
 )
 
-// A figure is a number that a summary, a detail or a lap gives of the whole of it,
-// as a fraction or an integer; both are nil if it is not given.
+// A figure is a number that a document gives of the whole of something.
 type figure struct {
-	name     string
-	fraction *float64
-	integer  *int64
+	name    string
+	value   float64
+	integer int64 // the value as it is, if it is an integer
 }
 
-// value returns the number, or NaN if it is not given.
-func (f figure) value() float64 {
-	switch {
-	case f.fraction != nil:
-		return *f.fraction
-	case f.integer != nil:
-		return float64(*f.integer)
+// figuresOf returns the figures of a summary, a detail, a lap or a shard.
+func figuresOf(of reflect.Value) (all []figure) {
+	for field, v := range of.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch n := v.Interface().(type) {
+		case Activity:
+			all = append(all, figuresOf(v)...)
+		case int64:
+			all = append(all, figure{name, float64(n), n})
+		case *int64:
+			if n != nil {
+				all = append(all, figure{name, float64(*n), *n})
+			}
+		case *float64:
+			if n != nil {
+				all = append(all, figure{name, *n, 0})
+			}
+		}
 	}
-	return math.NaN()
-}
-
-func figuresOf(d *Detail) []figure {
-	return []figure{
-		{"distance_m", d.DistanceM, nil}, {"duration_s", nil, d.DurationS}, {"moving_time_s", nil, d.MovingTimeS},
-		{"elevation_gain_m", d.ElevationGainM, nil}, {"avg_speed_kmh", d.AvgSpeedKmh, nil}, {"max_speed_kmh", d.MaxSpeedKmh, nil},
-		{"avg_hr_bpm", nil, d.AvgHRBpm}, {"max_hr_bpm", nil, d.MaxHRBpm}, {"avg_cadence_rpm", nil, d.AvgCadenceRpm}, {"avg_power_w", nil, d.AvgPowerW},
-		{"elevation_loss_m", d.ElevationLossM, nil}, {"max_power_w", nil, d.MaxPowerW},
-	}
-}
-
-// figuresOfSummary are the first of those of a detail.
-func figuresOfSummary(s *Summary) []figure {
-	return []figure{
-		{"distance_m", s.DistanceM, nil}, {"duration_s", nil, s.DurationS}, {"moving_time_s", nil, s.MovingTimeS},
-		{"elevation_gain_m", s.ElevationGainM, nil}, {"avg_speed_kmh", s.AvgSpeedKmh, nil}, {"max_speed_kmh", s.MaxSpeedKmh, nil},
-		{"avg_hr_bpm", nil, s.AvgHRBpm}, {"max_hr_bpm", nil, s.MaxHRBpm}, {"avg_cadence_rpm", nil, s.AvgCadenceRpm}, {"avg_power_w", nil, s.AvgPowerW},
-	}
-}
-
-func figuresOfLap(p *Lap) []figure {
-	return []figure{
-		{"index", nil, &p.Index}, {"duration_s", nil, p.DurationS}, {"distance_m", p.DistanceM, nil}, {"elevation_gain_m", p.ElevationGainM, nil},
-		{"avg_speed_kmh", p.AvgSpeedKmh, nil}, {"avg_hr_bpm", nil, p.AvgHRBpm}, {"avg_power_w", nil, p.AvgPowerW},
-	}
+	return all
 }
 
 // figures looks at numbers by themselves and against one another.
-func (l *linter) figures(at spot, all []figure) {
+func (l *linter) figures(at string, of any) {
 	values := map[string]float64{}
-	for _, f := range all {
-		v := f.value()
-		if values[f.name] = v; v < 0 {
-			l.add(CodeNegativeValue, at.member(f.name), "%v is below zero", v)
+	for _, f := range figuresOf(reflect.ValueOf(of).Elem()) {
+		if values[f.name] = f.value; f.value < 0 {
+			l.add(CodeNegativeValue, at+"/"+f.name, "%v is below zero", f.value)
 		}
-		if f.integer != nil && (*f.integer > mostExact || *f.integer < -mostExact) {
-			l.add(CodeIntegerPrecision, at.member(f.name), imprecise)
+		if f.integer > mostExact || f.integer < -mostExact {
+			l.add(CodeIntegerPrecision, at+"/"+f.name, imprecise)
 		}
 	}
 	above := func(name, highest string, slack float64) bool {
@@ -81,15 +66,11 @@ func (l *linter) figures(at spot, all []figure) {
 		return ok && known && v > most+slack
 	}
 	if above("moving_time_s", "duration_s", roundingS) {
-		l.add(CodeMovingOverDuration, at.member("moving_time_s"), "%.0f seconds of moving in %.0f seconds", values["moving_time_s"], values["duration_s"])
+		l.add(CodeMovingOverDuration, at+"/moving_time_s", "%.0f seconds of moving in %.0f seconds", values["moving_time_s"], values["duration_s"])
 	}
 	for _, of := range []string{"speed_kmh", "hr_bpm", "power_w"} {
-		slack := 0.0
-		if of == "speed_kmh" {
-			slack = roundingKmh
-		}
-		if above("avg_"+of, "max_"+of, slack) {
-			l.add(CodeAverageOverMaximum, at.member("avg_"+of), "the average %v is above the maximum %v", values["avg_"+of], values["max_"+of])
+		if above("avg_"+of, "max_"+of, map[string]float64{"speed_kmh": roundingKmh}[of]) {
+			l.add(CodeAverageOverMaximum, at+"/avg_"+of, "the average %v is above the maximum %v", values["avg_"+of], values["max_"+of])
 		}
 	}
 }
@@ -116,9 +97,9 @@ func (l *linter) recordedTime(d *Detail) {
 const longestFileName = 255
 
 // id reports an id that cannot be the name of activities/{id}.json.
-func (l *linter) id(at spot, id string) {
+func (l *linter) id(at string, id string) {
 	if !usableID(id) {
-		l.add(CodeIDFileName, at.member("id"), "cannot name the file activities/{id}.json: it has a slash, backslash or control character, or is longer than %d bytes",
+		l.add(CodeIDFileName, at+"/id", "cannot name the file activities/{id}.json: it has a slash, backslash or control character, or is longer than %d bytes",
 			longestFileName-len(".json"))
 	}
 }
@@ -183,14 +164,14 @@ func (l *linter) laps(d *Detail) {
 	next, together, before := int64(0), 0.0, l.counts[CodeLapOutside]
 	for i := range d.Laps {
 		lap := &d.Laps[i]
-		at := spot{"/laps", i}
+		at := item("/laps", i)
 		if lap.Index != next {
-			l.add(CodeLapsNumbered, at.member("index"), "lap %d where %d comes next", lap.Index, next)
+			l.add(CodeLapsNumbered, at+"/index", "lap %d where %d comes next", lap.Index, next)
 		}
 		next = lap.Index + 1 // one finding for laps that are counted from 1
 
 		if i > 0 && lap.StartedAt.Sub(d.Laps[i-1].StartedAt.Time).Seconds() < -roundingS {
-			l.add(CodeLapOrder, at.member("started_at"), "starts before the lap before it")
+			l.add(CodeLapOrder, at+"/started_at", "starts before the lap before it")
 		}
 		// Sub has a range of 292 years and stays at its end.
 		after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds()
@@ -202,14 +183,14 @@ func (l *linter) laps(d *Detail) {
 		}
 		switch {
 		case after < -roundingS:
-			l.add(CodeLapOutside, at.member("started_at"), "starts before the activity")
+			l.add(CodeLapOutside, at+"/started_at", "starts before the activity")
 		case duration == nil:
 		case after > end+roundingS:
-			l.add(CodeLapOutside, at.member("started_at"), "starts after the end of the activity")
+			l.add(CodeLapOutside, at+"/started_at", "starts after the end of the activity")
 		case lapEnd > end+pauses+2*roundingS:
-			l.add(CodeLapOutside, at.member("duration_s"), "ends %.0f seconds after the activity", lapEnd-end)
+			l.add(CodeLapOutside, at+"/duration_s", "ends %.0f seconds after the activity", lapEnd-end)
 		}
-		l.figures(at, figuresOfLap(lap))
+		l.figures(at, lap)
 		if lap.DurationS != nil {
 			together += float64(*lap.DurationS)
 		}
@@ -222,8 +203,17 @@ func (l *linter) laps(d *Detail) {
 // timeseries looks at the columns, in one pass each and without allocating for
 // a sample that is as it should be.
 func (l *linter) timeseries(s *Timeseries) {
-	l.time(s.T)
-	n := len(s.T)
+	for i, v := range s.T {
+		if v < 0 {
+			l.addItem(CodeTNegative, "/timeseries/t", i, "%d seconds after the start", v)
+		}
+		if i > 0 && v <= s.T[i-1] {
+			l.addItem(CodeTNotRising, "/timeseries/t", i, "%d does not come after %d", v, s.T[i-1])
+		}
+		if v > mostExact || v < -mostExact {
+			l.addItem(CodeIntegerPrecision, "/timeseries/t", i, imprecise)
+		}
+	}
 	if (s.Lat == nil) != (s.Lon == nil) {
 		alone := "/timeseries/lat"
 		if s.Lat == nil {
@@ -231,39 +221,35 @@ func (l *linter) timeseries(s *Timeseries) {
 		}
 		l.add(CodeLatLonUnpaired, alone, "latitudes and longitudes are both there or both null")
 	}
-	columnLength(l, "/timeseries/lat", s.Lat, n)
+	const signed = true
+	n := len(s.T)
+	column(l, "/timeseries/lat", s.Lat, n, signed)
 	l.degrees("/timeseries/lat", s.Lat, s.Lon, 90)
-	columnLength(l, "/timeseries/lon", s.Lon, n)
+	column(l, "/timeseries/lon", s.Lon, n, signed)
 	l.degrees("/timeseries/lon", s.Lon, s.Lat, 180)
-	columnLength(l, "/timeseries/elevation_m", s.ElevationM, n)
-	columnLength(l, "/timeseries/speed_kmh", s.SpeedKmh, n)
-	columnValues(l, "/timeseries/speed_kmh", s.SpeedKmh)
-	columnLength(l, "/timeseries/hr_bpm", s.HRBpm, n)
-	columnValues(l, "/timeseries/hr_bpm", s.HRBpm)
-	columnLength(l, "/timeseries/cadence_rpm", s.CadenceRpm, n)
-	columnValues(l, "/timeseries/cadence_rpm", s.CadenceRpm)
-	columnLength(l, "/timeseries/power_w", s.PowerW, n)
-	columnValues(l, "/timeseries/power_w", s.PowerW)
-	columnLength(l, "/timeseries/temperature_c", s.TemperatureC, n)
+	column(l, "/timeseries/elevation_m", s.ElevationM, n, signed)
+	column(l, "/timeseries/speed_kmh", s.SpeedKmh, n, !signed)
+	column(l, "/timeseries/hr_bpm", s.HRBpm, n, !signed)
+	column(l, "/timeseries/cadence_rpm", s.CadenceRpm, n, !signed)
+	column(l, "/timeseries/power_w", s.PowerW, n, !signed)
+	column(l, "/timeseries/temperature_c", s.TemperatureC, n, signed)
 }
 
-func (l *linter) time(t Integers) {
-	for i, v := range t {
-		if v < 0 {
-			l.addItem(CodeTNegative, "/timeseries/t", i, "%d seconds after the start", v)
-		}
-		if i > 0 && v <= t[i-1] {
-			l.addItem(CodeTNotRising, "/timeseries/t", i, "%d does not come after %d", v, t[i-1])
-		}
-		if v > mostExact || v < -mostExact {
-			l.addItem(CodeIntegerPrecision, "/timeseries/t", i, imprecise)
-		}
-	}
-}
-
-func columnLength[T int64 | float64](l *linter, at string, c Column[T], n int) {
+// column looks at the length of a column, n being that of t, and at its values.
+func column[T int64 | float64](l *linter, at string, c Column[T], n int, signed bool) {
 	if c != nil && len(c) != n {
 		l.add(CodeColumnLength, at, "%d values beside the %d of t", len(c), n)
+	}
+	if signed {
+		return
+	}
+	for i, v := range c {
+		if v.Valid && v.Value < 0 {
+			l.addItem(CodeNegativeValue, at, i, "%v is below zero", v.Value)
+		}
+		if n, ok := any(v.Value).(int64); ok && v.Valid && (n > mostExact || n < -mostExact) {
+			l.addItem(CodeIntegerPrecision, at, i, imprecise)
+		}
 	}
 }
 
@@ -276,21 +262,6 @@ func (l *linter) degrees(at string, c, other Column[float64], most float64) {
 			l.addItem(CodeCoordinateRange, at, i, "not between %v and %v degrees", -most, most)
 		case !v.Valid && i < len(other) && other[i].Valid:
 			l.addItem(CodeLatLonUnpaired, at, i, "null, but the other half of the position is there")
-		}
-	}
-}
-
-// columnValues looks at values that are never below zero.
-func columnValues[T int64 | float64](l *linter, at string, c Column[T]) {
-	for i, v := range c {
-		if !v.Valid {
-			continue
-		}
-		if v.Value < 0 {
-			l.addItem(CodeNegativeValue, at, i, "%v is below zero", v.Value)
-		}
-		if n, ok := any(v.Value).(int64); ok && (n > mostExact || n < -mostExact) {
-			l.addItem(CodeIntegerPrecision, at, i, imprecise)
 		}
 	}
 }
@@ -383,22 +354,21 @@ func (l *linter) endpoint(e endpoint, t *track, privacy Privacy) {
 
 func (l *linter) index(x *Index) {
 	for i := range x.Shards {
-		at := spot{"/shards", i}
-		l.figures(at, []figure{{"year", nil, &x.Shards[i].Year}, {"count", nil, &x.Shards[i].Count}})
+		l.figures(item("/shards", i), &x.Shards[i])
 	}
 	first := make(map[string]int, len(x.Activities))
 	newest := -1
 	for i := range x.Activities {
-		s, at := &x.Activities[i], spot{"/activities", i}
+		s, at := &x.Activities[i], item("/activities", i)
 		l.id(at, s.ID)
 		if j, ok := first[s.ID]; ok {
-			l.add(CodeIDDuplicate, at.member("id"), "activity %d of this index has this id, too", j)
+			l.add(CodeIDDuplicate, at+"/id", "activity %d of this index has this id, too", j)
 		} else {
 			first[s.ID] = i
 		}
-		l.figures(at, figuresOfSummary(s))
+		l.figures(at, s)
 		if s.DetailURL != nil && !leadsToDetail(*s.DetailURL, s.ID) {
-			l.add(CodeDetailURL, at.member("detail_url"), "not the address of activities/{id}.json for the id of this activity")
+			l.add(CodeDetailURL, at+"/detail_url", "not the address of activities/{id}.json for the id of this activity")
 		}
 		l.links(at, s)
 		if newest < 0 || s.StartedAt.After(x.Activities[newest].StartedAt.Time) {

@@ -6,55 +6,51 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-// descriptions are the error_description texts: fixed, plain ASCII without " and
-// \ (RFC 6749 section 5.2), never an echo of what was sent. An error that is
-// not listed here is not sent.
-var descriptions = map[string]string{
-	"invalid_request":            "A required parameter is missing, repeated or has a value that is not allowed.",
-	"unauthorized_client":        "This client may not use this grant.",
-	"access_denied":              "The request was denied.",
-	"unsupported_response_type":  "Only response_type=code is supported.",
-	"unsupported_response_mode":  "Only response_mode=query and form_post are supported.",
-	"invalid_scope":              "The scope exceeds what was granted.",
-	"server_error":               "The service failed to answer. Try again.",
-	"temporarily_unavailable":    "The service is not available at this moment. Try again soon.",
-	"login_required":             "The user has to sign in.",
-	"consent_required":           "The user has to give consent.",
-	"interaction_required":       "The user has to interact.",
-	"request_not_supported":      "The request parameter is not supported.",
-	"request_uri_not_supported":  "The request_uri parameter is not supported.",
-	"registration_not_supported": "The registration parameter is not supported.",
-	"invalid_client":             "Client authentication failed.",
-	"invalid_grant":              "The code or token is not valid, expired, used or was issued to another client.",
-	"unsupported_grant_type":     "Only authorization_code, refresh_token and client_credentials are supported.",
-	"invalid_token":              "The access token is not valid.",
-	"insufficient_scope":         "The access token lacks the openid scope.",
-	"slow_down":                  "Too many requests. Wait a while.",
+// oauthError is an error as clients get it (RFC 6749 sections 4.1.2.1 and 5.2). The
+// descriptions are fixed, plain ASCII without " and \, never an echo of what was sent.
+type oauthError struct {
+	status            int // where the error is the answer itself
+	code, description string
 }
 
-// errNoResponseType is an invalid_request with a description of its own.
-var errNoResponseType = fosite.ErrInvalidRequest.WithDescription("The response_type parameter is missing. Only response_type=code is supported.")
+func (e *oauthError) Error() string { return e.code }
 
-// describe is the name and description of an error as clients get them.
-func describe(e *fosite.RFC6749Error) (name, description string) {
-	if e == errNoResponseType {
-		return e.ErrorField, e.DescriptionField
-	}
-	if name = e.ErrorField; descriptions[name] == "" {
-		name = "server_error"
-	}
-	return name, descriptions[name]
+// with is the error with another status.
+func (e *oauthError) with(status int) *oauthError {
+	return &oauthError{status, e.code, e.description}
 }
+
+var (
+	errInvalidRequest           = &oauthError{400, "invalid_request", "A required parameter is missing, repeated or has a value that is not allowed."}
+	errNoResponseType           = &oauthError{400, "invalid_request", "The response_type parameter is missing. Only response_type=code is supported."}
+	errUnauthorizedClient       = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
+	errAccessDenied             = &oauthError{400, "access_denied", "The request was denied."}
+	errUnsupportedResponseType  = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
+	errUnsupportedResponseMode  = &oauthError{400, "unsupported_response_mode", "Only response_mode=query and form_post are supported."}
+	errInvalidScope             = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+	errServer                   = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+	errUnavailable              = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
+	errLoginRequired            = &oauthError{400, "login_required", "The user has to sign in."}
+	errConsentRequired          = &oauthError{400, "consent_required", "The user has to give consent."}
+	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
+	errRequestURINotSupported   = &oauthError{400, "request_uri_not_supported", "The request_uri parameter is not supported."}
+	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
+	errInvalidClient            = &oauthError{401, "invalid_client", "Client authentication failed."}
+	errInvalidGrant             = &oauthError{400, "invalid_grant", "The code or token is not valid, expired, used or was issued to another client."}
+	errUnsupportedGrantType     = &oauthError{400, "unsupported_grant_type", "Only authorization_code, refresh_token and client_credentials are supported."}
+	errInvalidToken             = &oauthError{401, "invalid_token", "The access token is not valid."}
+	errInsufficientScope        = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope."}
+	errSlowDown                 = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
+)
 
 // authorizePage answers with an HTML page: the client or its redirect URI is
 // not proven, or nothing may be sent to it.
@@ -65,7 +61,7 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 	}
 	problem, known := web.ProblemOf(err)
 	if !known || errors.Is(err, account.ErrUnavailable) {
-		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", web.RequestID(r.Context()))
+		p.logFailure(r, "authorize failed", err)
 	}
 	web.Note(r.Context(), "authorize_"+problem.Code)
 	if problem.Status == http.StatusServiceUnavailable {
@@ -77,28 +73,27 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 }
 
 // refuseAuthorization sends an OAuth error to the proven redirect URI.
-func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *fosite.RFC6749Error) {
-	name, description := describe(e)
-	web.Note(r.Context(), "authorize_"+name)
-	p.answer(w, r, req, url.Values{"error": {name}, "error_description": {description}})
+func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *oauthError) {
+	web.Note(r.Context(), "authorize_"+e.code)
+	p.answer(w, r, req, url.Values{"error": {e.code}, "error_description": {e.description}})
 }
 
 // authorizeFailure is for what fosite or the store says.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
-	if errors.Is(err, account.ErrUnavailable) || web.Abandoned(r, err) {
+	switch {
+	case errors.Is(err, account.ErrUnavailable), web.Abandoned(r, err):
 		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
-		return
-	}
-	if errors.Is(err, account.ErrSessionNotFound) {
+	case errors.Is(err, account.ErrSessionNotFound):
 		// The session ended between its check and the code.
-		p.refuseAuthorization(w, r, req, fosite.ErrLoginRequired)
-		return
+		p.refuseAuthorization(w, r, req, errLoginRequired)
+	default:
+		p.logFailure(r, "authorize failed", err)
+		p.refuseAuthorization(w, r, req, oauthErrorOf(err, false))
 	}
-	e := fosite.ErrorToRFC6749Error(err)
-	if e.CodeField >= http.StatusInternalServerError || descriptions[e.ErrorField] == "" {
-		p.log.ErrorContext(r.Context(), "authorize failed", "error", err, "request_id", web.RequestID(r.Context()))
-	}
-	p.refuseAuthorization(w, r, req, e)
+}
+
+func (p *Provider) logFailure(r *http.Request, what string, err error) {
+	p.log.ErrorContext(r.Context(), what, "error", err, "request_id", web.RequestID(r.Context()))
 }
 
 // responseMode is the way of the answer, empty for the default. A request object
@@ -137,8 +132,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	if state := req.form["state"]; len(state) == 1 && state[0] != "" && (!posted || survivesForm(state[0])) {
 		params.Set("state", state[0])
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Pragma", "no-cache")
+	noStore(w)
 	if posted {
 		p.accounts.Show(w, r, http.StatusOK, formPost(req.redirectURI, params))
 		return
@@ -176,4 +170,30 @@ func formPost(target string, params url.Values) templates.FormPost {
 		page.Parameters[name] = params.Get(name)
 	}
 	return page
+}
+
+// oauthError answers a client that called itself.
+func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, e *oauthError) {
+	web.Note(r.Context(), path.Base(r.URL.Path)+"_"+e.code)
+	if e.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "2")
+	}
+	p.writeOAuth(w, r, e.status, map[string]any{"error": e.code, "error_description": e.description})
+}
+
+func (p *Provider) writeOAuth(w http.ResponseWriter, r *http.Request, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		p.logFailure(r, "answer not written", err)
+		status, body = http.StatusInternalServerError, []byte(`{"error":"server_error"}`)
+	}
+	noStore(w)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+func noStore(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Pragma", "no-cache")
 }

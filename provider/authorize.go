@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
-
-	"github.com/ory/fosite"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -38,7 +40,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, err)
 		return
 	}
-	q, problem := p.ask(r, req, identity)
+	q, problem := p.authzState(r, req, identity)
 	if problem != nil {
 		p.refuseAuthorization(w, r, req, problem)
 		return
@@ -64,7 +66,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
-		web.Note(r.Context(), "authorize_"+problem.ErrorField)
+		web.Note(r.Context(), "authorize_"+problem.code)
 		p.refuseAuthorization(w, r, req, problem)
 	}
 }
@@ -96,48 +98,22 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 
 // applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used.
 func (p *Provider) applicationName(ctx context.Context, continuation string) string {
-	var c pending
-	if p.seal.open(purposeContinue, continuation, &c) != nil {
-		return ""
-	}
-	form, err := url.ParseQuery(c.Query)
-	if err != nil {
-		return ""
-	}
+	form, _, err := p.openContinuation(continuation)
 	req := &authorization{form: form}
-	if p.proveClient(ctx, req) != nil {
+	if err != nil || p.proveClient(ctx, req) != nil {
 		return ""
 	}
 	return cmp.Or(req.client.Name, req.client.ID)
 }
 
-// issueCode lets fosite make and store the code. fosite sees a canonical
-// request: what it decides wrongly (prompt, max_age, unknown scopes) was decided here.
-func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q question) {
-	ctx := r.Context()
-	form := url.Values{
-		"client_id": {req.client.ID}, "redirect_uri": {req.redirectURI}, "response_type": {"code"}, "scope": {strings.Join(q.granted, " ")},
-	}
-	for _, name := range []string{"nonce", "code_challenge", "code_challenge_method"} {
-		if v := req.form.Get(name); v != "" {
-			form.Set(name, v)
-		}
-	}
-	clean := &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: form.Encode()}, Form: form, Header: http.Header{}}
-	ar, err := p.fosite.NewAuthorizeRequest(withProven(ctx, req.client, req.redirectURI), clean)
-	if err != nil && !errors.Is(err, fosite.ErrInvalidState) { // its last check; state is not its business here
-		p.authorizeFailure(w, r, req, err)
-		return
-	}
-	for _, s := range q.granted {
-		ar.GrantScope(s)
-	}
-	session, err := newGrantSession(req, id, q)
+// issueCode gives the application its code.
+func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState) {
+	g, err := newGrant(req, id, q)
 	if err != nil {
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
-	resp, err := p.fosite.NewAuthorizeResponse(ctx, ar, session)
+	code, err := p.newCode(r.Context(), req.client, g)
 	if errors.Is(err, account.ErrSessionNotFound) && !req.silent() {
 		// The session ended between the look at it and the code.
 		p.sendOn(w, r, req, nil, "/login/", "")
@@ -147,19 +123,228 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
-	web.Note(ctx, "authorized")
-	p.answer(w, r, req, url.Values{"code": {resp.GetCode()}})
+	web.Note(r.Context(), "authorized")
+	p.answer(w, r, req, url.Values{"code": {code}})
 }
 
-// newGrantSession is what a grant keeps of the request and of who agreed to it.
-func newGrantSession(req *authorization, id *account.Identity, q question) (*GrantSession, error) {
-	session := &GrantSession{
-		Subject: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, RequestedAt: id.Session.AuthTime,
+// newGrant is what a grant keeps of the request and of who agreed to it.
+func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
+	g := &Grant{
+		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, RedirectURI: req.redirectURI,
+		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
 	}
 	if q.claims.acr || req.form.Get("acr_values") != "" {
-		session.ACR = acrPassword
+		g.ACR = acrPassword
 	}
 	var err error
-	session.Claims, err = q.claims.stored()
-	return session, err
+	g.Claims, err = q.claims.stored()
+	return g, err
+}
+
+// maxQuery bounds an authorization request, in bytes of its encoded form: it
+// has to travel through the sign-in page in a URL.
+const maxQuery = 4 << 10
+
+// authorization is a request to the authorization endpoint, parsed once.
+type authorization struct {
+	form      url.Values // the client's parameters
+	arrived   time.Time
+	returned  bool
+	proofSeen string
+	sealed    string // the continuation it came with, or empty
+
+	client      *Client
+	redirectURI string // proven to be the client's
+	duplicate   string // name of a repeated parameter, or empty
+}
+
+// pending is what a continuation carries.
+type pending struct {
+	Query   string `json:"q"`
+	Arrived int64  `json:"a"`
+	Proof   string `json:"p,omitempty"`
+	Detour  bool   `json:"d,omitempty"` // came by POST and goes on by GET, without a page in between
+}
+
+// parseAuthorization reads the request, or the one that a continuation carries.
+func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*authorization, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
+	form, err := authorizationForm(r)
+	if err != nil {
+		return nil, err
+	}
+	req := &authorization{form: form, arrived: p.now()}
+	if sealed := form.Get("continue"); sealed != "" {
+		var c pending
+		if req.form, c, err = p.openContinuation(sealed); err != nil {
+			return nil, err
+		}
+		req.arrived = time.Unix(c.Arrived, 0).UTC()
+		if !c.Detour { // which saw no session and proves nothing
+			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
+		}
+	}
+	for name, values := range req.form {
+		if len(values) > 1 && (req.duplicate == "" || name < req.duplicate) {
+			req.duplicate = name
+		}
+	}
+	return req, nil
+}
+
+// openContinuation gives back the request that was sealed into the URL of a page.
+func (p *Provider) openContinuation(sealed string) (form url.Values, c pending, err error) {
+	err = p.seal.open(purposeContinue, sealed, &c)
+	if err == nil {
+		form, err = url.ParseQuery(c.Query)
+	}
+	if err != nil {
+		err = web.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in took too long or its link is damaged. Go back to the application and start again.")
+	}
+	return form, c, err
+}
+
+func authorizationForm(r *http.Request) (url.Values, error) {
+	bad := web.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign in could not be read. The application sent something that is not a form.")
+	if r.Method == http.MethodPost {
+		if err := r.ParseForm(); err != nil {
+			return nil, bad
+		}
+		if len(r.URL.RawQuery) > 0 && len(r.PostForm) > 0 {
+			return nil, bad // parameters in two places: which ones count would be a guess
+		}
+		if len(r.PostForm) > 0 {
+			return r.PostForm, nil
+		}
+	}
+	form, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, bad
+	}
+	return form, nil
+}
+
+// proveClient finds the client and proves that the redirect URI is its own.
+// Until then an answer must not be sent anywhere but to the browser itself.
+func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
+	page := func(detail string) error { return web.NewProblem(http.StatusBadRequest, "invalid_request", detail) }
+	if len(req.form.Encode()) > maxQuery {
+		return page("The request to sign in is too long.")
+	}
+	if req.duplicate == "client_id" || len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
+		return page("The request to sign in names its application more than once.")
+	}
+	client, err := p.client(ctx, req.form.Get("client_id"))
+	if errors.Is(err, ErrClientNotFound) {
+		return page("The application that sent you here is not registered with this service. Tell its operator.")
+	}
+	if err != nil {
+		return err
+	}
+	uri := req.form.Get("redirect_uri")
+	if uri == "" {
+		return page("The application that sent you here did not say where the answer goes: redirect_uri is missing from its request. Tell its operator.")
+	}
+	if !client.matchRedirect(uri) {
+		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
+	}
+	req.client, req.redirectURI = client, uri
+	return nil
+}
+
+// silent tells whether the client wants no page of ours.
+func (req *authorization) silent() bool {
+	return slices.Contains(strings.Fields(req.form.Get("prompt")), "none")
+}
+
+// challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
+var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+
+// authzState gathers what decide decides on.
+func (p *Provider) authzState(r *http.Request, req *authorization, id *account.Identity) (authzState, *oauthError) {
+	q, faults := checkRequest(req)
+	if len(faults) > 0 {
+		return q, faults[0].err
+	}
+	q.identity = id
+	if hint := req.form.Get("id_token_hint"); hint != "" {
+		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
+		q.hintSub, q.badHint = sub, err != nil
+	}
+	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
+	if id != nil && req.sealed != "" {
+		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
+	}
+	return q, nil
+}
+
+// fault is what is wrong with a parameter, why is for the operator (explain.go).
+type fault struct {
+	parameter string
+	err       *oauthError
+	why       string
+}
+
+// checkRequest checks the parameters and puts what they ask for into the
+// state: all that can be said before anybody is signed in. The first fault is the answer.
+func checkRequest(req *authorization) (authzState, []fault) {
+	f, c := req.form, req.client
+	q := authzState{client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen}
+	var faults []fault
+	wrong := func(parameter string, err *oauthError, why string, args ...any) {
+		faults = append(faults, fault{parameter, err, fmt.Sprintf(why, args...)})
+	}
+	if d := req.duplicate; d != "" {
+		wrong(d, errInvalidRequest, "It is given more than once (RFC 6749 section 3.1).")
+	}
+	const notSupported = "It is not supported: put the parameters into the address, or push them (RFC 9126)."
+	if f.Has("request") {
+		wrong("request", errRequestNotSupported, notSupported)
+	}
+	if f.Has("request_uri") {
+		wrong("request_uri", errRequestURINotSupported, notSupported)
+	}
+	if f.Has("registration") {
+		wrong("registration", errRegistrationNotSupported, notSupported)
+	}
+	switch t := f.Get("response_type"); t {
+	case "code":
+	case "":
+		wrong("response_type", errNoResponseType, "It is missing: only code is supported.")
+	default:
+		wrong("response_type", errUnsupportedResponseType, "%q: only code is supported.", clip(t))
+	}
+	switch mode := f.Get("response_mode"); {
+	case mode == "form_post" && !survivesForm(f.Get("state")):
+		wrong("response_mode", errInvalidRequest, "form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
+	case mode != "" && mode != "query" && mode != "form_post":
+		wrong("response_mode", errUnsupportedResponseMode, "%q: only query and form_post are supported.", clip(mode))
+	}
+	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
+	case challenge == "" && c.IsPublic():
+		wrong("code_challenge", errInvalidRequest, "It is missing, and a public client has to send one (RFC 7636).")
+	case challenge == "" && c.NeedsPKCE():
+		wrong("code_challenge", errInvalidRequest, "It is missing, and the client is registered with --require-pkce.")
+	case challenge == "" && method != "":
+		wrong("code_challenge", errInvalidRequest, "There is a code_challenge_method and no code_challenge.")
+	case challenge != "" && method != "S256":
+		wrong("code_challenge_method", errInvalidRequest, "%q: only S256 is supported, and it has to be named.", clip(method))
+	case challenge != "" && !challengeForm.MatchString(challenge):
+		wrong("code_challenge", errInvalidRequest, "It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =.", len(challenge))
+	}
+	var ok bool
+	q.prompts = strings.Fields(f.Get("prompt"))
+	switch {
+	case slices.ContainsFunc(q.prompts, func(s string) bool { return !slices.Contains(knownPrompts, s) }):
+		wrong("prompt", errInvalidRequest, "%q: the values are %s, separated by spaces.", clip(f.Get("prompt")), strings.Join(knownPrompts, ", "))
+	case len(q.prompts) > 1 && slices.Contains(q.prompts, "none"):
+		wrong("prompt", errInvalidRequest, "none stands alone (OpenID Connect Core section 3.1.2.1).")
+	}
+	if q.maxAge, ok = parseMaxAge(f.Get("max_age")); !ok {
+		wrong("max_age", errInvalidRequest, "%q: it is a whole number of seconds.", clip(f.Get("max_age")))
+	}
+	if q.granted, q.scopes, q.claims, ok = requestedScope(f, c); !ok {
+		wrong("claims", errInvalidRequest, "It is not a claims request (OpenID Connect Core section 5.5).")
+	}
+	return q, faults
 }

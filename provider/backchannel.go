@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,11 +16,10 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/ory/fosite"
 )
 
-// How logout tokens are sent. Nobody waits for it: the deed that ends a session
-// writes a notice, and SendLogouts takes it from there, also after a restart.
+// How logout tokens are sent. Nobody waits for it: what ends a session
+// writes a notice, and SendLogouts sends it, also after a restart.
 const (
 	logoutPoll     = time.Second
 	logoutTimeout  = 5 * time.Second // for one client's answer
@@ -34,29 +32,22 @@ const (
 // logoutEvent is the member of events that makes a token a logout token.
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
 
-// LogoutSender delivers logout tokens (OpenID Connect Back-Channel Logout 1.0).
-type LogoutSender struct {
-	outbox  LogoutOutbox
-	clients fosite.ClientManager
-	issuer  string
+// logoutSender delivers logout tokens (OpenID Connect Back-Channel Logout 1.0).
+type logoutSender struct {
+	*Provider
 	signer  jose.Signer
 	guarded *http.Client
 	open    *http.Client
-	now     func() time.Time
-	log     *slog.Logger
 }
 
 // newLogoutSender makes the sender; its tokens have the type logout+jwt, so that
 // they are neither ID tokens nor sessions.
-func newLogoutSender(o Options, clients fosite.ClientManager) (*LogoutSender, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: o.Keys[0]}, (&jose.SignerOptions{}).WithType("logout+jwt"))
+func (p *Provider) newLogoutSender(key jose.JSONWebKey) (*logoutSender, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, (&jose.SignerOptions{}).WithType("logout+jwt"))
 	if err != nil {
 		return nil, fmt.Errorf("logout token signer: %w", err)
 	}
-	return &LogoutSender{
-		outbox: o.Logouts, clients: clients, issuer: o.Issuer, signer: signer,
-		guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil), now: o.Now, log: o.Log,
-	}, nil
+	return &logoutSender{Provider: p, signer: signer, guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil)}, nil
 }
 
 // newLogoutClient follows no redirect and uses no proxy: what is reached is the
@@ -114,19 +105,15 @@ func publicAddress(a netip.Addr) bool {
 
 // SendLogouts delivers what is due until the context ends. Several instances
 // may run it on one database.
-func (p *Provider) SendLogouts(ctx context.Context) {
-	if p.logouts != nil {
-		p.logouts.run(ctx)
-	}
-}
+func (p *Provider) SendLogouts(ctx context.Context) { p.logouts.run(ctx) }
 
-func (s *LogoutSender) run(ctx context.Context) {
+func (s *logoutSender) run(ctx context.Context) {
 	slots := make(chan struct{}, logoutParallel)
 	tick := time.NewTicker(logoutPoll)
 	defer tick.Stop()
 	for {
 		if free := cap(slots) - len(slots); free > 0 {
-			due, err := s.outbox.DueLogouts(ctx, s.now().UTC(), logoutLease, free)
+			due, err := s.storage.DueLogouts(ctx, s.now(), logoutLease, free)
 			if err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "logout notices not read", "error", err)
 			}
@@ -151,26 +138,26 @@ func (s *LogoutSender) run(ctx context.Context) {
 
 // deliver sends one notice and writes down how it went. The log names the
 // client, never the token.
-func (s *LogoutSender) deliver(ctx context.Context, n LogoutNotice) {
+func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
 	err := s.send(ctx, n)
 	if ctx.Err() != nil {
 		return // the lease ends, and the next start goes on
 	}
 	log := s.log.With("client_id", n.ClientID, "attempt", n.Attempts+1)
-	now := s.now().UTC()
+	now := s.now()
 	switch {
 	case err == nil:
 		log.InfoContext(ctx, "logout delivered")
-		err = s.outbox.LogoutDone(ctx, n.ID)
+		err = s.storage.LogoutDone(ctx, n.ID)
 	case errors.Is(err, errLogoutRefused):
 		log.WarnContext(ctx, "logout refused", "error", err)
-		err = s.outbox.LogoutDone(ctx, n.ID)
-	case errors.Is(err, fosite.ErrNotFound) || now.Sub(n.CreatedAt) > logoutGiveUp:
+		err = s.storage.LogoutDone(ctx, n.ID)
+	case errors.Is(err, ErrClientNotFound) || now.Sub(n.CreatedAt) > logoutGiveUp:
 		log.WarnContext(ctx, "logout given up", "error", err)
-		err = s.outbox.LogoutDone(ctx, n.ID)
+		err = s.storage.LogoutDone(ctx, n.ID)
 	default:
 		log.WarnContext(ctx, "logout not delivered", "error", err)
-		err = s.outbox.LogoutFailed(ctx, n.ID, now.Add(logoutBackoff(n.Attempts)))
+		err = s.storage.LogoutFailed(ctx, n.ID, now.Add(logoutBackoff(n.Attempts)))
 	}
 	if err != nil {
 		log.WarnContext(ctx, "logout notice not updated", "error", err)
@@ -186,16 +173,15 @@ func logoutBackoff(failures int) time.Duration {
 	return min(time.Hour, 5*time.Second<<min(failures, 20))
 }
 
-func (s *LogoutSender) send(ctx context.Context, n LogoutNotice) error {
-	found, err := s.clients.GetClient(ctx, n.ClientID)
+func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
+	client, err := s.client(ctx, n.ClientID)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
-	client, ok := found.(*Client)
-	if !ok || client.BackchannelLogoutURI == "" {
-		return fmt.Errorf("client without a backchannel_logout_uri: %w", fosite.ErrNotFound)
+	if client.BackchannelLogoutURI == "" {
+		return fmt.Errorf("no backchannel_logout_uri: %w", ErrClientNotFound)
 	}
-	token, err := s.token(n)
+	token, err := s.logoutToken(n)
 	if err != nil {
 		return err
 	}
@@ -229,8 +215,8 @@ func (s *LogoutSender) send(ctx context.Context, n LogoutNotice) error {
 }
 
 // token makes the logout token (section 2.4): sub and sid, never a nonce.
-func (s *LogoutSender) token(n LogoutNotice) (string, error) {
-	now := s.now().UTC()
+func (s *logoutSender) logoutToken(n LogoutNotice) (string, error) {
+	now := s.now()
 	claims := map[string]any{
 		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(), "jti": rand.Text(),
 		"sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},

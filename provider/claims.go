@@ -1,37 +1,49 @@
 package provider
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
-// scopeClaims are the claims of a user by the scope that gives them (OpenID
-// Connect Core section 5.4), in the order of discovery.
-var scopeClaims = []struct {
-	scope  string
-	claims []string
+// scopes are what a client can ask for, in the order of the consent page: its sentence
+// there and the claims that it gives (OpenID Connect Core section 5.4).
+var scopes = []struct {
+	name, sentence string
+	claims         []string
 }{
-	{"profile", []string{
+	{"openid", "Sign you in", nil},
+	{"profile", "Your name", []string{
 		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender", "birthdate",
 		"zoneinfo", "locale", "updated_at",
 	}},
-	{"email", []string{"email", "email_verified"}},
-	{"address", []string{"address"}},
-	{"phone", []string{"phone_number", "phone_number_verified"}},
-	{"groups", []string{"groups"}},
+	{"email", "Your email", []string{"email", "email_verified"}},
+	{"address", "Your postal address", []string{"address"}},
+	{"phone", "Your phone number", []string{"phone_number", "phone_number_verified"}},
+	{"groups", "Your groups", []string{"groups"}},
+	{"offline_access", "Stay signed in while you are away", nil},
 }
+
+// Scopes are the names of the scopes that exist.
+var Scopes = func() (names []string) {
+	for _, s := range scopes {
+		names = append(names, s.name)
+	}
+	return names
+}()
 
 // claimScope is the scope that a claim belongs to, empty for what is not a
 // claim of a user.
 func claimScope(name string) string {
-	for _, s := range scopeClaims {
+	for _, s := range scopes {
 		if slices.Contains(s.claims, name) {
-			return s.scope
+			return s.name
 		}
 	}
 	return ""
@@ -39,12 +51,12 @@ func claimScope(name string) string {
 
 // claimsOf are the claims of a user for a client, without sub, that the granted
 // scopes give and those that were asked for by name. Empty values are left out.
-func claimsOf(u account.User, c *Client, scopes fosite.Arguments, asked []string) map[string]any {
+func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any {
 	all, out := everyClaim(u, c), map[string]any{}
-	for _, s := range scopeClaims {
-		granted := scopes.Has(s.scope)
+	for _, s := range scopes {
+		whole := slices.Contains(granted, s.name)
 		for _, name := range s.claims {
-			if v, there := all[name]; there && (granted || slices.Contains(asked, name)) {
+			if v, there := all[name]; there && (whole || slices.Contains(asked, name)) {
 				out[name] = v
 			}
 		}
@@ -84,7 +96,7 @@ func everyClaim(u account.User, client *Client) map[string]any {
 // claimsSupported is what discovery lists.
 func claimsSupported() []string {
 	names := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "at_hash", "jti", "sid"}
-	for _, s := range scopeClaims {
+	for _, s := range scopes {
 		names = append(names, s.claims...)
 	}
 	return names
@@ -102,10 +114,10 @@ func knownScopes(requested []string, c *Client) []string {
 	return out
 }
 
-// whatIsAsked is what a request asks for of what the client may have: scopes to
+// requestedScope is what a request asks for of what the client may have: scopes to
 // grant, scopes to agree to (more, when claims are asked for by name) and the claims
 // parameter, which counts in an OpenID Connect request only. ok is false when that cannot be read.
-func whatIsAsked(f url.Values, c *Client) (granted, agreed []string, claims claimsRequest, ok bool) {
+func requestedScope(f url.Values, c *Client) (granted, agreed []string, claims claimsRequest, ok bool) {
 	granted = knownScopes(strings.Fields(f.Get("scope")), c)
 	if raw := f.Get("claims"); raw != "" {
 		parsed, err := parseClaims(raw)
@@ -117,4 +129,134 @@ func whatIsAsked(f url.Values, c *Client) (granted, agreed []string, claims clai
 		}
 	}
 	return granted, knownScopes(slices.Concat(granted, claims.scopes()), c), claims, true
+}
+
+// maxClaims bounds the claims parameter, in bytes; the whole request has 4 KiB.
+const maxClaims = 3 << 10
+
+// claimsRequest is the claims parameter (OpenID Connect Core section 5.5) as
+// far as it is honoured: names of claims of a user, sorted. Its JSON is what a grant keeps.
+type claimsRequest struct {
+	UserInfo []string `json:"u,omitempty"`
+	IDToken  []string `json:"i,omitempty"`
+
+	subs [][]string // lists of which each must hold the sub
+	acr  bool       // acr was asked for in the ID token
+}
+
+var errClaims = errors.New("not a claims request")
+
+// parseClaims reads the parameter strictly. Unknown claims are left out, as
+// section 5.5 wants; a value that is not of its form is errClaims.
+func parseClaims(raw string) (claimsRequest, error) {
+	var c claimsRequest
+	var top map[string]json.RawMessage
+	if len(raw) > maxClaims || web.DecodeJSON([]byte(raw), &top) != nil {
+		return c, errClaims
+	}
+	var err error
+	if c.UserInfo, err = c.section(top["userinfo"], false); err != nil {
+		return claimsRequest{}, err
+	}
+	if c.IDToken, err = c.section(top["id_token"], true); err != nil {
+		return claimsRequest{}, err
+	}
+	return c, nil
+}
+
+// section reads one of the two members. null is the same as absent.
+func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, error) {
+	var members map[string]json.RawMessage
+	if len(raw) > 0 && json.Unmarshal(raw, &members) != nil {
+		return nil, errClaims
+	}
+	var names []string
+	for name, member := range members {
+		// A pointer: null asks for the claim without more.
+		var wish *struct {
+			Essential *bool             `json:"essential"`
+			Value     json.RawMessage   `json:"value"`
+			Values    []json.RawMessage `json:"values"`
+		}
+		if err := json.Unmarshal(member, &wish); err != nil {
+			return nil, errClaims
+		}
+		switch {
+		case name == "sub" && wish != nil:
+			if err := c.wantSub(append(slices.Clip(wish.Values), wish.Value)); err != nil {
+				return nil, err
+			}
+		case name == "acr":
+			c.acr = c.acr || idToken
+		case claimScope(name) != "":
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// wantSub notes which users the client expects.
+func (c *claimsRequest) wantSub(values []json.RawMessage) error {
+	var subs []string
+	for _, v := range values {
+		if len(v) == 0 || string(v) == "null" {
+			continue
+		}
+		var sub string
+		if json.Unmarshal(v, &sub) != nil {
+			return errClaims
+		}
+		subs = append(subs, sub)
+	}
+	if subs != nil {
+		c.subs = append(c.subs, subs)
+	}
+	return nil
+}
+
+// admits tells whether the user is whom the client expects (section 5.5.1).
+func (c claimsRequest) admits(sub string) bool {
+	return !slices.ContainsFunc(c.subs, func(list []string) bool { return !slices.Contains(list, sub) })
+}
+
+// scopes are those that stand for the claims that were asked for by name: what
+// the client must be registered for and the user must agree to.
+func (c claimsRequest) scopes() []string {
+	var out []string
+	for _, name := range slices.Concat(c.UserInfo, c.IDToken) {
+		if s := claimScope(name); s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// only keeps the claims that the client may have.
+func (c claimsRequest) only(client *Client) claimsRequest {
+	foreign := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
+	c.UserInfo, c.IDToken = slices.DeleteFunc(slices.Clone(c.UserInfo), foreign), slices.DeleteFunc(slices.Clone(c.IDToken), foreign)
+	return c
+}
+
+// stored is the form that GrantSession.Claims has, empty when nothing is asked.
+func (c claimsRequest) stored() (string, error) {
+	if len(c.UserInfo) == 0 && len(c.IDToken) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode claims request: %w", err)
+	}
+	return string(b), nil
+}
+
+// storedClaims reads stored back for the client of the grant, which may have
+// lost scopes since.
+func storedClaims(stored string, client *Client) claimsRequest {
+	var c claimsRequest
+	if stored == "" || json.Unmarshal([]byte(stored), &c) != nil {
+		return claimsRequest{}
+	}
+	return c.only(client)
 }

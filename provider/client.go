@@ -4,11 +4,17 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -23,11 +29,7 @@ const (
 	AuthJWT   = "private_key_jwt"
 )
 
-// Scopes that exist, in the order of the consent page.
-var Scopes = []string{"openid", "profile", "email", "address", "phone", "groups", "offline_access"}
-
-// Client is a relying party, registered by the operator. It implements
-// fosite.Client, fosite.ResponseModeClient and fosite.ClientWithSecretRotation.
+// Client is a relying party, registered by the operator.
 type Client struct {
 	ID                    string
 	Name                  string
@@ -121,33 +123,10 @@ func (c *Client) GroupsOf(u account.User) []string {
 // refused: always for public clients (RFC 9700 section 2.1.1).
 func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() }
 
-// GetID implements fosite.Client, like the methods below.
-func (c *Client) GetID() string { return c.ID }
-
-// GetHashedSecret returns the newest secret's hash.
-func (c *Client) GetHashedSecret() []byte {
-	if len(c.Secrets) == 0 {
-		return nil
-	}
-	return c.Secrets[0].Hash
-}
-
-// GetRotatedHashes returns the others, valid until their overlap ends.
-func (c *Client) GetRotatedHashes() [][]byte {
-	var out [][]byte
-	for _, s := range c.Secrets[min(1, len(c.Secrets)):] {
-		out = append(out, s.Hash)
-	}
-	return out
-}
-
-// GetRedirectURIs returns the registered redirect URIs.
-func (c *Client) GetRedirectURIs() []string { return c.RedirectURIs }
-
-// GetGrantTypes returns authorization_code, refresh_token with offline_access,
-// and client_credentials where the client is registered for it.
-func (c *Client) GetGrantTypes() fosite.Arguments {
-	types := fosite.Arguments{"authorization_code"}
+// grantTypes are authorization_code, refresh_token with offline_access, and
+// client_credentials where the client is registered for it.
+func (c *Client) grantTypes() []string {
+	types := []string{"authorization_code"}
 	if slices.Contains(c.Scopes, "offline_access") {
 		types = append(types, "refresh_token")
 	}
@@ -157,19 +136,354 @@ func (c *Client) GetGrantTypes() fosite.Arguments {
 	return types
 }
 
-// GetResponseTypes returns code alone.
-func (c *Client) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
-
-// GetScopes returns the scopes the client may ask for.
-func (c *Client) GetScopes() fosite.Arguments { return c.Scopes }
+// inGrace tells whether a refresh token that was rotated still works: younger than the
+// grace. Without a grace never, whatever the clocks say.
+func (c *Client) inGrace(rotated, now time.Time) bool {
+	return c.RefreshGrace > 0 && rotated.After(now.Add(-c.RefreshGrace))
+}
 
 // IsPublic tells whether the client has no secret.
 func (c *Client) IsPublic() bool { return c.AuthMethod == AuthNone }
 
-// GetAudience returns none: access tokens are for this service alone.
-func (c *Client) GetAudience() fosite.Arguments { return nil }
+// RegistrationError says which member of a client's registration breaks a rule
+// and what to change.
+type RegistrationError struct {
+	Member string // its name in what client show -o json prints (RFC 7591 section 2 where that has one)
+	Value  string // the offending value, where the member has several; may be empty
+	Reason string
+}
 
-// GetResponseModes lists query and form_post.
-func (c *Client) GetResponseModes() []fosite.ResponseModeType {
-	return []fosite.ResponseModeType{fosite.ResponseModeDefault, fosite.ResponseModeQuery, fosite.ResponseModeFormPost}
+// Error implements error.
+func (e *RegistrationError) Error() string {
+	return e.Describe(e.Member)
+}
+
+// Describe is the error with another name for the member.
+func (e *RegistrationError) Describe(member string) string {
+	if e.Value != "" {
+		return fmt.Sprintf("%s %q: %s", member, e.Value, e.Reason)
+	}
+	return member + ": " + e.Reason
+}
+
+// Normalize gives a registration the form in which it is checked and stored: a
+// trimmed name, nothing twice in a list, openid always among the scopes.
+func (c *Client) Normalize() {
+	if name, err := account.CheckDisplayName(c.Name); err == nil {
+		c.Name = name
+	}
+	if !slices.Contains(c.Scopes, "openid") {
+		c.Scopes = append([]string{"openid"}, c.Scopes...)
+	}
+	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups} {
+		var distinct []string
+		for _, s := range *list {
+			if !slices.Contains(distinct, s) {
+				distinct = append(distinct, s)
+			}
+		}
+		*list = distinct
+	}
+}
+
+var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Check holds the whole registration to the rules: the database refuses what
+// breaks them, whoever writes it. The error is a *RegistrationError.
+func (c *Client) Check() error {
+	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkName() error {
+	if !clientIDForm.MatchString(c.ID) {
+		return &RegistrationError{"client_id", "", "1 to 64 letters, digits, - or _"}
+	}
+	if strings.EqualFold(c.ID, account.SessionAudience) {
+		// Its ID tokens would be session cookies.
+		return &RegistrationError{"client_id", c.ID, "this is the audience of the session cookie and cannot be a client: choose another id"}
+	}
+	if name, err := account.CheckDisplayName(c.Name); err != nil || name != c.Name {
+		return &RegistrationError{"client_name", "", "1 to 60 characters, no control characters, and no space at its ends"}
+	}
+	return nil
+}
+
+func (c *Client) checkURIs() error {
+	if len(c.RedirectURIs) == 0 && !c.ClientCredentials {
+		return &RegistrationError{"redirect_uris", "", "at least one is needed: where the application receives its answers"}
+	}
+	if err := c.checkRedirects("redirect_uris", c.RedirectURIs); err != nil {
+		return err
+	}
+	if err := c.checkRedirects("post_logout_redirect_uris", c.PostLogoutRedirectURIs); err != nil {
+		return err
+	}
+	if c.BackchannelLogoutURI != "" {
+		if err := CheckBackchannelLogoutURI(c.BackchannelLogoutURI, c.BackchannelPrivate); err != nil {
+			return &RegistrationError{"backchannel_logout_uri", c.BackchannelLogoutURI, err.Error()}
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkRedirects(member string, uris []string) error {
+	for _, uri := range uris {
+		if err := CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
+			return &RegistrationError{member, uri, err.Error()}
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkScopes() error {
+	for _, s := range c.Scopes {
+		if !slices.Contains(Scopes, s) {
+			return &RegistrationError{"scopes", s, "the scopes are " + strings.Join(Scopes, ", ")}
+		}
+	}
+	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
+	if c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil {
+		return &RegistrationError{"require_flag", c.RequireFlag, form}
+	}
+	for _, f := range c.Groups {
+		if account.CheckFlag(f) != nil {
+			return &RegistrationError{"groups", f, form}
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkAuthentication() error {
+	methods := []string{AuthAny, AuthBasic, AuthPost, AuthNone, AuthJWT}
+	switch {
+	case !slices.Contains(methods, c.AuthMethod):
+		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "the methods are " + strings.Join(methods, ", ")}
+	case c.AuthMethod == AuthJWT && len(c.JWKS) == 0:
+		return &RegistrationError{"jwks", "", "the client's public keys are needed with private_key_jwt"}
+	case c.AuthMethod != AuthJWT && len(c.JWKS) > 0:
+		return &RegistrationError{"jwks", "", "only for a client that authenticates with private_key_jwt"}
+	}
+	if len(c.JWKS) > 0 {
+		if _, err := CheckClientKeys(c.JWKS); err != nil {
+			return &RegistrationError{"jwks", "", err.Error()}
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkTokens() error {
+	switch {
+	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
+		return &RegistrationError{"refresh_grace", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
+	case c.RefreshGrace > 0 && c.IsPublic():
+		return &RegistrationError{"refresh_grace", "", "only for confidential clients: without a secret a stolen refresh token would work twice"}
+	case c.ClientCredentials && c.IsPublic():
+		return &RegistrationError{"client_credentials", "", "only for confidential clients: anybody could ask in the name of a public one"}
+	}
+	return nil
+}
+
+// CheckFlags holds the flags that the registration names to those that users can have.
+// The error is a *RegistrationError.
+func (c *Client) CheckFlags(known []string) error {
+	unknown := func(f string) bool { return !slices.Contains(known, f) }
+	const reason = "there is no flag %q here: cairn settings set flags adds one"
+	if i := slices.IndexFunc(c.Groups, unknown); i >= 0 {
+		return &RegistrationError{"groups", "", fmt.Sprintf(reason, c.Groups[i])}
+	}
+	if c.RequireFlag != "" && unknown(c.RequireFlag) {
+		return &RegistrationError{"require_flag", "", fmt.Sprintf(reason, c.RequireFlag)}
+	}
+	return nil
+}
+
+// Warnings are what an operator should know about a registration that is
+// accepted.
+func (c *Client) Warnings() []string {
+	var out []string
+	for _, uri := range c.RedirectURIs {
+		if c.anyPortOfLocalhost(uri) {
+			out = append(out, uri+" matches any port of localhost, a name that can resolve to another address: http://127.0.0.1 and http://[::1] cannot (RFC 8252 section 8.3)")
+		}
+	}
+	return out
+}
+
+// CheckBackchannelLogoutURI holds a backchannel_logout_uri to the rules of
+// registration (OpenID Connect Back-Channel Logout section 2.2): https, or http on the
+// loopback; no fragment, no user name. allowPrivate lets addresses of private networks
+// and of this machine through; a name is looked up only when a logout token is sent.
+// The error says what to change.
+func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
+	u, err := checkURI("back-channel logout URI", raw, "\\")
+	if err != nil {
+		return err
+	}
+	if u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
+		return errors.New("the back-channel logout URI is not an absolute URL such as https://app.example.org/backchannel-logout")
+	}
+	host := strings.ToLower(u.Hostname())
+	ip, err := netip.ParseAddr(host)
+	isIP := err == nil
+	loopback := host == "localhost" || isIP && ip.IsLoopback()
+	if u.Scheme == "http" && !loopback {
+		return errors.New("http is only for this machine (localhost, 127.0.0.1, [::1]): use https")
+	}
+	if !allowPrivate && (loopback || isIP && !publicAddress(ip)) {
+		return errors.New("this address is on a private network or on this machine: --allow-private-backchannel lets logout tokens go there")
+	}
+	return nil
+}
+
+// checkURI checks what every registered URI has to be; what is its name, refused are
+// characters that it has not.
+func checkURI(what, raw, refused string) (*url.URL, error) {
+	if raw == "" || len(raw) > 2000 {
+		return nil, fmt.Errorf("a %s has 1 to 2,000 characters", what)
+	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(refused, r) }) {
+		return nil, fmt.Errorf("a %s has only printable ASCII characters, no space and none of %s: percent-encode the others", what, refused)
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		return nil, fmt.Errorf("the %s is not an absolute URL such as https://app.example.org/callback", what)
+	}
+	if strings.Contains(raw, "#") {
+		return nil, fmt.Errorf("a %s has no fragment: remove # and what follows", what)
+	}
+	if u.User != nil || strings.Contains(authority(raw), "@") {
+		return nil, fmt.Errorf("a %s has no user name or password", what)
+	}
+	if strings.HasSuffix(u.Host, ":") {
+		return nil, fmt.Errorf("remove the colon after the host of the %s", what)
+	}
+	return u, nil
+}
+
+// CheckRedirectURI holds a redirect URI to the rules of registration: https; or
+// http on the loopback (RFC 8252 section 7.3); or a private-use scheme in
+// reverse domain form (section 7.1). allowInsecure lets http to any host and
+// private-use schemes without a dot through. The error says what to change.
+func CheckRedirectURI(raw string, allowInsecure bool) error {
+	u, err := checkURI("redirect URI", raw, "*\\<>\"{}|^`")
+	if err != nil {
+		return err
+	}
+	if u.Scheme+":" != raw[:len(u.Scheme)+1] {
+		return errors.New("write the scheme of the redirect URI in lower case")
+	}
+	switch u.Scheme {
+	case "https", "http":
+		return checkWebRedirect(u, allowInsecure)
+	case "javascript", "data", "file", "vbscript", "blob", "about", "ftp", "ws", "wss", "mailto", "tel", "view-source", "filesystem", "intent", "content":
+		return fmt.Errorf("the scheme %s cannot receive a code", u.Scheme)
+	}
+	if !strings.Contains(u.Scheme, ".") && !allowInsecure {
+		return fmt.Errorf("a private-use scheme needs a reverse domain name (org.example.app:/callback, RFC 8252 section 7.1), not %s; --allow-insecure-redirect accepts it all the same", u.Scheme)
+	}
+	return nil
+}
+
+func checkWebRedirect(u *url.URL, allowInsecure bool) error {
+	host := u.Hostname()
+	if host == "" || u.Opaque != "" {
+		return errors.New("the redirect URI names no host")
+	}
+	if host != strings.ToLower(host) {
+		return errors.New("write the host of the redirect URI in lower case")
+	}
+	if slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) {
+		return errors.New("a redirect URI has no . or .. in its path")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
+			return errors.New("the port of the redirect URI is not a number from 1 to 65535")
+		}
+	}
+	ip, err := netip.ParseAddr(host)
+	isIP := err == nil
+	if u.Scheme == "https" {
+		if isIP && ip.IsLoopback() {
+			return errors.New("use http for a loopback address: a certificate for it proves nothing (RFC 8252 section 8.3)")
+		}
+		return nil
+	}
+	if allowInsecure || host == "localhost" || isIP && (host == "127.0.0.1" || host == "::1") {
+		return nil
+	}
+	return errors.New("http is only for localhost, 127.0.0.1 and [::1]: use https, or --allow-insecure-redirect on a network you trust")
+}
+
+// authority is what stands between // and the next / ? or #, as written.
+func authority(raw string) string {
+	_, rest, ok := strings.Cut(raw, "//")
+	if !ok {
+		return ""
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}
+
+// localhostBase begins the URIs that a public client may register without a port.
+const localhostBase = "http://localhost"
+
+// matchRedirect compares the requested URI with the registered ones as strings
+// (RFC 9700 section 2.1): no normalization, so nothing to confuse. Only the
+// port of an http URI on a loopback IP literal may differ (RFC 8252 section 7.3);
+// that of localhost only for a public client that has registered none.
+func (c *Client) matchRedirect(requested string) bool {
+	if slices.Contains(c.RedirectURIs, requested) {
+		return true
+	}
+	for _, reg := range c.RedirectURIs {
+		for _, base := range []string{"http://127.0.0.1", "http://[::1]", localhostBase} {
+			if base == localhostBase && !c.anyPortOfLocalhost(reg) {
+				continue
+			}
+			regRest, ok1 := afterLoopback(reg, base)
+			reqRest, ok2 := afterLoopback(requested, base)
+			if ok1 && ok2 && regRest == reqRest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// anyPortOfLocalhost tells whether a registered URI stands for every port.
+func (c *Client) anyPortOfLocalhost(registered string) bool {
+	return c.IsPublic() && authority(registered) == "localhost" && strings.HasPrefix(registered, localhostBase)
+}
+
+// afterLoopback strips the base and a port and returns what follows.
+func afterLoopback(uri, base string) (string, bool) {
+	rest, ok := strings.CutPrefix(uri, base)
+	if !ok {
+		return "", false
+	}
+	if digits, isPort := strings.CutPrefix(rest, ":"); isPort {
+		end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+		if end < 0 {
+			end = len(digits)
+		}
+		n, err := strconv.Atoi(digits[:end])
+		if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != digits[:end] {
+			return "", false
+		}
+		rest = digits[end:]
+	}
+	if rest != "" && rest[0] != '/' && rest[0] != '?' {
+		return "", false
+	}
+	if strings.ContainsAny(rest, "#\\") {
+		return "", false
+	}
+	return rest, true
 }

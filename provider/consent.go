@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -56,57 +54,41 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 
 // consentItem says what a scope gives the client of this user: what is stored, in
 // the words of claimsOf, so that nobody has to guess it.
-func consentItem(scope string, u account.User, client *Client) templates.ScopeItem {
-	claims := claimsOf(u, client, fosite.Arguments{scope}, nil)
-	with := func(sentence, claim string) string {
-		if value, _ := claims[claim].(string); value != "" {
-			return sentence + " (" + value + ")"
-		}
-		return sentence + " (none is stored)"
+func consentItem(name string, u account.User, client *Client) templates.ScopeItem {
+	scope := scopes[slices.Index(Scopes, name)]
+	item := templates.ScopeItem{Name: name, Sentence: scope.sentence}
+	if len(scope.claims) == 0 {
+		return item
 	}
-	item := templates.ScopeItem{Name: scope}
-	switch scope {
-	case "openid":
-		item.Sentence = "Sign you in"
-	case "profile":
-		item.Sentence, item.Detail = with("Your name", "name"), profileDetail(claims)
-	case "email":
-		item.Sentence = with("Your email", "email")
-	case "address":
-		item.Sentence = "Your postal address"
-		if claims["address"] == nil {
-			item.Sentence += " (none is stored)"
-		}
-	case "phone":
-		item.Sentence = with("Your phone number", "phone_number")
-	case "groups":
-		groups, _ := claims["groups"].([]string)
-		item.Sentence = "Your groups: " + cmp.Or(strings.Join(groups, ", "), "none")
-	case "offline_access":
-		item.Sentence = "Stay signed in while you are away"
+	claims := claimsOf(u, client, []string{name}, nil)
+	switch first := claims[scope.claims[0]].(type) {
+	case string:
+		item.Sentence += " (" + first + ")"
+	case []string:
+		item.Sentence += ": " + cmp.Or(strings.Join(first, ", "), "none")
+	case nil:
+		item.Sentence += " (none is stored)"
+	}
+	if name == "profile" {
+		item.Detail = profileDetail(scope.claims, claims)
 	}
 	return item
 }
 
 // profileDetail names what else of the profile is stored and goes with the name.
-func profileDetail(claims map[string]any) string {
+func profileDetail(names []string, claims map[string]any) string {
 	var also []string
-	for _, s := range scopeClaims {
-		if s.scope != "profile" {
-			continue
-		}
-		for _, claim := range s.claims {
-			switch {
-			case claims[claim] == nil || claim == "name" || claim == "updated_at":
-			case claim == "preferred_username":
-				also = append(also, fmt.Sprintf("handle (%s)", claims[claim]))
-			case claim == "profile":
-				also = append(also, "profile page")
-			case claim == "zoneinfo":
-				also = append(also, "time zone")
-			default:
-				also = append(also, strings.ReplaceAll(claim, "_", " "))
-			}
+	for _, claim := range names {
+		switch {
+		case claims[claim] == nil || claim == "name" || claim == "updated_at":
+		case claim == "preferred_username":
+			also = append(also, fmt.Sprintf("handle (%s)", claims[claim]))
+		case claim == "profile":
+			also = append(also, "profile page")
+		case claim == "zoneinfo":
+			also = append(also, "time zone")
+		default:
+			also = append(also, strings.ReplaceAll(claim, "_", " "))
 		}
 	}
 	return "With your " + strings.Join(also, ", ")
@@ -118,7 +100,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	_, scopes, _, _ := whatIsAsked(req.form, req.client)
+	_, scopes, _, _ := requestedScope(req.form, req.client)
 	had, err := p.storage.ConsentedScopes(r.Context(), id.User.Sub, req.client.ID)
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -161,7 +143,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	decision := decisionDeny
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
-		_, scopes, _, _ := whatIsAsked(req.form, req.client)
+		_, scopes, _, _ := requestedScope(req.form, req.client)
 		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now()); err != nil {
 			p.authorizePage(w, r, err)
 			return
@@ -180,12 +162,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 // consentRequest opens the continuation and finds who decides. Without a
 // session it sends the browser back to authorize, which knows what to do.
 func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
-	var c pending
-	if err := p.seal.open(purposeContinue, sealed, &c); err != nil {
-		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "expired_request", "This request took too long or its link is damaged. Go back to the application and start again."))
-		return nil, nil, false
-	}
-	form, err := url.ParseQuery(c.Query)
+	form, _, err := p.openContinuation(sealed)
 	req := &authorization{form: form, sealed: sealed}
 	if err == nil {
 		err = p.proveClient(r.Context(), req)

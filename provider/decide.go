@@ -3,10 +3,7 @@ package provider
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -21,8 +18,8 @@ const (
 	consent                // show the consent page, then decide again
 )
 
-// question is everything that decides an authorization request.
-type question struct {
+// authzState is everything that decides an authorization request.
+type authzState struct {
 	client    *Client
 	granted   []string      // scopes of the grant
 	scopes    []string      // what the user has to agree to: granted, and what the claims stand for
@@ -51,49 +48,40 @@ func fingerprint(id *account.Identity) string {
 // signedInSince tells whether the user has given the password since the
 // request first arrived. The comparison with the session seen then, not only of
 // whole seconds, keeps a sign-in in the same second from counting.
-func (q question) signedInSince() bool {
+func (q authzState) signedInSince() bool {
 	return q.returned && fingerprint(q.identity) != q.proofSeen && !q.identity.Session.AuthTime.Before(q.arrived)
 }
 
 // decide is pure: request, session and stored consent in, verdict out.
 // Login and consent never call one another; each comes back here.
-func decide(q question) (verdict, *fosite.RFC6749Error) {
+func decide(q authzState) (verdict, *oauthError) {
 	silent := slices.Contains(q.prompts, "none")
-	if silent && len(q.prompts) > 1 {
-		return refused, fosite.ErrInvalidRequest
-	}
-	if q.identity == nil {
+	if q.identity == nil || q.needsSignIn() {
 		if silent {
-			return refused, fosite.ErrLoginRequired
-		}
-		return login, nil
-	}
-	if q.needsSignIn() {
-		if silent {
-			return refused, fosite.ErrLoginRequired
+			return refused, errLoginRequired
 		}
 		return login, nil
 	}
 	if q.badHint {
-		return refused, fosite.ErrInvalidRequest
+		return refused, errInvalidRequest
 	}
 	if q.expectsAnother() {
 		// Somebody else than the client expects. One chance to sign in as that
 		// person, not a loop.
 		if silent || q.signedInSince() {
-			return refused, fosite.ErrLoginRequired
+			return refused, errLoginRequired
 		}
 		return login, nil
 	}
 	if f := q.client.RequireFlag; f != "" && !q.identity.User.Has(f) {
-		return refused, fosite.ErrAccessDenied
+		return refused, errAccessDenied
 	}
 	return q.decideConsent(silent)
 }
 
 // needsSignIn covers prompt=login, prompt=select_account and max_age. A request
 // for max_age=0 is one for a fresh sign-in (OpenID Connect Core section 3.1.2.1).
-func (q question) needsSignIn() bool {
+func (q authzState) needsSignIn() bool {
 	if q.signedInSince() {
 		return false
 	}
@@ -105,7 +93,7 @@ func (q question) needsSignIn() bool {
 
 // freshSignIn says what the sign-in page is for when somebody is signed in: to
 // confirm the same account, unless the request leaves open which, or asks for another.
-func (q question) freshSignIn() string {
+func (q authzState) freshSignIn() string {
 	switch {
 	case q.identity == nil:
 		return ""
@@ -116,13 +104,13 @@ func (q question) freshSignIn() string {
 }
 
 // expectsAnother tells whether the request names another user than who is signed in.
-func (q question) expectsAnother() bool {
+func (q authzState) expectsAnother() bool {
 	return q.hintSub != "" && q.hintSub != q.identity.User.Sub || !q.claims.admits(q.identity.User.Sub)
 }
 
-func (q question) decideConsent(silent bool) (verdict, *fosite.RFC6749Error) {
+func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	if q.decision == decisionDeny {
-		return refused, fosite.ErrAccessDenied
+		return refused, errAccessDenied
 	}
 	missing := slices.ContainsFunc(q.scopes, func(s string) bool { return !slices.Contains(q.consented, s) })
 	// What was allowed is stored before the decision comes back (nothing, when no
@@ -134,23 +122,12 @@ func (q question) decideConsent(silent bool) (verdict, *fosite.RFC6749Error) {
 		return proceed, nil
 	}
 	if silent {
-		return refused, fosite.ErrConsentRequired
+		return refused, errConsentRequired
 	}
 	return consent, nil
 }
 
 var knownPrompts = []string{"none", "login", "consent", "select_account"}
-
-// parsePrompts splits the prompt parameter; ok is false for an unknown value.
-func parsePrompts(s string) (prompts []string, ok bool) {
-	for _, p := range strings.Fields(s) {
-		if !slices.Contains(knownPrompts, p) {
-			return nil, false
-		}
-		prompts = append(prompts, p)
-	}
-	return prompts, true
-}
 
 // parseMaxAge reads seconds; absent is -1, anything but a number is refused.
 func parseMaxAge(s string) (time.Duration, bool) {

@@ -22,40 +22,39 @@ func TestAuthorizationIsNeverDecidedWrongly(t *testing.T) {
 	client := &Client{ID: "app"}
 	all := []string{"openid", "profile"}
 	for name, c := range map[string]struct {
-		q    question
+		q    authzState
 		want verdict
 		err  string
 	}{
-		"nobody is signed in":                   {question{maxAge: -1}, login, ""},
-		"nobody, silently":                      {question{maxAge: -1, prompts: []string{"none"}}, refused, "login_required"},
-		"none with others":                      {question{maxAge: -1, prompts: []string{"none", "login"}, identity: earlier, consented: all}, refused, "invalid_request"},
-		"consent was given":                     {question{maxAge: -1, identity: earlier, consented: all}, proceed, ""},
-		"no consent yet":                        {question{maxAge: -1, identity: earlier}, consent, ""},
-		"one scope is new":                      {question{maxAge: -1, identity: earlier, consented: []string{"openid"}}, consent, ""},
-		"one scope is new, silently":            {question{maxAge: -1, identity: earlier, consented: []string{"openid"}, prompts: []string{"none"}}, refused, "consent_required"},
-		"consent is asked for again":            {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}}, consent, ""},
-		"and given":                             {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}, decision: decisionAllow}, proceed, ""},
-		"and denied":                            {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}, decision: decisionDeny}, refused, "access_denied"},
-		"first party":                           {question{maxAge: -1, identity: earlier, client: &Client{Trusted: true}}, proceed, ""},
-		"first party, consent asked for":        {question{maxAge: -1, identity: earlier, client: &Client{Trusted: true}, prompts: []string{"consent"}}, consent, ""},
-		"prompt=login on an old session":        {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"login"}}, login, ""},
-		"prompt=login came back unchanged":      {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
-		"prompt=login in the same second":       {question{maxAge: -1, identity: signedIn(noon, "x"), consented: all, prompts: []string{"login"}}, login, ""},
-		"prompt=login, same second, came back":  {question{maxAge: -1, identity: signedIn(noon, "x"), consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(signedIn(noon, "x"))}, login, ""},
-		"prompt=login was obeyed":               {question{maxAge: -1, identity: signedIn(noon, "new"), consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(earlier)}, proceed, ""},
-		"prompt=select_account":                 {question{maxAge: -1, identity: earlier, consented: all, prompts: []string{"select_account"}}, login, ""},
-		"max_age has room":                      {question{maxAge: 2 * time.Hour, identity: earlier, consented: all}, proceed, ""},
-		"max_age is over":                       {question{maxAge: time.Minute, identity: earlier, consented: all}, login, ""},
-		"max_age is over, silently":             {question{maxAge: time.Minute, identity: earlier, consented: all, prompts: []string{"none"}}, refused, "login_required"},
-		"max_age=0 is a fresh sign-in":          {question{maxAge: 0, identity: signedIn(noon, "x"), consented: all}, login, ""},
-		"max_age=0 was obeyed":                  {question{maxAge: 0, identity: signedIn(noon.Add(time.Second), "new"), consented: all, returned: true, proofSeen: fingerprint(earlier)}, proceed, ""},
-		"the hint names somebody else":          {question{maxAge: -1, identity: earlier, consented: all, hintSub: "bob"}, login, ""},
-		"the hint names somebody else, silent":  {question{maxAge: -1, identity: earlier, consented: all, hintSub: "bob", prompts: []string{"none"}}, refused, "login_required"},
-		"the hint is not met by a new sign-in":  {question{maxAge: -1, identity: signedIn(noon, "new"), consented: all, hintSub: "bob", returned: true, proofSeen: fingerprint(earlier)}, refused, "login_required"},
-		"the hint is forged":                    {question{maxAge: -1, identity: earlier, consented: all, badHint: true}, refused, "invalid_request"},
-		"the client's flag is missing":          {question{maxAge: -1, identity: earlier, consented: all, client: &Client{RequireFlag: "activity"}}, refused, "access_denied"},
-		"the client's flag is there":            {question{maxAge: -1, identity: signedIn(noon.Add(-time.Hour), "x", "activity"), consented: all, client: &Client{RequireFlag: "activity"}}, proceed, ""},
-		"a decision does not replace a sign-in": {question{maxAge: -1, identity: earlier, prompts: []string{"login"}, decision: decisionAllow, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
+		"nobody is signed in":                   {authzState{maxAge: -1}, login, ""},
+		"nobody, silently":                      {authzState{maxAge: -1, prompts: []string{"none"}}, refused, "login_required"},
+		"consent was given":                     {authzState{maxAge: -1, identity: earlier, consented: all}, proceed, ""},
+		"no consent yet":                        {authzState{maxAge: -1, identity: earlier}, consent, ""},
+		"one scope is new":                      {authzState{maxAge: -1, identity: earlier, consented: []string{"openid"}}, consent, ""},
+		"one scope is new, silently":            {authzState{maxAge: -1, identity: earlier, consented: []string{"openid"}, prompts: []string{"none"}}, refused, "consent_required"},
+		"consent is asked for again":            {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}}, consent, ""},
+		"and given":                             {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}, decision: decisionAllow}, proceed, ""},
+		"and denied":                            {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"consent"}, decision: decisionDeny}, refused, "access_denied"},
+		"first party":                           {authzState{maxAge: -1, identity: earlier, client: &Client{Trusted: true}}, proceed, ""},
+		"first party, consent asked for":        {authzState{maxAge: -1, identity: earlier, client: &Client{Trusted: true}, prompts: []string{"consent"}}, consent, ""},
+		"prompt=login on an old session":        {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"login"}}, login, ""},
+		"prompt=login came back unchanged":      {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
+		"prompt=login in the same second":       {authzState{maxAge: -1, identity: signedIn(noon, "x"), consented: all, prompts: []string{"login"}}, login, ""},
+		"prompt=login, same second, came back":  {authzState{maxAge: -1, identity: signedIn(noon, "x"), consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(signedIn(noon, "x"))}, login, ""},
+		"prompt=login was obeyed":               {authzState{maxAge: -1, identity: signedIn(noon, "new"), consented: all, prompts: []string{"login"}, returned: true, proofSeen: fingerprint(earlier)}, proceed, ""},
+		"prompt=select_account":                 {authzState{maxAge: -1, identity: earlier, consented: all, prompts: []string{"select_account"}}, login, ""},
+		"max_age has room":                      {authzState{maxAge: 2 * time.Hour, identity: earlier, consented: all}, proceed, ""},
+		"max_age is over":                       {authzState{maxAge: time.Minute, identity: earlier, consented: all}, login, ""},
+		"max_age is over, silently":             {authzState{maxAge: time.Minute, identity: earlier, consented: all, prompts: []string{"none"}}, refused, "login_required"},
+		"max_age=0 is a fresh sign-in":          {authzState{maxAge: 0, identity: signedIn(noon, "x"), consented: all}, login, ""},
+		"max_age=0 was obeyed":                  {authzState{maxAge: 0, identity: signedIn(noon.Add(time.Second), "new"), consented: all, returned: true, proofSeen: fingerprint(earlier)}, proceed, ""},
+		"the hint names somebody else":          {authzState{maxAge: -1, identity: earlier, consented: all, hintSub: "bob"}, login, ""},
+		"the hint names somebody else, silent":  {authzState{maxAge: -1, identity: earlier, consented: all, hintSub: "bob", prompts: []string{"none"}}, refused, "login_required"},
+		"the hint is not met by a new sign-in":  {authzState{maxAge: -1, identity: signedIn(noon, "new"), consented: all, hintSub: "bob", returned: true, proofSeen: fingerprint(earlier)}, refused, "login_required"},
+		"the hint is forged":                    {authzState{maxAge: -1, identity: earlier, consented: all, badHint: true}, refused, "invalid_request"},
+		"the client's flag is missing":          {authzState{maxAge: -1, identity: earlier, consented: all, client: &Client{RequireFlag: "activity"}}, refused, "access_denied"},
+		"the client's flag is there":            {authzState{maxAge: -1, identity: signedIn(noon.Add(-time.Hour), "x", "activity"), consented: all, client: &Client{RequireFlag: "activity"}}, proceed, ""},
+		"a decision does not replace a sign-in": {authzState{maxAge: -1, identity: earlier, prompts: []string{"login"}, decision: decisionAllow, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
 	} {
 		c.q.arrived, c.q.scopes = noon, all
 		if c.q.client == nil {
@@ -64,7 +63,7 @@ func TestAuthorizationIsNeverDecidedWrongly(t *testing.T) {
 		got, problem := decide(c.q)
 		errName := ""
 		if problem != nil {
-			errName = problem.ErrorField
+			errName = problem.code
 		}
 		if got != c.want || errName != c.err {
 			t.Errorf("%s: verdict %d %q, want %d %q", name, got, errName, c.want, c.err)

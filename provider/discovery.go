@@ -1,13 +1,13 @@
 package provider
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
@@ -19,18 +19,15 @@ import (
 // 8414 section 2), built from the configured issuer alone: no header of a
 // request can change it.
 func (p *Provider) metadata() map[string]any {
-	confidential := []string{AuthBasic, AuthPost}
-	if p.assertions != nil {
-		confidential = append(confidential, AuthJWT)
-	}
+	confidential := []string{AuthBasic, AuthPost, AuthJWT}
 	everybody := append(slices.Clip(confidential), AuthNone)
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
 		"token_endpoint":                                 p.issuer + "/oauth2/token",
 		"end_session_endpoint":                           p.issuer + "/oauth2/logout",
-		"backchannel_logout_supported":                   p.logouts != nil,
-		"backchannel_logout_session_supported":           p.logouts != nil,
+		"backchannel_logout_supported":                   true,
+		"backchannel_logout_session_supported":           true,
 		"userinfo_endpoint":                              p.issuer + "/oauth2/userinfo",
 		"jwks_uri":                                       p.issuer + "/.well-known/jwks.json",
 		"scopes_supported":                               Scopes,
@@ -53,66 +50,38 @@ func (p *Provider) metadata() map[string]any {
 		"request_parameter_supported":                    false,
 		"request_uri_parameter_supported":                false,
 		"authorization_response_iss_parameter_supported": true,
+		"pushed_authorization_request_endpoint":          p.issuer + "/oauth2/par",
 	}
-	if p.assertions != nil {
-		for _, endpoint := range []string{"token", "revocation", "introspection"} {
-			m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
-		}
-	}
-	if p.pushed != nil {
-		m["pushed_authorization_request_endpoint"] = p.issuer + "/oauth2/par"
+	for _, endpoint := range []string{"token", "revocation", "introspection"} {
+		m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
 	}
 	return m
 }
 
-// jwks is the public key set: every key verifies, the first one signs.
-func (p *Provider) jwks() jose.JSONWebKeySet {
-	return jose.JSONWebKeySet{Keys: p.idTokens.public}
-}
-
-// document is a public JSON answer made once.
-type document struct {
-	body []byte
-	etag string
-	kind string
-}
-
-func newDocument(v any, kind string) (document, error) {
+// document serves a public JSON document that is made once.
+func document(v any, kind string) http.HandlerFunc {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return document{}, fmt.Errorf("encode document: %w", err)
+		panic(err) // strings, and keys that were loaded and checked
 	}
 	sum := sha256.Sum256(body)
-	return document{body: append(body, '\n'), etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, kind: kind}, nil
-}
-
-// serve answers with ETag and 304 (RFC 9110 section 13).
-func (d document) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "public, max-age=300")
-	h.Set("ETag", d.etag)
-	if match := r.Header.Get("If-None-Match"); match != "" && (match == "*" || strings.Contains(match, strings.Trim(d.etag, `"`))) {
-		w.WriteHeader(http.StatusNotModified)
-		return
+	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age=300")
+		h.Set("ETag", etag)
+		h.Set("Content-Type", kind)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(append(body, '\n')))
 	}
-	h.Set("Content-Type", d.kind)
-	_, _ = w.Write(d.body)
 }
 
 func (p *Provider) mountMetadata(m *mux.Router) {
-	meta, err := newDocument(p.metadata(), "application/json")
-	if err != nil {
-		panic(err) // strings and slices of strings: cannot happen
-	}
-	keys, err := newDocument(p.jwks(), "application/jwk-set+json")
-	if err != nil {
-		panic(err) // keys were loaded and checked
-	}
-	for path, d := range map[string]document{
+	meta := document(p.metadata(), "application/json")
+	for path, h := range map[string]http.HandlerFunc{
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,
-		"/.well-known/jwks.json":                  keys,
+		"/.well-known/jwks.json":                  document(jose.JSONWebKeySet{Keys: p.idTokens.public}, "application/jwk-set+json"),
 	} {
-		p.accounts.Handle(m, path, web.Methods{"GET": d.serve})
+		p.accounts.Handle(m, path, web.Methods{"GET": h})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,16 +12,15 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // Explainer is what Explain looks at. It reads and never writes.
 type Explainer struct {
 	Storage Storage
-	Clients ClientStore
 	Issuer  string
 	Keys    []jose.JSONWebKey // of id_token_hint; may be empty
 	User    *account.User     // who is to sign in; nil: anybody whom the client would let in
@@ -69,8 +69,8 @@ type ExplainedUser struct {
 	UserInfo     map[string]any `json:"userinfo,omitempty"` // with AnswerCode
 }
 
-// explaining is one request on its way through the same checks that authorize
-// makes. Its Provider has only what these need: no keys, no sealed values, no pushed requests.
+// explaining is one request on its way through the checks of authorize. Its Provider
+// has only what these need: no sealed values, no pushed requests.
 type explaining struct {
 	*Explanation
 	by       Explainer
@@ -85,85 +85,211 @@ func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error
 	if by.Now == nil {
 		by.Now = time.Now
 	}
-	signer, err := newHintReader(by)
-	if err != nil {
-		return nil, err
+	p := &Provider{clients: web.NewCache(clientTTL, by.Now, by.Storage.Client), storage: by.Storage, issuer: by.Issuer, clock: by.Now}
+	p.idTokens = &idTokenSigner{issuer: by.Issuer}
+	for _, k := range by.Keys {
+		p.idTokens.public = append(p.idTokens.public, k.Public())
 	}
-	e := &explaining{
-		Explanation: &Explanation{Findings: []Finding{}, Steps: []string{}}, by: by,
-		provider: &Provider{clients: newClientCache(by.Storage, by.Now), storage: by.Storage, issuer: by.Issuer, idTokens: signer, clock: by.Now},
-	}
+	e := &explaining{Explanation: &Explanation{Findings: []Finding{}, Steps: []string{}}, by: by, provider: p}
 	return e.Explanation, e.explain(ctx, raw)
 }
 
 func (e *explaining) explain(ctx context.Context, raw string) error {
-	if !e.read(raw) {
+	if e.Why = e.read(raw); e.Why != "" {
+		e.Answer = AnswerPage
 		return nil
 	}
-	err := e.provider.proveClient(ctx, e.req)
-	problem, known := web.ProblemOf(err)
-	if err != nil && (!known || errors.Is(err, account.ErrUnavailable)) {
-		return fmt.Errorf("find client: %w", err)
+	proven := e.provider.proveClient(ctx, e.req)
+	problem, known := web.ProblemOf(proven)
+	if proven != nil && (!known || errors.Is(proven, account.ErrUnavailable)) {
+		return fmt.Errorf("find client: %w", proven)
 	}
-	if found := e.explainClient(ctx); found != nil {
-		return found
+	if err := e.explainClient(ctx); err != nil {
+		return err
 	}
-	if err != nil {
+	if e.req.client != nil {
 		e.explainParameters()
+	} else if d := e.req.duplicate; d != "" {
+		e.find(d, FindingWrong, "It is given more than once (RFC 6749 section 3.1).")
+	}
+	if proven != nil {
 		e.Answer, e.Why = AnswerPage, problem.Detail
 		return nil
 	}
 	e.SentTo = e.req.redirectURI
-	e.explainParameters()
 	return e.decide(ctx)
 }
 
-// read takes the request out of the address.
-func (e *explaining) read(raw string) bool {
+// read takes the request out of the address. It returns why there is none.
+func (e *explaining) read(raw string) string {
 	raw = strings.TrimSpace(raw)
 	if !strings.Contains(raw, "?") && strings.Contains(raw, "=") {
 		raw = e.by.Issuer + "/oauth2/authorize?" + raw // the query alone
 	}
 	target, err := url.Parse(raw)
 	if err != nil {
-		e.wrong("address", "This is not an address. Paste the whole one that the application sent the browser to, in single quotes.")
-		e.Answer, e.Why = AnswerPage, "The address cannot be read."
-		return false
+		e.find("address", FindingWrong, "This is not an address. Paste the whole one that the application sent the browser to, in single quotes.")
+		return "The address cannot be read."
 	}
 	endpoint := *target
 	endpoint.RawQuery, endpoint.Fragment = "", ""
 	if s := endpoint.String(); s != "" && s != e.by.Issuer+"/oauth2/authorize" {
-		e.note("address", "The application sent the browser to "+s+"; the authorization endpoint is "+e.by.Issuer+"/oauth2/authorize.")
+		e.find("address", FindingNote, "The application sent the browser to "+s+"; the authorization endpoint is "+e.by.Issuer+"/oauth2/authorize.")
 	}
 	if target.Fragment != "" {
-		e.note("address", "What stands behind # never reaches the service.")
+		e.find("address", FindingNote, "The fragment (# and what follows) never reaches the service.")
 	}
 	if target.Query().Has("continue") {
-		e.wrong("continue", "This address is one of the service's own, on the way through sign-in. Paste the one that the application sent the browser to.")
-		e.Answer, e.Why = AnswerPage, "The request itself is not in the address."
-		return false
+		e.find("continue", FindingWrong, "This address is one of the service's own, on the way through sign-in. Paste the one that the application sent the browser to.")
+		return "The request itself is not in the address."
 	}
 	e.req, err = e.provider.parseAuthorization(nil, &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody})
 	if err != nil {
 		problem, _ := web.ProblemOf(err)
-		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
-		e.Answer, e.Why = AnswerPage, problem.Detail
-		return false
+		e.find("address", FindingWrong, "The query is not of the form name=value&name=value: check the percent-encoding.")
+		return problem.Detail
 	}
 	if len(e.req.form) == 0 {
-		e.note("address", "There is no query. In a shell the address needs single quotes, because & ends a command.")
+		e.find("address", FindingNote, "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
-		e.note("request_uri", "A pushed request (RFC 9126): its parameters lie at the service, once and for a minute. Explain the parameters that the application pushes instead.")
-		e.Answer, e.Why = AnswerPage, "The parameters of a pushed request are not in the address, and looking at them would use them up."
-		return false
+		e.find("request_uri", FindingNote, "A pushed request (RFC 9126): its parameters lie at the service, once and for a minute. Explain the parameters that the application pushes instead.")
+		return "The parameters of a pushed request are not in the address, and looking at them would use them up."
 	}
-	return true
+	return ""
+}
+
+// explainClient says whose request it is. A wrong id or redirect URI is most
+// often a slip, so the nearest registered one is named.
+func (e *explaining) explainClient(ctx context.Context) error {
+	id := e.req.form.Get("client_id")
+	client, err := e.provider.client(ctx, id)
+	if errors.Is(err, ErrClientNotFound) {
+		clients, err := e.by.Storage.Clients(ctx)
+		if err != nil {
+			return fmt.Errorf("list clients: %w", err)
+		}
+		var ids []string
+		for _, c := range clients {
+			ids = append(ids, c.ID)
+		}
+		text := fmt.Sprintf("There is no client %q.", clip(id))
+		if id == "" {
+			text = "There is no client_id."
+		}
+		if best, near := nearest.Name(clip(id), ids); near {
+			text += " The nearest is " + best + "."
+		}
+		e.find("client_id", FindingWrong, text)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find client: %w", err)
+	}
+	kind := "confidential"
+	if client.IsPublic() {
+		kind = "public"
+	}
+	e.find("client_id", FindingGood, fmt.Sprintf("%s (%s), %s", client.ID, client.Name, kind))
+	e.req.client = client
+	switch uri := e.req.form.Get("redirect_uri"); {
+	case uri == "":
+		e.find("redirect_uri", FindingWrong, "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
+	case client.matchRedirect(uri):
+		e.find("redirect_uri", FindingGood, uri+" is registered")
+	default:
+		e.find("redirect_uri", FindingWrong, whereTheyDiffer(uri, client.RedirectURIs))
+	}
+	return nil
+}
+
+// explainParameters says what checkRequest finds wrong, and of the other parameters
+// what they do.
+func (e *explaining) explainParameters() {
+	f, c := e.req.form, e.req.client
+	q, faults := checkRequest(e.req)
+	wrong := map[string]bool{}
+	for _, fault := range faults {
+		wrong[fault.parameter] = true
+		e.find(fault.parameter, FindingWrong, fault.why)
+	}
+	good := func(parameter, text string) {
+		if f.Get(parameter) != "" && !wrong[parameter] {
+			e.find(parameter, FindingGood, text)
+		}
+	}
+	good("response_type", f.Get("response_type"))
+	good("response_mode", f.Get("response_mode"))
+	good("prompt", strings.Join(q.prompts, " "))
+	good("max_age", f.Get("max_age")+" seconds")
+	good("claims", "it can be read")
+	good("code_challenge", f.Get("code_challenge_method"))
+	e.explainScopes(knownScopes(strings.Fields(f.Get("scope")), c))
+	if hint := f.Get("id_token_hint"); hint != "" {
+		switch _, err := e.provider.idTokens.hintSubject(hint, c.ID); {
+		case err == nil:
+			e.find("id_token_hint", FindingGood, "an ID token of this service for this client")
+		case len(e.by.Keys) == 0:
+			e.find("id_token_hint", FindingWrong, "It cannot be verified without the keys: give --private-key-file and --additional-key-file as for cairn serve.")
+		default:
+			e.find("id_token_hint", FindingWrong, "It is not an ID token of this service for this client, signed by a key that is published.")
+		}
+	}
+	pkce, openid := f.Get("code_challenge") != "", slices.Contains(strings.Fields(f.Get("scope")), "openid")
+	for _, n := range []struct {
+		applies         bool
+		parameter, text string
+	}{
+		{!pkce && !wrong["code_challenge"], "code_challenge", "It is missing. This client may leave it out; with it a stolen code is worth nothing."},
+		{f.Get("state") == "" && !pkce, "state", "It is missing, and so is PKCE: the application cannot tell its own answers from forged ones."},
+		{f.Get("state") == "" && pkce, "state", "It is missing, which is accepted."},
+		{f.Get("nonce") == "" && openid, "nonce", "It is missing, which is accepted: the ID token will have none."},
+		{f.Get("acr_values") != "", "acr_values", fmt.Sprintf("It is accepted; the ID token will have acr %q, the only class there is.", acrPassword)},
+	} {
+		if n.applies {
+			e.find(n.parameter, FindingNote, n.text)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if !slices.Contains(pushedParameters, name) && !slices.Contains([]string{"client_id", "request", "request_uri", "registration"}, name) {
+			e.find(name, FindingNote, "It is not known here and is ignored.")
+		}
+	}
+}
+
+func (e *explaining) explainScopes(granted []string) {
+	c := e.req.client
+	if len(granted) > 0 {
+		text := strings.Join(granted, " ") + " can be granted"
+		if slices.Contains(granted, "offline_access") {
+			text += "; offline_access gives a refresh token"
+		}
+		e.find("scope", FindingGood, text)
+	}
+	if slices.Contains(granted, "groups") {
+		text := "groups names the flags of the user but admin."
+		if len(c.Groups) > 0 {
+			text = "groups names those of the user's flags that the client is registered for (--group): " + strings.Join(c.Groups, " ")
+		}
+		e.find("scope", FindingNote, text)
+	}
+	for _, s := range strings.Fields(e.req.form.Get("scope")) {
+		switch {
+		case slices.Contains(granted, s):
+		case slices.Contains(Scopes, s):
+			e.find("scope", FindingNote, fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
+		default:
+			e.find("scope", FindingNote, fmt.Sprintf("%q is ignored: there is no such scope.", clip(s)))
+		}
+	}
+	if !slices.Contains(granted, "openid") {
+		e.find("scope", FindingNote, "Without openid this is plain OAuth 2.0: there is no ID token, and userinfo refuses the access token.")
+	}
 }
 
 // decide plays the request through: nobody signed in, then the user.
 func (e *explaining) decide(ctx context.Context) error {
-	q, refusal := e.ask(nil)
+	q, refusal := e.provider.authzState(&http.Request{URL: &url.URL{}}, e.req, nil)
 	if refusal != nil {
 		e.refuse(refusal, "")
 		return nil
@@ -173,83 +299,131 @@ func (e *explaining) decide(ctx context.Context) error {
 		return err
 	}
 	silent := slices.Contains(q.prompts, "none")
+	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived}}
 	if v, _ := decide(q); v == login {
-		e.Steps = append(e.Steps, "the sign-in page"+e.whenToSignIn(q, user))
+		// Would somebody do who signed in a moment before the request came?
+		q.identity, q.returned = identity, false
+		text := "the sign-in page, unless the browser is signed in"
+		if v, _ := decide(q); v == login {
+			text = "the sign-in page, also for a browser that is signed in"
+		} else if q.maxAge > 0 {
+			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", q.maxAge)
+		}
+		e.Steps = append(e.Steps, text)
 	} else {
 		e.Steps = append(e.Steps, "no page (prompt=none): the browser has to be signed in already, else the answer is login_required")
 	}
 	// With a page of ours the sign-in is fresh when the request comes back.
-	q.identity, q.returned = e.identity(user, q.arrived), !silent
+	q.identity, q.returned = identity, !silent
 	v, refusal := decide(q)
 	switch v {
 	case consent:
-		e.Steps = append(e.Steps, "the consent page, for: "+strings.Join(missingScopes(q), " "))
+		missing := slices.DeleteFunc(slices.Clone(q.scopes), func(s string) bool {
+			return slices.Contains(q.consented, s) && !slices.Contains(q.prompts, "consent")
+		})
+		e.Steps = append(e.Steps, "the consent page, for: "+strings.Join(missing, " "))
 		// The page stores what was allowed before the decision comes back.
 		q.decision, q.consented = decisionAllow, append([]string{}, q.scopes...)
 		v, refusal = decide(q)
 	case proceed:
-		e.Steps = append(e.Steps, "no consent page: "+whyNoConsent(q))
+		why := "the user has agreed to these scopes before"
+		if q.client.Trusted {
+			why = "the client is trusted"
+		}
+		e.Steps = append(e.Steps, "no consent page: "+why)
 	}
 	if v != proceed {
 		e.refuse(refusal, user.Handle)
 		return nil
 	}
 	e.Answer = AnswerCode
-	return e.tokens(ctx, q)
-}
-
-// ask is Provider.ask for a request without a continuation.
-func (e *explaining) ask(id *account.Identity) (question, *fosite.RFC6749Error) {
-	return e.provider.ask(&http.Request{URL: &url.URL{}}, e.req, id)
-}
-
-func missingScopes(q question) []string {
-	if slices.Contains(q.prompts, "consent") {
-		return q.scopes
+	if e.User == nil || !slices.Contains(q.granted, "openid") {
+		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(q.scopes), func(s string) bool { return slices.Contains(q.consented, s) })
+	g, err := newGrant(e.req, identity, q)
+	if err != nil {
+		return err
+	}
+	e.User.UserInfo = userInfo(user, q.client, g)
+	e.User.IDToken = idTokenClaims(e.by.Issuer, user, q.client, g, "(hash of the access token)", e.by.Now())
+	return nil
 }
 
-func whyNoConsent(q question) string {
-	if q.client.Trusted {
-		return "the client is trusted"
+// person is the user, or one whom the request fits.
+func (e *explaining) person(ctx context.Context, q *authzState) (u account.User, err error) {
+	flag := q.client.RequireFlag
+	if e.by.User != nil {
+		u = *e.by.User
+		if q.consented, err = e.by.Storage.ConsentedScopes(ctx, u.Sub, q.client.ID); err != nil {
+			return u, fmt.Errorf("read consent: %w", err)
+		}
+		e.User = &ExplainedUser{Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag), Consented: append([]string{}, q.consented...)}
+		if u.Suspended() {
+			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."
+		}
+		return u, nil
 	}
-	return "the user has agreed to these scopes before"
+	u.Sub = q.hintSub
+	if flag != "" {
+		u.Flags = []string{flag}
+		e.find("client_id", FindingNote, "Only users with the flag "+flag+" are let in.")
+	}
+	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
+		u.Sub = q.claims.subs[0][0]
+	}
+	if slices.Contains(q.prompts, "none") {
+		q.consented = q.scopes
+		e.find("prompt", FindingNote, "Without a page it works only for a user who has agreed before; --user HANDLE tells whether one has.")
+	}
+	return u, nil
 }
 
 // refuse notes the error that the application gets.
-func (e *explaining) refuse(problem *fosite.RFC6749Error, handle string) {
-	e.Answer = AnswerError
-	e.Error, e.Why = describe(problem)
+func (e *explaining) refuse(problem *oauthError, handle string) {
+	e.Answer, e.Error, e.Why = AnswerError, problem.code, problem.description
 	if handle == "" {
 		return
 	}
-	switch problem.ErrorField {
-	case "access_denied":
+	switch problem {
+	case errAccessDenied:
 		e.Why = fmt.Sprintf("%s has not the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
-	case "login_required":
+	case errLoginRequired:
 		e.Why = fmt.Sprintf("The request asks for a sign-in that %s's present one is not: another user (id_token_hint, claims), or a fresh one, which prompt=none leaves no page for.", handle)
-	case "consent_required":
+	case errConsentRequired:
 		e.Why = fmt.Sprintf("%s has not agreed to these scopes yet, and prompt=none leaves no page to do so.", handle)
 	}
 }
-
-// newHintReader verifies id_token_hint where there are keys; without any, every
-// hint is one of an unknown key.
-func newHintReader(by Explainer) (*idTokenSigner, error) {
-	if len(by.Keys) == 0 {
-		return &idTokenSigner{issuer: by.Issuer, now: by.Now}, nil
-	}
-	return newIDTokenSigner(by.Issuer, by.Keys, by.Now)
-}
-
-func (e *explaining) good(parameter, text string)  { e.find(parameter, FindingGood, text) }
-func (e *explaining) wrong(parameter, text string) { e.find(parameter, FindingWrong, text) }
-func (e *explaining) note(parameter, text string)  { e.find(parameter, FindingNote, text) }
 
 func (e *explaining) find(parameter, verdict, text string) {
 	if len(parameter) > 64 || strings.ContainsFunc(parameter, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		parameter = fmt.Sprintf("%.64q", parameter) // a name that somebody made up
 	}
 	e.Findings = append(e.Findings, Finding{parameter, verdict, text})
+}
+
+// whereTheyDiffer names the registered URI that is nearest, and the place.
+func whereTheyDiffer(uri string, registered []string) string {
+	near, _ := nearest.Name(clip(uri), registered)
+	if near == "" {
+		return "The client has no redirect URI."
+	}
+	at := 0
+	for at < len(uri) && at < len(near) && uri[at] == near[at] {
+		at++
+	}
+	piece := func(s string) string {
+		if at >= len(s) {
+			return "its end there"
+		}
+		return fmt.Sprintf("%q", s[at:min(len(s), at+12)])
+	}
+	return fmt.Sprintf("%q is not registered. The nearest that is, %s, differs at character %d: it has %s, the request %s.", clip(uri), near, at+1, piece(near), piece(uri))
+}
+
+// clip keeps what was pasted from filling the screen.
+func clip(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "..."
+	}
+	return s
 }

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,14 +9,11 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 )
 
-// idTokenSigner makes ID tokens with go-jose v4. It implements
-// openid.OpenIDConnectTokenStrategy in place of fosite's, which has no kid, adds the
-// unregistered claim rat and refuses short nonces after the code is spent.
+// idTokenSigner signs and verifies ID tokens. The first key signs.
 type idTokenSigner struct {
 	issuer string
 	signer jose.Signer
@@ -37,56 +33,29 @@ func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, now func() time.Tim
 	return s, nil
 }
 
-// activeUserKey carries the user whom the token endpoint has just checked.
-type activeUserKey struct{}
-
-func withActiveUser(ctx context.Context, u account.User) context.Context {
-	return context.WithValue(ctx, activeUserKey{}, u)
+// idTokenClaims are the claims of the ID token of a grant (OpenID Connect Core section
+// 2). aud is a string: one audience needs no azp.
+func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash string, now time.Time) map[string]any {
+	var scopes []string
+	if c.IDTokenClaims {
+		scopes = g.Scopes
+	}
+	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
+	for name, v := range map[string]any{
+		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(), "auth_time": g.AuthTime.Unix(),
+		"sid": g.SessionID, "jti": rand.Text(),
+	} {
+		claims[name] = v
+	}
+	for name, v := range map[string]string{"acr": g.ACR, "nonce": g.Nonce, "at_hash": atHash} {
+		if v != "" {
+			claims[name] = v
+		}
+	}
+	return claims
 }
 
-// GenerateIDToken implements openid.OpenIDConnectTokenStrategy (OpenID Connect
-// Core section 2). aud is a string: one audience needs no azp.
-func (s *idTokenSigner) GenerateIDToken(ctx context.Context, lifespan time.Duration, r fosite.Requester) (string, error) {
-	session, ok := r.GetSession().(*GrantSession)
-	if !ok || session.Subject == "" {
-		return "", errors.New("grant without a subject")
-	}
-	client, ok := r.GetClient().(*Client)
-	if !ok {
-		return "", errors.New("grant without a client")
-	}
-	now := s.now().UTC().Truncate(time.Second)
-	claims := map[string]any{}
-	if u, ok := ctx.Value(activeUserKey{}).(account.User); ok {
-		var scopes fosite.Arguments
-		if client.IDTokenClaims {
-			scopes = r.GetGrantedScopes()
-		}
-		claims = claimsOf(u, client, scopes, storedClaims(session.Claims, client).IDToken)
-	}
-	claims["iss"] = s.issuer
-	claims["sub"] = session.Subject
-	claims["aud"] = client.ID
-	claims["iat"] = now.Unix()
-	claims["exp"] = now.Add(lifespan).Unix()
-	claims["auth_time"] = session.AuthTime.Unix()
-	claims["sid"] = session.SessionID
-	if session.ACR != "" {
-		claims["acr"] = session.ACR
-	}
-	claims["jti"] = rand.Text()
-	if h := session.atHash.AccessTokenHash; h != "" {
-		claims["at_hash"] = h
-	}
-	// A refreshed ID token has no nonce; what the refresh request sends under
-	// that name is not ours.
-	refreshed := false
-	if ar, ok := r.(fosite.AccessRequester); ok {
-		refreshed = ar.GetGrantTypes().ExactOne("refresh_token")
-	}
-	if nonce := r.GetRequestForm().Get("nonce"); nonce != "" && !refreshed {
-		claims["nonce"] = nonce
-	}
+func (s *idTokenSigner) sign(claims map[string]any) (string, error) {
 	token, err := jwt.Signed(s.signer).Claims(claims).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign ID token: %w", err)

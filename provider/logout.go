@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -156,8 +154,8 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 		q.client, q.uri = client, uri
 		return q, nil
 	}
-	found, err := p.clients.GetClient(ctx, id)
-	if errors.Is(err, fosite.ErrNotFound) {
+	client, err := p.client(ctx, id)
+	if errors.Is(err, ErrClientNotFound) {
 		q.problem = "The application that asks (client_id) is not registered with this service."
 		if hint != "" {
 			q.problem = notOurs
@@ -166,10 +164,6 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	}
 	if err != nil {
 		return q, err
-	}
-	client, ok := found.(*Client)
-	if !ok {
-		return q, errors.New("the store returned a client of another type")
 	}
 	q.client, q.sub = client, sub
 	switch {

@@ -2,17 +2,13 @@ package provider
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -32,19 +28,11 @@ var pushedParameters = []string{
 
 // pushRequest is the pushed authorization request endpoint (RFC 9126). It
 // judges a request like the authorization endpoint and answers a wrong one at once.
-func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
-	if !p.readClientRequest(w, r) {
-		return
-	}
-	c := p.authenticated(w, r)
-	if c == nil {
-		return
-	}
+func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client) error {
 	for _, name := range []string{"request", "request_uri", "registration"} {
 		// RFC 9126 section 2.1; the others would be dropped without a word.
 		if r.PostForm.Has(name) {
-			p.oauthError(w, r, http.StatusBadRequest, "invalid_request")
-			return
+			return errInvalidRequest
 		}
 	}
 	form := url.Values{"client_id": {c.ID}}
@@ -55,40 +43,24 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request) {
 	}
 	req := &authorization{form: form, arrived: p.now()}
 	if err := p.proveClient(r.Context(), req); err != nil {
-		p.refusePushed(w, r, err)
-		return
+		// What would be an error page at the authorization endpoint.
+		if problem := (*web.Problem)(nil); errors.As(err, &problem) {
+			return errInvalidRequest.with(problem.Status)
+		}
+		return err
 	}
-	if _, problem := p.checkRequest(req); problem != nil {
-		p.refusePushed(w, r, problem)
-		return
+	if _, faults := checkRequest(req); len(faults) > 0 {
+		return faults[0].err
 	}
-	random := make([]byte, 32)
-	_, _ = rand.Read(random) // never fails
-	reference := base64.RawURLEncoding.EncodeToString(random)
-	if err := p.pushed.SavePushedRequest(r.Context(), hashReference(reference), c.ID, form.Encode(), p.now().Add(PushedRequestLifetime)); err != nil {
-		p.tokenError(w, r, fmt.Errorf("keep pushed request: %w", err))
-		return
+	reference := randomText(32)
+	if err := p.storage.SavePushedRequest(r.Context(), hashReference(reference), c.ID, form.Encode(), p.now().Add(PushedRequestLifetime)); err != nil {
+		return fmt.Errorf("keep pushed request: %w", err)
 	}
 	web.Note(r.Context(), "pushed")
 	p.writeOAuth(w, r, http.StatusCreated, map[string]any{
 		"request_uri": requestURIPrefix + reference, "expires_in": int(PushedRequestLifetime / time.Second),
 	})
-}
-
-// refusePushed answers a request that would get an error page or an error by
-// redirect at the authorization endpoint.
-func (p *Provider) refusePushed(w http.ResponseWriter, r *http.Request, err error) {
-	if e := (*fosite.RFC6749Error)(nil); errors.As(err, &e) && descriptions[e.ErrorField] != "" {
-		name, description := describe(e)
-		web.Note(r.Context(), "par_"+name)
-		p.writeOAuth(w, r, http.StatusBadRequest, map[string]any{"error": name, "error_description": description})
-		return
-	}
-	if problem := (*web.Problem)(nil); errors.As(err, &problem) && problem.Status < http.StatusInternalServerError {
-		p.oauthError(w, r, problem.Status, "invalid_request")
-		return
-	}
-	p.tokenError(w, r, err)
+	return nil
 }
 
 func hashReference(reference string) []byte {
@@ -102,7 +74,7 @@ func hashReference(reference string) []byte {
 // pushed counts (RFC 9101 section 5).
 func (p *Provider) takePushed(ctx context.Context, req *authorization) error {
 	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
-	if p.pushed == nil || !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
+	if !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
 		return nil
 	}
 	id := req.form.Get("client_id")
@@ -110,8 +82,8 @@ func (p *Provider) takePushed(ctx context.Context, req *authorization) error {
 	if len(reference) > 128 || !plausibleClientID(id) {
 		return gone
 	}
-	query, err := p.pushed.TakePushedRequest(ctx, hashReference(reference), id, p.now())
-	if errors.Is(err, fosite.ErrNotFound) {
+	query, err := p.storage.TakePushedRequest(ctx, hashReference(reference), id, p.now())
+	if errors.Is(err, ErrNotFound) {
 		return gone
 	}
 	if err != nil {

@@ -4,93 +4,119 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
-	"github.com/ory/fosite"
-
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// heldToken is a genuine access or refresh token of one client.
-type heldToken struct {
-	grant   fosite.Requester
-	session *GrantSession
-	refresh bool
-	revoked bool // taken back, or rotated
+// findToken finds a genuine access or refresh token, also one that has expired, was
+// rotated or is revoked. ErrNotFound.
+func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) {
+	return p.storage.Token(ctx, p.tokens.signature(ctx, token))
 }
 
-// ofUser tells whether a person stands behind the token; one from the
-// client_credentials grant has none.
-func (t *heldToken) ofUser() bool { return t.session.Subject != "" }
-
-// findToken finds the client's own token of either kind, also one that has
-// expired or was revoked; nil when it is nobody's or another client's. hint is a
-// token_type_hint and only says where to look first.
-func (p *Provider) findToken(ctx context.Context, c *Client, token, hint string) (*heldToken, error) {
-	signature := p.tokens.AccessTokenSignature(ctx, token)
-	if signature == "" {
+// ownToken is the client's own token that is named in the form, nil when it is nobody's
+// or another client's. token_type_hint is not needed to find it.
+func (p *Provider) ownToken(r *http.Request, c *Client) (*Token, error) {
+	token := r.PostForm.Get("token")
+	if token == "" {
+		return nil, errInvalidRequest
+	}
+	t, err := p.findToken(r.Context(), token)
+	if errors.Is(err, ErrNotFound) || err == nil && t.Grant.ClientID != c.ID {
 		return nil, nil
 	}
-	t := &heldToken{refresh: hint == "refresh_token"}
-	for range 2 {
-		var err error
-		if t.refresh {
-			t.grant, err = p.storage.GetRefreshTokenSession(ctx, signature, nil)
-		} else {
-			t.grant, err = p.storage.GetAccessTokenSession(ctx, signature, nil)
-		}
-		switch {
-		case errors.Is(err, fosite.ErrNotFound):
-			t.refresh = !t.refresh
-			continue
-		case errors.Is(err, fosite.ErrInactiveToken):
-			t.revoked = true
-		case err != nil:
-			return nil, err
-		}
-		session, ok := t.grant.GetSession().(*GrantSession)
-		if !ok {
-			return nil, errors.New("the store returned a session of another type")
-		}
-		if t.grant.GetClient().GetID() != c.ID {
-			return nil, nil
-		}
-		t.session = session
-		return t, nil
-	}
-	return nil, nil
+	return t, err
 }
 
 // revoke is the revocation endpoint (RFC 7009). Either token of a grant ends
 // the grant. A token that is not the client's own, or not one at all, is
 // answered like one that was revoked.
-func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
-	if !p.readClientRequest(w, r) {
-		return
+func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) error {
+	t, err := p.ownToken(r, c)
+	if err != nil {
+		return err
 	}
-	c := p.authenticated(w, r)
-	if c == nil {
-		return
+	if t == nil {
+		web.Note(r.Context(), "revoke_unknown")
+	} else {
+		web.Note(r.Context(), "revoked")
+		if err := p.storage.RevokeGrant(r.Context(), t.Grant.ID, p.now()); err != nil {
+			return err
+		}
 	}
-	token := r.PostForm.Get("token")
-	if token == "" {
-		p.oauthError(w, r, http.StatusBadRequest, "invalid_request")
-		return
+	noStore(w)
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// introspect is the introspection endpoint (RFC 7662), for confidential
+// clients and about their own tokens only: it never says why a token is not active.
+func (p *Provider) introspect(w http.ResponseWriter, r *http.Request, c *Client) error {
+	if c.IsPublic() {
+		return errInvalidClient // whoever knows its id could ask
 	}
-	ctx := r.Context()
-	t, err := p.findToken(ctx, c, token, r.PostForm.Get("token_type_hint"))
-	switch {
-	case err != nil:
-	case t == nil:
-		web.Note(ctx, "revoke_unknown")
-	default:
-		web.Note(ctx, "revoked")
-		err = p.storage.RevokeGrant(ctx, t.grant.GetID(), p.now())
+	t, err := p.ownToken(r, c)
+	if err != nil {
+		return err
+	}
+	answer, err := p.introspection(r.Context(), c, t)
+	if err != nil {
+		return err
+	}
+	if answer == nil {
+		web.Note(r.Context(), "introspect_inactive")
+		answer = map[string]any{"active": false}
+	} else {
+		web.Note(r.Context(), "introspect_active")
+	}
+	p.writeOAuth(w, r, http.StatusOK, answer)
+	return nil
+}
+
+// introspection is the answer about a token (RFC 7662 section 2.2), nil when it is
+// not active. Only an access token has a token_type: a refresh token must never
+// pass for a bearer token.
+func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[string]any, error) {
+	if t == nil || t.Grant.Revoked || !p.clock().Before(t.Expires) || !t.Rotated.IsZero() && !c.inGrace(t.Rotated, p.now()) {
+		return nil, nil
+	}
+	answer := map[string]any{
+		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(t.Grant.Scopes, " "),
+		"exp": t.Expires.Unix(), "iat": t.Expires.Add(-RefreshTokenLifetime).Unix(),
+	}
+	if !t.Refresh {
+		answer["token_type"], answer["iat"] = "Bearer", t.Expires.Add(-AccessTokenLifetime).Unix()
+	}
+	if t.Grant.Sub == "" {
+		return answer, nil // a client's own token
+	}
+	u, err := p.activeUser(ctx, t.Grant, c)
+	if isRefusal(err) {
+		return nil, nil
 	}
 	if err != nil {
-		p.tokenError(w, r, err)
-		return
+		return nil, err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Pragma", "no-cache")
-	w.WriteHeader(http.StatusOK)
+	answer["sub"], answer["username"] = u.Sub, u.Handle
+	return answer, nil
+}
+
+// errFlagMissing means that the user of a grant has lost the flag that its client
+// requires.
+var errFlagMissing = errors.New("the user lacks the flag that the client requires")
+
+// activeUser is the user of a grant, who may still use its client. isRefusal tells
+// whether the error says that the user may not.
+func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (account.User, error) {
+	u, err := p.accounts.ActiveUser(ctx, g.Sub)
+	if err == nil && c.RequireFlag != "" && !u.Has(c.RequireFlag) {
+		err = errFlagMissing
+	}
+	return u, err
+}
+
+func isRefusal(err error) bool {
+	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) || errors.Is(err, errFlagMissing)
 }

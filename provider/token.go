@@ -1,139 +1,133 @@
 package provider
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/ory/fosite"
+	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
+func checkGrantType(form url.Values) error {
+	switch form.Get("grant_type") {
+	case "authorization_code", "refresh_token", "client_credentials":
+		return nil
+	case "":
+		return errInvalidRequest
+	}
+	return errUnsupportedGrantType
+}
+
 // token is the token endpoint (RFC 6749 section 3.2). The order: size, form,
 // duplicates, grant type, client, grant, user, scope, tokens.
-func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
-	ctx := WithRequestCache(r.Context())
-	r = r.WithContext(ctx)
-	if !p.readClientRequest(w, r) {
-		return
+func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) error {
+	grantType, issue := r.PostForm.Get("grant_type"), p.exchange
+	if grantType == "client_credentials" {
+		issue = p.clientCredentials
 	}
-	switch r.PostForm.Get("grant_type") {
-	case "authorization_code", "refresh_token", "client_credentials":
-	case "":
-		p.oauthError(w, r, http.StatusBadRequest, "invalid_request")
-		return
-	default:
-		p.oauthError(w, r, http.StatusBadRequest, "unsupported_grant_type")
-		return
-	}
-	access, err := p.fosite.NewAccessRequest(ctx, r, &GrantSession{})
+	answer, err := issue(r, c)
 	if err != nil {
-		p.tokenError(w, r, err)
-		return
+		return err
 	}
-	if !isClientCredentials(access) {
-		user, err := p.stillAllowed(ctx, access)
+	web.Note(r.Context(), "token_"+grantType)
+	p.writeOAuth(w, r, http.StatusOK, answer)
+	return nil
+}
+
+// exchange gives tokens for a code or a refresh token.
+func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) {
+	return p.exchangeToken(r, func(g *Grant) (account.User, error) {
+		u, err := p.userOf(r, g, c)
 		if err != nil {
-			p.tokenError(w, r, err)
-			return
+			return u, err
 		}
-		ctx = withActiveUser(ctx, user)
-	}
-	// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
-	if scope := r.PostForm.Get("scope"); scope != "" && access.GetGrantTypes().ExactOne("refresh_token") {
-		if slices.ContainsFunc(strings.Fields(scope), func(s string) bool { return !access.GetGrantedScopes().Has(s) }) {
-			p.oauthError(w, r, http.StatusBadRequest, "invalid_scope")
-			return
+		// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
+		if r.PostForm.Get("grant_type") == "refresh_token" {
+			if slices.ContainsFunc(strings.Fields(r.PostForm.Get("scope")), func(s string) bool { return !slices.Contains(g.Scopes, s) }) {
+				return u, errInvalidScope
+			}
 		}
-	}
-	resp, err := p.fosite.NewAccessResponse(ctx, access)
-	if err != nil {
-		p.tokenError(w, r, err)
-		return
-	}
-	resp.SetExpiresIn(AccessTokenLifetime) // fosite's is a second short
-	resp.SetTokenType("Bearer")
-	web.Note(ctx, "token_"+access.GetGrantTypes()[0])
-	p.writeOAuth(w, r, http.StatusOK, resp.ToMap())
+		return u, nil
+	})
 }
 
-// errUserGone means that the person behind a grant may no longer come in.
-var errUserGone = errors.New("user of the grant suspended, deleted or without the required flag")
-
-// stillAllowed checks the person behind the grant at every use.
-func (p *Provider) stillAllowed(ctx context.Context, access fosite.AccessRequester) (account.User, error) {
-	u, err := p.accounts.ActiveUser(ctx, access.GetSession().GetSubject())
+// userOf checks the user of a grant at every use. The grant of one who was suspended
+// or deleted ends.
+func (p *Provider) userOf(r *http.Request, g *Grant, c *Client) (account.User, error) {
+	u, err := p.activeUser(r.Context(), g, c)
 	if errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) {
-		if err := p.storage.RevokeGrant(ctx, access.GetID(), p.now()); err != nil {
-			return account.User{}, fmt.Errorf("revoke grant: %w", err)
+		if err := p.storage.RevokeGrant(r.Context(), g.ID, p.now()); err != nil {
+			return u, fmt.Errorf("revoke grant: %w", err)
 		}
-		return account.User{}, errUserGone
 	}
-	if err != nil {
-		return account.User{}, err
+	if isRefusal(err) {
+		return u, errInvalidGrant
 	}
-	if c, ok := access.GetClient().(*Client); ok && c.RequireFlag != "" && !u.Has(c.RequireFlag) {
-		return account.User{}, errUserGone
-	}
-	return u, nil
+	return u, err
 }
 
-// tokenError maps what fosite and the store say to RFC 6749 section 5.2.
+// clientCredentials gives a confidential client that is registered for it an access
+// token for itself (RFC 6749 section 4.4). fosite has no part in it: it says
+// unauthorized_client only after it has judged the scope. Without a scope parameter no
+// scope is granted.
+func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any, error) {
+	if !slices.Contains(c.grantTypes(), "client_credentials") {
+		return nil, errUnauthorizedClient
+	}
+	g := &Grant{ID: uuid.NewString(), ClientID: c.ID}
+	for _, s := range strings.Fields(r.PostForm.Get("scope")) {
+		// These two are about a person.
+		if s == "openid" || s == "offline_access" || !slices.Contains(c.Scopes, s) {
+			return nil, errInvalidScope
+		}
+		if !slices.Contains(g.Scopes, s) {
+			g.Scopes = append(g.Scopes, s)
+		}
+	}
+	token, signature, err := p.tokens.GenerateAccessToken(r.Context(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.storage.CreateClientToken(r.Context(), Token{Signature: signature, Expires: p.now().Add(AccessTokenLifetime), Grant: g}); err != nil {
+		return nil, err
+	}
+	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(AccessTokenLifetime / time.Second)}
+	if len(g.Scopes) > 0 {
+		answer["scope"] = strings.Join(g.Scopes, " ")
+	}
+	return answer, nil
+}
+
+// tokenError answers by RFC 6749 section 5.2. A second use gets a name in the log line
+// that operators watch for: it means a thief or a broken client.
 func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error) {
-	if c := CacheFrom(r.Context()); c != nil && c.revocation != nil {
-		err = c.revocation // whatever fosite makes of it
+	x, refresh := exchangeFrom(r.Context()), r.PostForm.Get("grant_type") == "refresh_token"
+	if x.revocation != nil {
+		err = x.revocation // whatever fosite makes of it
 	}
-	defer noteReuse(r.Context(), r.PostForm.Get("grant_type"))
-	e := fosite.ErrorToRFC6749Error(err)
-	refresh := r.PostForm.Get("grant_type") == "refresh_token" && r.PostForm.Get("refresh_token") != ""
-	switch {
-	case web.Abandoned(r, err):
+	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
-	case errors.Is(err, account.ErrUnavailable), errors.Is(err, fosite.ErrSerializationFailure):
-		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", web.RequestID(r.Context()))
-		w.Header().Set("Retry-After", "2")
-		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
-	case errors.Is(err, context.DeadlineExceeded):
-		w.Header().Set("Retry-After", "2")
-		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
-	case errors.Is(err, errUserGone), errors.Is(err, fosite.ErrInvalidatedAuthorizeCode):
-		p.oauthError(w, r, http.StatusBadRequest, "invalid_grant")
-	case errors.Is(err, fosite.ErrInvalidClient):
-		w.Header().Set("WWW-Authenticate", `Basic realm="token"`)
-		p.oauthError(w, r, http.StatusUnauthorized, "invalid_client")
-	case errors.Is(err, fosite.ErrInvalidRequest) && refresh, errors.Is(err, fosite.ErrScopeNotGranted), errors.Is(err, fosite.ErrInvalidTokenFormat), errors.Is(err, fosite.ErrTokenSignatureMismatch), errors.Is(err, fosite.ErrTokenExpired):
-		// A refresh that lost the race, or a token that is none.
-		p.oauthError(w, r, http.StatusBadRequest, "invalid_grant")
-	case e.CodeField < http.StatusInternalServerError && slices.Contains([]string{"invalid_request", "invalid_grant", "unauthorized_client", "invalid_scope"}, e.ErrorField):
-		p.oauthError(w, r, http.StatusBadRequest, e.ErrorField)
-	default:
-		p.log.ErrorContext(r.Context(), "token request failed", "error", err, "request_id", web.RequestID(r.Context()))
-		p.oauthError(w, r, http.StatusInternalServerError, "server_error")
+	} else {
+		e := oauthErrorOf(err, refresh && r.PostForm.Get("refresh_token") != "")
+		if e.status >= http.StatusInternalServerError {
+			p.logFailure(r, "token request failed", err)
+		}
+		if e.code == errInvalidClient.code {
+			w.Header().Set("WWW-Authenticate", `Basic realm="token"`)
+		}
+		p.oauthError(w, r, e)
 	}
-}
-
-func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, status int, name string) {
-	web.Note(r.Context(), path.Base(r.URL.Path)+"_"+name)
-	p.writeOAuth(w, r, status, map[string]any{"error": name, "error_description": descriptions[name]})
-}
-
-func (p *Provider) writeOAuth(w http.ResponseWriter, r *http.Request, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		p.log.ErrorContext(r.Context(), "answer not written", "error", err)
-		status, body = http.StatusInternalServerError, []byte(`{"error":"server_error"}`)
+	switch {
+	case x.reused && refresh:
+		web.Note(r.Context(), "refresh_reuse")
+	case x.reused:
+		web.Note(r.Context(), "code_replay")
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
 }

@@ -1,13 +1,13 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
-
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -17,78 +17,76 @@ import (
 func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		p.oauthError(w, r, http.StatusMethodNotAllowed, "invalid_request")
+		p.oauthError(w, r, errInvalidRequest.with(http.StatusMethodNotAllowed))
 		return
 	}
-	token, name := bearerToken(w, r)
-	if name != "" {
-		p.bearerError(w, r, http.StatusBadRequest, name)
-		return
-	}
-	if token == "" {
+	token, err := bearerToken(w, r)
+	if err == nil && token == "" {
 		// RFC 6750 section 3.1: no error code for a request without authentication.
 		w.Header().Set("WWW-Authenticate", `Bearer realm="userinfo"`)
 		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{"error": "invalid_token", "error_description": "An access token is needed."})
 		return
 	}
-	ctx := r.Context()
-	grant, err := p.storage.GetAccessTokenSession(ctx, p.tokens.AccessTokenSignature(ctx, token), nil)
+	var claims map[string]any
 	if err == nil {
-		err = p.tokens.ValidateAccessToken(ctx, grant, token)
+		claims, err = p.userinfoClaims(r.Context(), token)
 	}
 	if err != nil {
 		p.userinfoError(w, r, err)
 		return
 	}
-	if grant.GetSession().GetSubject() == "" {
-		// A client's own token (client_credentials): there is no user to tell of.
-		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
-		return
-	}
-	if !grant.GetGrantedScopes().Has("openid") {
-		p.bearerError(w, r, http.StatusForbidden, "insufficient_scope")
-		return
-	}
-	u, err := p.accounts.ActiveUser(ctx, grant.GetSession().GetSubject())
+	p.writeOAuth(w, r, http.StatusOK, claims)
+}
+
+// userinfoClaims are what the endpoint tells the holder of an access token, which is
+// looked at with every use.
+func (p *Provider) userinfoClaims(ctx context.Context, token string) (map[string]any, error) {
+	t, err := p.findToken(ctx, token)
 	if err != nil {
-		p.userinfoError(w, r, err)
-		return
+		return nil, err
 	}
-	client, isClient := grant.GetClient().(*Client)
-	session, isSession := grant.GetSession().(*GrantSession)
-	if !isClient || !isSession {
-		p.userinfoError(w, r, errors.New("the store returned a grant of another type"))
-		return
+	g := t.Grant
+	// A refresh token is no bearer token, and of a client's own token (client_credentials)
+	// there is no user to tell of.
+	if t.Refresh || g.Revoked || g.Sub == "" || p.clock().After(t.Expires) {
+		return nil, errInvalidToken
 	}
-	if client.RequireFlag != "" && !u.Has(client.RequireFlag) {
-		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
-		return
+	if !slices.Contains(g.Scopes, "openid") {
+		return nil, errInsufficientScope
 	}
-	p.writeOAuth(w, r, http.StatusOK, userInfo(u, client, session, grant.GetGrantedScopes()))
+	c, err := p.client(ctx, g.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	u, err := p.activeUser(ctx, g, c)
+	if err != nil {
+		return nil, err
+	}
+	return userInfo(u, c, g), nil
 }
 
 // userInfo is what the endpoint tells of a user.
-func userInfo(u account.User, c *Client, session *GrantSession, granted fosite.Arguments) map[string]any {
-	claims := claimsOf(u, c, granted, storedClaims(session.Claims, c).UserInfo)
+func userInfo(u account.User, c *Client, g *Grant) map[string]any {
+	claims := claimsOf(u, c, g.Scopes, storedClaims(g.Claims, c).UserInfo)
 	claims["sub"] = u.Sub
 	return claims
 }
 
 // bearerToken takes the token from the header or, for a POST, from the form
-// body; never from the URL, never from two places (RFC 6750 section 2). name is an
-// error name.
-func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
+// body; never from the URL, never from two places (RFC 6750 section 2). Empty for a
+// request without one.
+func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err error) {
 	if r.URL.Query().Has("access_token") {
-		return "", "invalid_request"
+		return "", errInvalidRequest
 	}
 	header := r.Header.Values("Authorization")
 	if len(header) > 1 {
-		return "", "invalid_request"
+		return "", errInvalidRequest
 	}
 	if len(header) == 1 {
 		scheme, rest, ok := strings.Cut(header[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
-			return "", ""
+			return "", nil
 		}
 		token = strings.TrimLeft(rest, " ")
 	}
@@ -97,11 +95,11 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
 		if err == nil && mt == "application/x-www-form-urlencoded" {
 			r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 			if err := r.ParseForm(); err != nil {
-				return "", "invalid_request"
+				return "", errInvalidRequest
 			}
 			inBody := r.PostForm["access_token"]
 			if len(inBody) > 1 || len(inBody) == 1 && len(header) == 1 {
-				return "", "invalid_request"
+				return "", errInvalidRequest
 			}
 			if len(inBody) == 1 {
 				token = inBody[0]
@@ -109,38 +107,30 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token, name string) {
 		}
 	}
 	if len(token) > 4096 {
-		return "", "invalid_request"
+		return "", errInvalidRequest
 	}
-	return token, ""
+	return token, nil
 }
 
 // userinfoError tells a failing database (503) from a token that is not good
-// (401): a client drops its session on the second.
+// (401, RFC 6750 section 3): a client drops its session on the second.
 func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case web.Abandoned(r, err):
+	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
-	case errors.Is(err, account.ErrUnavailable):
-		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", web.RequestID(r.Context()))
-		w.Header().Set("Retry-After", "2")
-		p.oauthError(w, r, http.StatusServiceUnavailable, "temporarily_unavailable")
-	case errors.Is(err, fosite.ErrNotFound), errors.Is(err, fosite.ErrInactiveToken), errors.Is(err, fosite.ErrTokenExpired),
-		errors.Is(err, fosite.ErrInvalidTokenFormat), errors.Is(err, fosite.ErrTokenSignatureMismatch),
-		errors.Is(err, account.ErrUserNotFound), errors.Is(err, account.ErrSuspended):
-		p.bearerError(w, r, http.StatusUnauthorized, "invalid_token")
-	default:
-		p.log.ErrorContext(r.Context(), "userinfo failed", "error", err, "request_id", web.RequestID(r.Context()))
-		p.oauthError(w, r, http.StatusInternalServerError, "server_error")
+		return
 	}
-}
-
-// bearerError answers by RFC 6750 section 3.
-func (p *Provider) bearerError(w http.ResponseWriter, r *http.Request, status int, name string) {
-	challenge := fmt.Sprintf(`Bearer realm="userinfo", error=%q, error_description=%q`, name, descriptions[name])
-	if name == "insufficient_scope" {
-		challenge += `, scope="openid"`
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrClientNotFound) || isRefusal(err) {
+		err = errInvalidToken
 	}
-	w.Header().Set("WWW-Authenticate", challenge)
-	web.Note(r.Context(), "userinfo_"+name)
-	p.writeOAuth(w, r, status, map[string]any{"error": name, "error_description": descriptions[name]})
+	e := oauthErrorOf(err, false)
+	if e.status >= http.StatusInternalServerError {
+		p.logFailure(r, "userinfo failed", err)
+	} else {
+		challenge := fmt.Sprintf(`Bearer realm="userinfo", error=%q, error_description=%q`, e.code, e.description)
+		if e == errInsufficientScope {
+			challenge += `, scope="openid"`
+		}
+		w.Header().Set("WWW-Authenticate", challenge)
+	}
+	p.oauthError(w, r, e)
 }

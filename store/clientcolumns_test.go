@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
@@ -62,7 +61,7 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 		for round := range 5 {
 			c := addTelling(t, s, name("app", round))
 			var people [16]held
-			var grants [16]*fosite.Request
+			var grants [16]*provider.Grant
 			var tokens [16]string
 			for i := range people {
 				people[i].user = addUser(t, s, name("user", round, "-", i))
@@ -83,16 +82,12 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 				case i%3 == 0:
 					return s.RemoveApp(ctx, p.user.Sub, c.ID, noon)
 				case i%3 == 1:
-					g, token := grants[i], tokens[i]
-					return inTransaction(t, s, ctx,
-						func() error { _, err := s.GetRefreshTokenSession(ctx, token, nil); return err },
-						func(tx txContext) error { return s.RotateRefreshToken(tx, g.ID, token) },
-						func(tx txContext) error { return s.CreateRefreshTokenSession(tx, "next-"+token, "a", g) })
+					return refresh(ctx, s, grants[i], tokens[i], "next-"+tokens[i])
 				}
 				return s.EndSession(ctx, p.user.Sub, p.session.ID, noon)
 			})
 			must(t, errs[0])
-			wins(t, errs, provider.ErrClientNotFound, account.ErrAppNotFound, fosite.ErrNotFound, fosite.ErrInactiveToken)
+			wins(t, errs, provider.ErrClientNotFound, account.ErrAppNotFound, provider.ErrNotFound, provider.ErrSpent)
 			for _, table := range []string{"client_secrets", "consents", "grants", "client_tokens", "pushed_requests"} {
 				if n, err := s.Count("SELECT count(*) FROM "+table+" WHERE client_id = ?", c.ID); err != nil || n != 0 {
 					t.Fatalf("%d rows are left in %s (%v)", n, table, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// UpdateClient implements provider.ClientManagement.
+// UpdateClient implements provider.ClientStore.
 func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	if odd(c.ID) {
 		return provider.ErrClientNotFound
@@ -19,22 +19,20 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 		return fmt.Errorf("update client: %w", err)
 	}
 	row := rowOf(c)
-	err := s.writeOne(ctx, "update client", func(db *gorm.DB) error {
+	return s.writeOne(ctx, "update client", func(db *gorm.DB) error {
 		// Select("*") writes zero values too.
 		return expect(db.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row), provider.ErrClientNotFound)
 	})
-	s.clients.forget(c.ID)
-	return err
 }
 
-// RotateClientSecret implements provider.ClientManagement. An earlier end of a
+// RotateClientSecret implements provider.ClientStore. An earlier end of a
 // secret is not put off.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error {
 	if odd(id) {
 		return provider.ErrClientNotFound
 	}
 	end := max(seconds(now), seconds(until))
-	err := s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
+	return s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
 		// Two rotations at once come one after the other.
 		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound); err != nil {
 			return err
@@ -44,11 +42,9 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 		}
 		return tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at) VALUES (?, ?, ?)", id, hash, seconds(now)).Error
 	})
-	s.clients.forget(id)
-	return err
 }
 
-// RemoveClient implements provider.ClientManagement. The client is unknown at once.
+// RemoveClient implements provider.ClientStore. The client is unknown at once.
 // What is stored of it goes in batches; should this end before, the sweep goes on.
 func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	if odd(id) {
@@ -60,7 +56,6 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 		}
 		return tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id).Error
 	})
-	s.clients.forget(id)
 	if err != nil {
 		return err
 	}

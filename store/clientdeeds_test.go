@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -95,16 +94,16 @@ func TestRemovedClientLeavesNothingThatWorks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		h, bystander := equip(t, s, "ada"), equip(t, s, "bob")
-		_, err := s.GetAccessTokenSession(ctx, h.access, nil) // the client is remembered now
+		_, err := useToken(ctx, s, h.access)
 		must(t, err)
 		must(t, s.RemoveClient(ctx, "ada-app"))
 		want(t, s.RemoveClient(ctx, "ada-app"), provider.ErrClientNotFound)
-		_, err = s.GetAccessTokenSession(ctx, h.access, nil)
-		want(t, err, fosite.ErrNotFound)
-		_, err = s.GetRefreshTokenSession(ctx, h.refresh, nil)
-		want(t, err, fosite.ErrNotFound)
-		_, err = s.GetAuthorizeCodeSession(ctx, h.code, nil)
-		want(t, err, fosite.ErrNotFound)
+		_, err = useToken(ctx, s, h.access)
+		want(t, err, provider.ErrNotFound)
+		_, err = useToken(ctx, s, h.refresh)
+		want(t, err, provider.ErrNotFound)
+		_, err = useCode(ctx, s, h.code)
+		want(t, err, provider.ErrNotFound)
 		for _, table := range []string{"client_secrets", "consents", "grants"} {
 			if n, err := s.Count("SELECT count(*) FROM " + table + " WHERE client_id = 'ada-app'"); err != nil || n != 0 {
 				t.Errorf("%d rows are left in %s (%v)", n, table, err)

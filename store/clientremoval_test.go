@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -20,11 +18,7 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
-		own := addOwnToken(t, s, ownRequest(c, "profile"))
-		for _, token := range []string{access, own} { // the client is remembered now
-			_, err := s.GetAccessTokenSession(ctx, token, nil)
-			must(t, err)
-		}
+		own := addClientToken(t, s, c)
 		ends, cancel := context.WithCancel(ctx)
 		s.AfterStatement("UPDATE clients SET removed_at", cancel)
 		if err := s.RemoveClient(ends, c.ID); err == nil {
@@ -44,11 +38,11 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon), provider.ErrClientNotFound)
 		want(t, s.RemoveClient(ctx, c.ID), provider.ErrClientNotFound)
 		for _, token := range []string{access, own} {
-			_, err = s.GetAccessTokenSession(ctx, token, nil)
-			want(t, err, fosite.ErrNotFound)
+			_, err = useToken(ctx, s, token)
+			want(t, err, provider.ErrNotFound)
 		}
-		_, err = s.GetRefreshTokenSession(ctx, refresh, nil)
-		want(t, err, fosite.ErrNotFound)
+		_, err = useToken(ctx, s, refresh)
+		want(t, err, provider.ErrNotFound)
 		apps, err := s.Apps(ctx, u.Sub, noon)
 		must(t, err)
 		if clients, err := s.Clients(ctx); err != nil || len(clients)+len(apps) > 0 {
@@ -79,7 +73,7 @@ func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
 			c := addTelling(t, s, "app")
 			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
 			g := newGrantStored(t, s, c, n)
-			must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
+			must(t, spendCode(ctx, s, "sig-"+g.ID))
 			_, refresh = addTokens(t, s, g)
 		})
 		must(t, s.RemoveClient(ctx, "app"))
@@ -87,7 +81,7 @@ func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
 		if scopes, err := s.ConsentedScopes(ctx, u.Sub, "app"); err != nil || len(scopes) != 1 {
 			t.Errorf("consent %q, %v", scopes, err)
 		}
-		if _, err := s.GetRefreshTokenSession(ctx, refresh, nil); err != nil {
+		if _, err := useToken(ctx, s, refresh); err != nil {
 			t.Errorf("token: %v", err)
 		}
 		if told := notices(t, s, u.Sub); len(told) != 1 {

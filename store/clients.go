@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/ory/fosite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -166,79 +164,4 @@ func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 		}
 	}
 	return out, nil
-}
-
-// GetClient implements fosite.ClientManager. fosite.ErrNotFound.
-func (s *Store) GetClient(ctx context.Context, id string) (fosite.Client, error) {
-	c, err := s.Client(ctx, id)
-	if errors.Is(err, provider.ErrClientNotFound) {
-		return nil, fosite.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-const (
-	clientTTL     = 5 * time.Second // how long a change by another process may go unseen
-	clientEntries = 1000
-)
-
-// clientCache keeps the clients of grants, which are read again at every use of
-// a token. Unknown ones are not kept.
-type clientCache struct {
-	mu   sync.Mutex
-	byID map[string]cachedClient
-}
-
-type cachedClient struct {
-	client *provider.Client
-	until  time.Time
-}
-
-// forget makes a change of this process work at once.
-func (c *clientCache) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byID, id)
-}
-
-// clientOf is the client of a grant: the one that has just authenticated, or a
-// recent one, or the stored one. fosite.ErrNotFound.
-func (s *Store) clientOf(ctx context.Context, id string) (fosite.Client, error) {
-	if c := authenticatedClient(ctx); c != nil && c.GetID() == id {
-		return c, nil
-	}
-	cache, now := &s.clients, s.clock()
-	cache.mu.Lock()
-	hit, ok := cache.byID[id]
-	cache.mu.Unlock()
-	if ok && now.Before(hit.until) {
-		return hit.client, nil
-	}
-	c, err := s.Client(ctx, id)
-	if errors.Is(err, provider.ErrClientNotFound) {
-		return nil, fosite.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	cache.mu.Lock()
-	defer cache.mu.Unlock()
-	if cache.byID == nil || len(cache.byID) >= clientEntries {
-		cache.byID = map[string]cachedClient{}
-	}
-	cache.byID[id] = cachedClient{c, now.Add(clientTTL)}
-	return c, nil
-}
-
-// authenticatedClient is the client of the token request in progress, or nil.
-// fosite puts the request into the context before it authenticates.
-func authenticatedClient(ctx context.Context) fosite.Client {
-	r, ok := ctx.Value(fosite.AccessRequestContextKey).(*fosite.AccessRequest)
-	if !ok || r == nil || r.Client == nil || r.Client.GetID() == "" {
-		return nil
-	}
-	return r.Client
 }

@@ -107,7 +107,7 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 		direct := storetest.Open(t, dsn)
 		u := addUser(t, direct, "ada")
 		n := signIn(t, direct, u)
-		g := newGrantStored(t, direct, addClient(t, direct, "app"), n)
+		addClient(t, direct, "app")
 		_, err := direct.Initialize(t.Context(), account.DefaultSettings(), nil)
 		must(t, err)
 		proxy, behind := startProxy(t, dsn)
@@ -126,29 +126,18 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
 				return err
 			},
-			"transaction": func() error {
-				tx, err := s.BeginTX(ctx)
-				if err != nil {
-					return err
-				}
-				_, err = s.GetAuthorizeCodeSession(tx, "sig-"+g.ID, nil)
-				return errors.Join(err, s.Rollback(tx))
-			},
+			"transaction": func() error { return s.SaveConsent(ctx, u.Sub, "app", []string{"openid"}, noon) },
 		}
-		open, err := s.BeginTX(ctx)
-		must(t, err)
-		must(t, s.RevokeGrant(open, "no grant", noon))
-		var warm []context.Context // each call is to find a connection of before the silence
+		var warm []func(bool) error // each call is to find a connection of before the silence
 		for range calls {
-			tx, err := s.BeginTX(ctx)
+			_, end, err := s.Begin(ctx)
 			must(t, err)
-			warm = append(warm, tx)
+			warm = append(warm, end)
 		}
-		for _, tx := range warm {
-			must(t, s.Rollback(tx))
+		for _, end := range warm {
+			must(t, end(false))
 		}
 		proxy.beSilent(true)
-		calls["commit"] = func() error { return s.Commit(open) }
 		type ended struct {
 			what string
 			err  error
@@ -169,7 +158,6 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 			}
 		}
 		proxy.beSilent(false)
-		delete(calls, "commit")
 		for what, call := range calls {
 			for range 20 { // at most what the pool has of dead connections
 				if err = call(); err == nil {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/ory/fosite"
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
@@ -21,8 +20,7 @@ var refusals = []error{
 	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
 	account.ErrInvalidCredentials, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidPreference,
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
-	provider.ErrClientNotFound, provider.ErrClientExists,
-	fosite.ErrNotFound, fosite.ErrInvalidatedAuthorizeCode, fosite.ErrInactiveToken, fosite.ErrJTIKnown,
+	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
 	account.ErrUnavailable, // already wrapped
 }
 

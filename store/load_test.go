@@ -23,8 +23,10 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 	g, display := newGrant(c, *n, "openid", "offline_access"), name("name ", round)
 	for _, step := range []func() error{
 		func() error { return s.CreateSession(ctx, n, u.PasswordHash) },
-		func() error { return s.CreateAuthorizeCodeSession(ctx, "sig-"+g.ID, g) },
-		func() error { return exchange(t, s, g, "sig-"+g.ID, "access-"+uuid.NewString()) },
+		func() error { return s.CreateGrant(ctx, g) },
+		func() error {
+			return s.SpendCode(ctx, g.ID, []provider.Token{accessToken("access-" + g.ID), refreshToken("refresh-" + g.ID)})
+		},
 		func() error { _, _, err := s.Session(ctx, n.ID); return err },
 		func() error { return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Minute)}) },
 		func() error {
@@ -97,7 +99,7 @@ func TestDeedsOnOneUserNeverBlockOneAnother(t *testing.T) {
 				switch i % 8 {
 				case 0:
 					if err = s.CreateSession(ctx, n, u.PasswordHash); err == nil {
-						err = s.CreateAuthorizeCodeSession(ctx, "sig-"+g.ID, g)
+						err = s.CreateGrant(ctx, g)
 					}
 				case 1:
 					_, err = s.EndOtherSessions(ctx, u.Sub, "", noon)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
@@ -26,10 +24,10 @@ func addTelling(t *testing.T, s *store.Store, id string) *provider.Client {
 }
 
 // useClient signs a session in at a client.
-func useClient(t *testing.T, s *store.Store, c *provider.Client, n account.Session, scopes ...string) *fosite.Request {
+func useClient(t *testing.T, s *store.Store, c *provider.Client, n account.Session, scopes ...string) *provider.Grant {
 	t.Helper()
 	g := newGrant(c, n, scopes...)
-	must(t, s.InvalidateAuthorizeCodeSession(t.Context(), addCode(t, s, g)))
+	must(t, spendCode(t.Context(), s, addCode(t, s, g)))
 	addTokens(t, s, g)
 	return g
 }
@@ -129,10 +127,10 @@ func TestNoticeIsNeverWithoutItsDeed(t *testing.T) {
 		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", "", noon), account.ErrInvalidCredentials)
 		want(t, s.ResetPassword(ctx, u.Handle, []byte("wrong"), "new", noon), account.ErrInvalidResetCode)
 		want(t, s.EndSession(ctx, "somebody", n.ID, noon), account.ErrSessionNotFound)
-		tx, err := s.BeginTX(ctx)
+		in, end, err := s.Begin(ctx)
 		must(t, err)
-		must(t, s.EndSession(tx, u.Sub, n.ID, noon))
-		must(t, s.Rollback(tx))
+		must(t, in.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, end(false))
 		if got := notices(t, s, u.Sub); len(got) != 0 {
 			t.Errorf("notices %q of nothing", got)
 		}
@@ -159,19 +157,16 @@ func TestExchangeNeverSlipsPastTheLogout(t *testing.T) {
 		for round := range 40 {
 			n := signIn(t, s, u)
 			g := newGrant(c, n, "openid")
-			code := addCode(t, s, g)
+			addCode(t, s, g)
 			errs := race(2, func(i int) error {
 				if (i+round)%2 == 0 {
 					return instances[0].EndSession(t.Context(), u.Sub, n.ID, noon)
 				}
-				return inTransaction(t, instances[1], t.Context(),
-					func() error { return nil },
-					func(tx txContext) error { return instances[1].InvalidateAuthorizeCodeSession(tx, code) },
-					func(tx txContext) error { return instances[1].CreateAccessTokenSession(tx, uuid.NewString(), g) })
+				return instances[1].SpendCode(t.Context(), g.ID, []provider.Token{accessToken(g.ID)})
 			})
 			must(t, errs[round%2])
 			exchanged := errs[1-round%2] == nil
-			wins(t, errs, fosite.ErrInvalidatedAuthorizeCode)
+			wins(t, errs, provider.ErrSpent)
 			if got := notices(t, s, u.Sub); (len(got) == 1) != exchanged {
 				t.Fatalf("round %d: exchanged %v, notices %q", round, exchanged, got)
 			}

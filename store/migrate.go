@@ -32,7 +32,7 @@ const migrateTries = 5
 // do it at once. ErrNewerSchema.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.CheckSchema(ctx); err == nil {
-		return s.makeWords(ctx)
+		return s.makeWords(ctx, s.hurriedBatches)
 	} else if !errors.Is(err, ErrNotMigrated) {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fail("migrate database", err)
 	}
-	return s.makeWords(ctx)
+	return s.makeWords(ctx, s.hurriedBatches)
 }
 
 // withMigrator calls do with what migrates. A migration takes as long as it does,

@@ -71,7 +71,7 @@ func TestLogNeverHasValues(t *testing.T) {
 		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		must(t, err)
 		defer func() { must(t, s.Close()) }()
-		_, err = s.GetAccessTokenSession(t.Context(), "hunter2", nil) // no such table yet
+		_, err = useToken(t.Context(), s, "hunter2") // no such table yet
 		want(t, err, account.ErrUnavailable)
 		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
 		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}), account.ErrUnavailable)

@@ -159,7 +159,7 @@ func TestSweepDeletesWhatTheProviderLeft(t *testing.T) {
 		ctx := t.Context()
 		addNotices(t, s, 2)
 		c := addClient(t, s, "machine")
-		addOwnToken(t, s, ownRequest(c, "profile"))
+		addClientToken(t, s, c)
 		must(t, s.SavePushedRequest(ctx, []byte("hash"), c.ID, "scope=openid", noon.Add(time.Minute)))
 		must(t, s.SpendAssertion(ctx, c.ID, "jti", noon.Add(time.Minute)))
 		for _, step := range []struct {

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -27,8 +26,8 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 		if !live(t, s, kept.ID) {
 			t.Error("the session that changed the password ended")
 		}
-		_, err := s.GetAccessTokenSession(ctx, keptAccess, nil)
-		want(t, err, fosite.ErrInactiveToken)
+		_, err := useToken(ctx, s, keptAccess)
+		want(t, err, provider.ErrSpent)
 		if active(t, s, keptRefresh) {
 			t.Error("a grant of the session that changed the password lives")
 		}
@@ -55,7 +54,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 			u := addUser(t, s, what)
 			n := signIn(t, s, u)
 			g := newGrant(addClient(t, s, strings.ReplaceAll(what, " ", "-")), n, "openid", "offline_access")
-			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
+			must(t, spendCode(ctx, s, addCode(t, s, g)))
 			_, refresh := addTokens(t, s, g)
 			must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
 			if !active(t, s, refresh) {
@@ -75,9 +74,9 @@ func TestCodeOfBeforeAPasswordChangeNeverSurvivesIt(t *testing.T) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
 		g := newGrant(addClient(t, s, "app"), n, "openid")
-		tx, err := s.BeginTX(ctx)
+		in, end, err := s.Begin(ctx)
 		must(t, err)
-		must(t, s.CreateAuthorizeCodeSession(tx, "sig-"+g.ID, g))
+		must(t, in.CreateGrant(ctx, g))
 		changed := make(chan error, 1)
 		go func() { changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon) }()
 		if s.Dialect() == store.Postgres {
@@ -91,9 +90,9 @@ func TestCodeOfBeforeAPasswordChangeNeverSurvivesIt(t *testing.T) {
 				}
 			}
 		}
-		must(t, s.Commit(tx))
+		must(t, end(true))
 		must(t, <-changed)
-		want(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID), fosite.ErrInvalidatedAuthorizeCode)
+		want(t, spendCode(ctx, s, "sig-"+g.ID), provider.ErrSpent)
 	})
 }
 
@@ -176,7 +175,7 @@ func TestCodeIsNeverBornAfterAReset(t *testing.T) {
 			}
 			n := signIn(t, s, u)
 			must(t, s.CreateResetCode(ctx, u.Sub, []byte(hash), noon.Add(time.Hour), noon, act("user.reset_code")))
-			grants := make([]*fosite.Request, 8)
+			grants := make([]*provider.Grant, 8)
 			for i := range grants {
 				grants[i] = newGrant(c, n, "openid")
 			}
@@ -184,12 +183,12 @@ func TestCodeIsNeverBornAfterAReset(t *testing.T) {
 				if i == 8 {
 					return s.ResetPassword(ctx, "ada", []byte(hash), hash, noon)
 				}
-				return s.CreateAuthorizeCodeSession(ctx, "sig-"+grants[i].ID, grants[i])
+				return s.CreateGrant(ctx, grants[i])
 			})
 			must(t, errs[8])
 			wins(t, errs, account.ErrSessionNotFound)
 			for _, g := range grants {
-				if _, err := s.GetAuthorizeCodeSession(ctx, "sig-"+g.ID, nil); err == nil {
+				if _, err := useCode(ctx, s, "sig-"+g.ID); err == nil {
 					t.Fatalf("round %d: a code works after the reset", round)
 				}
 			}

@@ -34,32 +34,6 @@ func (s *Store) Texts(query string, args ...any) (out []string, err error) {
 	return out, s.db.Raw(query, args...).Find(&out).Error
 }
 
-// CountStatements counts what do asks of the database: rows and changes.
-func (s *Store) CountStatements(do func()) (reads, writes int, err error) {
-	const name = "count statements"
-	cb := s.db.Callback()
-	read, write := func(*gorm.DB) { reads++ }, func(*gorm.DB) { writes++ }
-	for _, register := range []func() error{
-		func() error { return cb.Query().Before("gorm:query").Register(name, read) },
-		func() error { return cb.Row().Before("gorm:row").Register(name, read) },
-		func() error { return cb.Raw().Before("gorm:raw").Register(name, write) },
-		func() error { return cb.Create().Before("gorm:create").Register(name, write) },
-		func() error { return cb.Update().Before("gorm:update").Register(name, write) },
-		func() error { return cb.Delete().Before("gorm:delete").Register(name, write) },
-	} {
-		if err := register(); err != nil {
-			return 0, 0, err
-		}
-	}
-	do()
-	for _, remove := range []func(string) error{cb.Query().Remove, cb.Row().Remove, cb.Raw().Remove, cb.Create().Remove, cb.Update().Remove, cb.Delete().Remove} {
-		if err := remove(name); err != nil {
-			return 0, 0, err
-		}
-	}
-	return reads, writes, nil
-}
-
 // Series is a table n(i) of the numbers from 0.
 func (s *Store) Series(length string) string {
 	if s.Dialect() == Postgres {

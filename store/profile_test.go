@@ -133,21 +133,21 @@ func TestRequestedClaimsStayWithTheGrant(t *testing.T) {
 		n := signIn(t, s, addUser(t, s, "ada"))
 		claims := `{"userinfo":{"given_name":null},"id_token":["email","€"]}`
 		with, without := newGrant(c, n, "openid", "offline_access"), newGrant(c, n, "openid", "offline_access")
-		with.Session.(*provider.GrantSession).Claims = claims
+		with.Claims = claims
 		for g, expected := range map[string]string{addCode(t, s, with): claims, addCode(t, s, without): ""} {
-			r, err := s.GetAuthorizeCodeSession(ctx, g, nil)
+			r, err := useCode(ctx, s, g)
 			must(t, err)
 			access, refresh := addTokens(t, s, with)
 			if expected == "" {
 				access, refresh = addTokens(t, s, without)
 			}
-			a, err := s.GetAccessTokenSession(ctx, access, nil)
+			a, err := useToken(ctx, s, access)
 			must(t, err)
-			f, err := s.GetRefreshTokenSession(ctx, refresh, nil)
+			f, err := useToken(ctx, s, refresh)
 			must(t, err)
-			for _, session := range []any{r.GetSession(), a.GetSession(), f.GetSession()} {
-				if got := session.(*provider.GrantSession).Claims; got != expected {
-					t.Errorf("claims %q, want %q", got, expected)
+			for _, g := range []*provider.Grant{r, a.Grant, f.Grant} {
+				if g.Claims != expected {
+					t.Errorf("claims %q, want %q", g.Claims, expected)
 				}
 			}
 		}

@@ -174,22 +174,22 @@ func (s *Store) rarest(ctx context.Context, terms []string) (int, error) {
 // makeWords makes the words of users whose row an earlier version has written: of
 // all of them with the migration, later of those that an instance of such a version
 // writes beside this one. Afterwards it counts the users, which that did not.
-func (s *Store) makeWords(ctx context.Context) error {
+func (s *Store) makeWords(ctx context.Context, run batcher) error {
 	const doing = "make words"
-	lock, made := "", false
+	lock, after, made := "", "", false
 	if s.dialect == Postgres {
 		lock = " FOR UPDATE"
 	}
-	err := s.batches(ctx, doing, func(b *batch) (more bool, err error) {
+	err := run(ctx, doing, func(b *batch) (more bool, err error) {
 		var rows []userRow
-		err = s.conn(ctx).Raw("SELECT handle FROM users WHERE search <> '' LIMIT 1").Find(&rows).Error
+		err = s.conn(ctx).Raw("SELECT handle FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT 1", after).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return false, fail(doing, err)
 		}
 		made = true
 		return true, b.write(func(tx *gorm.DB) error {
 			rows = nil
-			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' ORDER BY handle LIMIT ?"+lock, b.rows).Find(&rows).Error
+			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?"+lock, after, b.rows).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
 				return err
 			}
@@ -207,6 +207,7 @@ func (s *Store) makeWords(ctx context.Context) error {
 			if err := addWords(tx, all); err != nil {
 				return err
 			}
+			after = handles[len(handles)-1]
 			return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles).Error
 		})
 	})

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -119,13 +119,13 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
 		tokens := func(n account.Session, scopes ...string) string {
 			g := newGrant(c, n, scopes...)
-			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
+			must(t, spendCode(ctx, s, addCode(t, s, g)))
 			access, _ := addTokens(t, s, g)
 			return access
 		}
 		usable := func(token string) bool {
-			_, err := s.GetAccessTokenSession(ctx, token, nil)
-			if err != nil && !errors.Is(err, fosite.ErrInactiveToken) {
+			_, err := useToken(ctx, s, token)
+			if err != nil && !errors.Is(err, provider.ErrSpent) {
 				t.Fatal(err)
 			}
 			return err == nil
@@ -140,8 +140,8 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
 		}
 		// Nobody would tell the client of a grant that begins after the sign-out.
-		_, err := s.GetAuthorizeCodeSession(ctx, unspent, nil)
-		want(t, err, fosite.ErrInvalidatedAuthorizeCode)
+		_, err := useCode(ctx, s, unspent)
+		want(t, err, provider.ErrSpent)
 		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
 		must(t, err)
 		if n != 1 || usable(third) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {
@@ -311,8 +311,8 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		}
 		online, offline := newGrant(c, *earlier[0], "openid"), newGrant(c, *earlier[0], "openid", "offline_access")
 		var tokens []string
-		for _, g := range []*fosite.Request{online, offline} {
-			must(t, s.InvalidateAuthorizeCodeSession(ctx, addCode(t, s, g)))
+		for _, g := range []*provider.Grant{online, offline} {
+			must(t, spendCode(ctx, s, addCode(t, s, g)))
 			access, _ := addTokens(t, s, g)
 			tokens = append(tokens, access)
 		}
@@ -330,9 +330,9 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		if len(list) != account.MaxSessions || len(revoked) != more || !slices.Contains(revoked, earlier[0].StatusIndex) || !live(t, s, bob.ID) {
 			t.Errorf("%d sessions, %d tokens revoked", len(list), len(revoked))
 		}
-		_, err = s.GetAccessTokenSession(ctx, tokens[0], nil)
-		want(t, err, fosite.ErrInactiveToken)
-		_, err = s.GetAccessTokenSession(ctx, tokens[1], nil) // offline access outlives the session
+		_, err = useToken(ctx, s, tokens[0])
+		want(t, err, provider.ErrSpent)
+		_, err = useToken(ctx, s, tokens[1]) // offline access outlives the session
 		must(t, err)
 		if diff := cmp.Diff([]string{"app " + earlier[0].ID}, notices(t, s, u.Sub)); diff != "" {
 			t.Error(diff)

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"os"
-	"strconv"
 
 	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/sqlite"
@@ -87,47 +85,4 @@ func protectFile(path string) (empty bool, err error) {
 		}
 	}
 	return empty, nil
-}
-
-// freeShare is the part of a file's pages that stays free, for what is written next.
-const freeShare = 20
-
-// giveBackSpace makes a SQLite file smaller by pages that are free. Files of earlier
-// versions keep theirs: what is written next goes there.
-func (s *Store) giveBackSpace(ctx context.Context) error {
-	const doing = "give back space"
-	if s.dialect != SQLite {
-		return nil
-	}
-	number := func(pragma string) (n int64, err error) {
-		return n, s.conn(ctx).Raw("PRAGMA " + pragma).Find(&n).Error
-	}
-	const incremental = 2
-	if mode, err := number("auto_vacuum"); err != nil || mode != incremental {
-		return fail(doing, err)
-	}
-	before := int64(math.MaxInt64)
-	return s.batches(ctx, doing, func(b *batch) (bool, error) {
-		pages, err := number("page_count")
-		if err != nil {
-			return false, fail(doing, err)
-		}
-		free, err := number("freelist_count")
-		if err != nil || free <= pages/freeShare || free >= before {
-			return false, fail(doing, err)
-		}
-		before = free
-		return true, b.write(func(tx *gorm.DB) error {
-			// It frees a page at each step, so that all of its rows, which are empty,
-			// have to be read.
-			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = rows.Close() }()
-			for rows.Next() {
-			}
-			return rows.Err()
-		})
-	})
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -96,14 +96,14 @@ func checkTaken(t *testing.T, s *store.Store, h held) {
 	if live(t, s, h.session.ID) {
 		t.Error("the session lives")
 	}
-	if _, err := s.GetAuthorizeCodeSession(ctx, h.code, nil); !errors.Is(err, fosite.ErrInvalidatedAuthorizeCode) {
+	if _, err := useCode(ctx, s, h.code); !errors.Is(err, provider.ErrSpent) {
 		t.Errorf("the code: %v", err)
 	}
-	want(t, s.InvalidateAuthorizeCodeSession(ctx, h.code), fosite.ErrInvalidatedAuthorizeCode)
-	_, err := s.GetAccessTokenSession(ctx, h.access, nil)
-	want(t, err, fosite.ErrInactiveToken)
-	_, err = s.GetRefreshTokenSession(ctx, h.refresh, nil)
-	want(t, err, fosite.ErrInactiveToken)
+	want(t, spendCode(ctx, s, h.code), provider.ErrSpent)
+	_, err := useToken(ctx, s, h.access)
+	want(t, err, provider.ErrSpent)
+	_, err = useToken(ctx, s, h.refresh)
+	want(t, err, provider.ErrSpent)
 	want(t, s.ResetPassword(ctx, h.user.Handle, []byte("reset "+h.user.Handle), "new", noon), account.ErrInvalidResetCode)
 	revoked, err := s.RevokedIndices(ctx, h.session.StatusList)
 	must(t, err)
@@ -119,11 +119,11 @@ func checkWorks(t *testing.T, s *store.Store, h held) {
 	if !live(t, s, h.session.ID) {
 		t.Error("the session ended")
 	}
-	_, err := s.GetAuthorizeCodeSession(ctx, h.code, nil)
+	_, err := useCode(ctx, s, h.code)
 	must(t, err)
-	_, err = s.GetAccessTokenSession(ctx, h.access, nil)
+	_, err = useToken(ctx, s, h.access)
 	must(t, err)
-	_, err = s.GetRefreshTokenSession(ctx, h.refresh, nil)
+	_, err = useToken(ctx, s, h.refresh)
 	must(t, err)
 }
 

@@ -59,20 +59,15 @@ type Store struct {
 	// writer lets one transaction of this process write at a time on SQLite,
 	// which has one writer anyway: waiting here is fair and ends with the
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
-	writer  chan struct{}
-	clients clientCache
+	writer chan struct{}
 	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }
 
 var (
-	_ account.Store             = (*Store)(nil)
-	_ provider.Storage          = (*Store)(nil)
-	_ provider.ClientStore      = (*Store)(nil)
-	_ provider.ClientManagement = (*Store)(nil)
-	_ provider.PushedRequests   = (*Store)(nil)
-	_ provider.Assertions       = (*Store)(nil)
-	_ provider.LogoutOutbox     = (*Store)(nil)
+	_ account.Store        = (*Store)(nil)
+	_ provider.Storage     = (*Store)(nil)
+	_ provider.ClientStore = (*Store)(nil)
 )
 
 // Open opens a database: a path is a SQLite file, which is created when it is

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
@@ -19,7 +17,10 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	storetest.Parallel = true
+	os.Exit(storetest.Main(m))
+}
 
 // noon is when the tests happen, where a method takes the time.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -105,44 +106,96 @@ func addClient(t testing.TB, s *store.Store, id string) *provider.Client {
 	return c
 }
 
-// newGrant is the requester that fosite stores at the authorization endpoint.
-func newGrant(c *provider.Client, n account.Session, scopes ...string) *fosite.Request {
-	return &fosite.Request{
-		ID: uuid.NewString(), RequestedAt: noon, Client: c, RequestedScope: append([]string{"email"}, scopes...), GrantedScope: scopes,
-		Form: url.Values{
-			"redirect_uri": {c.RedirectURIs[0]}, "code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"},
-			"nonce": {"n\x00 \xff€"},
-		},
-		Session: &provider.GrantSession{
-			Subject: n.Sub, SessionID: n.ID, AuthTime: noon.Add(-time.Minute), RequestedAt: noon.Add(-time.Hour), ACR: "1", CodeExpires: noon.Add(time.Minute),
-			AccessExpires: noon.Add(time.Hour), RefreshExpires: noon.Add(month),
-		},
+// newGrant is a grant as the authorization endpoint makes it.
+func newGrant(c *provider.Client, n account.Session, scopes ...string) *provider.Grant {
+	id := uuid.NewString()
+	return &provider.Grant{
+		ID: id, ClientID: c.ID, Sub: n.Sub, SessionID: n.ID, Scopes: scopes, CodeSignature: "sig-" + id, CodeExpires: noon.Add(time.Minute),
+		RedirectURI: c.RedirectURIs[0], CodeChallenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n\x00 \xff€", ACR: "1",
+		AuthTime: noon.Add(-time.Minute), CreatedAt: noon,
 	}
 }
 
-// addCode stores a code and returns its signature.
-func addCode(t testing.TB, s *store.Store, r *fosite.Request) string {
+// addCode stores a grant with its code and returns the signature of that.
+func addCode(t testing.TB, s *store.Store, g *provider.Grant) string {
 	t.Helper()
-	signature := "sig-" + r.ID
-	must(t, s.CreateAuthorizeCodeSession(t.Context(), signature, r))
-	return signature
+	must(t, s.CreateGrant(t.Context(), g))
+	return g.CodeSignature
+}
+
+// newGrantStored is a grant with offline_access whose code is stored.
+func newGrantStored(t testing.TB, s *store.Store, c *provider.Client, n account.Session) *provider.Grant {
+	t.Helper()
+	g := newGrant(c, n, "openid", "offline_access")
+	addCode(t, s, g)
+	return g
+}
+
+func accessToken(signature string) provider.Token {
+	return provider.Token{Signature: signature, Expires: noon.Add(time.Hour)}
+}
+
+func refreshToken(signature string) provider.Token {
+	return provider.Token{Signature: signature, Refresh: true, Expires: noon.Add(month)}
 }
 
 // addTokens stores an access and a refresh token of a grant and returns their
 // signatures.
-func addTokens(t testing.TB, s *store.Store, r *fosite.Request) (access, refresh string) {
+func addTokens(t testing.TB, s *store.Store, g *provider.Grant) (access, refresh string) {
 	t.Helper()
 	access, refresh = "access-"+uuid.NewString(), "refresh-"+uuid.NewString()
-	must(t, s.CreateAccessTokenSession(t.Context(), access, r))
-	must(t, s.CreateRefreshTokenSession(t.Context(), refresh, access, r))
+	must(t, s.AddTokens(t.Context(), g.ID, accessToken(access), refreshToken(refresh)))
 	return access, refresh
 }
 
-// asClient is a token request that has authenticated as c.
-func asClient(ctx context.Context, c *provider.Client) context.Context {
-	r := fosite.NewAccessRequest(&provider.GrantSession{})
-	r.Client = c
-	return context.WithValue(ctx, fosite.AccessRequestContextKey, r)
+// spendCode spends a code for the tokens.
+func spendCode(ctx context.Context, s *store.Store, signature string, issued ...provider.Token) error {
+	g, err := s.GrantOfCode(ctx, signature)
+	if err != nil {
+		return err
+	}
+	return s.SpendCode(ctx, g.ID, issued)
+}
+
+var errUseless = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
+
+// useToken is what the provider sees when a token is presented: errUseless of a revoked
+// grant, provider.ErrSpent of a rotated one.
+func useToken(ctx context.Context, s *store.Store, signature string) (*provider.Token, error) {
+	t, err := s.Token(ctx, signature)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Grant.Revoked:
+		return t, errUseless
+	case !t.Rotated.IsZero():
+		return t, provider.ErrSpent
+	}
+	return t, nil
+}
+
+// active tells whether a token works.
+func active(t testing.TB, s *store.Store, signature string) bool {
+	t.Helper()
+	_, err := useToken(t.Context(), s, signature)
+	if !errors.Is(err, provider.ErrSpent) {
+		must(t, err)
+	}
+	return err == nil
+}
+
+// useCode is useToken for a code.
+func useCode(ctx context.Context, s *store.Store, signature string) (*provider.Grant, error) {
+	g, err := s.GrantOfCode(ctx, signature)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.Revoked:
+		return g, errUseless
+	case g.CodeUsed:
+		return g, provider.ErrSpent
+	}
+	return g, nil
 }
 
 // race starts n calls at once and returns their errors.

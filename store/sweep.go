@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
-	"maps"
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,43 +40,43 @@ type SweepResult struct {
 // a session at a client that wants to hear of its end. After an error the result says
 // what was deleted before.
 //
-// It works beside the service on tables of any size: rows are found outside the
-// writer, page by page along an index on their time, and then deleted by their keys
-// with the condition repeated, in batches so small that nobody waits long (batches).
+// It works beside the service on tables of any size: rows are found along an index on
+// their time, in batches so small that nobody waits long.
 func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
-	dead := seconds(now.Add(-sweepMargin))
-	expired := func(count *int64, table string, key ...string) func() error {
-		return func() error {
-			return s.sweepExpired(ctx, count, expiring{table: table, key: key, at: "expires_at", until: dead})
-		}
-	}
-	for _, step := range []func() error{
-		func() error { return s.sweepTokens(ctx, &r.Tokens, dead) },
+	until := seconds(now.Add(-sweepMargin))
+	steps := []func() error{
+		func() error { return s.sweepTokens(ctx, &r.Tokens, until) },
 		func() error { return s.noteRevocations(ctx, now) },
-		func() error { return s.sweepRevocations(ctx, &r.Revocations, now) },
-		expired(&r.Sessions, "sessions", "id"),
-		func() error { return s.sweepGrants(ctx, &r.Grants, dead) },
-		func() error {
-			return s.sweepExpired(ctx, &r.Invites, expiring{"invites", []string{"code"}, "expires_at", "used_at = 0", seconds(now.Add(-inviteMemory))})
-		},
-		expired(&r.ResetCodes, "reset_codes", "sub"),
-		func() error {
-			return s.sweepExpired(ctx, &r.RateCounters, expiring{"rate_counters", []string{"name", "key_hash", "started_at"}, "expires_at", "", seconds(now)})
-		},
-		expired(&r.Assertions, "client_assertions", "client_id", "jti_hash"),
-		expired(&r.ClientTokens, "client_tokens", "sig"),
-		func() error {
-			return s.sweepExpired(ctx, &r.PushedRequests, expiring{"pushed_requests", []string{"hash"}, "expires_at", "", seconds(now.Add(-pushedMargin))})
-		},
-		func() error {
-			return s.sweepExpired(ctx, &r.LogoutNotices, expiring{"logout_outbox", []string{"id"}, "created_at", "", seconds(now.Add(-noticeMemory))})
-		},
+		func() error { return s.clearRevocations(ctx, now) },
+	}
+	for _, e := range []struct {
+		count          *int64
+		table, key, at string
+		and            string
+		until          int64
+	}{
+		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0", seconds(now.Add(-indexRest))},
+		{&r.Sessions, "sessions", "id", "expires_at", "", until},
+		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", seconds(now.Add(-inviteMemory))},
+		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
+		{&r.RateCounters, "rate_counters", "name, key_hash, started_at", "expires_at", "", seconds(now)},
+		{&r.Assertions, "client_assertions", "client_id, jti_hash", "expires_at", "", until},
+		{&r.ClientTokens, "client_tokens", "sig", "expires_at", "", until},
+		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", seconds(now.Add(-pushedMargin))},
+		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", seconds(now.Add(-noticeMemory))},
+	} {
+		steps = append(steps, func() error {
+			return s.sweepExpired(ctx, e.count, expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until})
+		})
+	}
+	for _, step := range append(steps,
+		func() error { return s.sweepGrants(ctx, &r.Grants, until) },
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
 		func() error { return s.sweepClients(ctx, &r.Clients) },
-		func() error { return s.makeWords(ctx) },
+		func() error { return s.makeWords(ctx, s.batches) },
 		func() error { return s.giveBackSpace(ctx) },
-	} {
+	) {
 		if err := step(); err != nil {
 			return r, err
 		}
@@ -82,284 +84,147 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	return r, nil
 }
 
-// expiring are the rows of a table whose time has come.
-type expiring struct {
+// expired are the rows of a table whose time has come.
+type expired struct {
 	table string
-	key   []string // tells them apart
-	at    string   // their time, which has an index that goes on with the key
-	and   string   // a further condition on a number, or empty
+	key   string // the columns that tell them apart
+	at    string // their time, which has an index
+	and   string // a further condition, or empty
 	until int64
+	from  int64 // what is older is deleted already, but still in the index on PostgreSQL
 }
 
-// expiredRow is the time of a row and its key.
-type expiredRow []any
-
-// page is the next rows after the given one (nil: from the first).
-func (s *Store) page(ctx context.Context, e expiring, after expiredRow, limit int) ([]expiredRow, error) {
-	columns := strings.Join(append([]string{e.at}, e.key...), ", ")
-	query, args := "SELECT "+columns+" FROM "+e.table+" WHERE "+e.at+" <= ?", []any{e.until}
+// batch is the condition on as many of them as its argument says, oldest first. They are
+// deleted by their keys: the + keeps the databases from the index on the time. It is
+// compared again for a row that another process has changed meanwhile.
+func (e expired) batch() string {
+	where := fmt.Sprintf("%s >= %d AND %s <= %d", e.at, e.from, e.at, e.until)
 	if e.and != "" {
-		query += " AND " + e.and
+		where += " AND " + e.and
 	}
-	if after != nil {
-		query, args = query+" AND ("+columns+") > ("+repeated("?", len(after))+")", append(args, after...)
-	}
-	// GORM's own deadline would end before the rows are read.
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	rows, err := s.conn(ctx).Raw(query+" ORDER BY "+columns+" LIMIT ?", append(args, limit)...).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []expiredRow
-	for rows.Next() {
-		row, into := make(expiredRow, 1+len(e.key)), make([]any, 1+len(e.key))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return nil, err
-		}
-		out = append(out, row)
-	}
-	return out, rows.Err()
+	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT ?) AND +%s <= %d", e.key, e.key, e.table, where, e.at, e.at, e.until)
 }
 
-// named is the condition that a row is one of these and its time has still come. They
-// are found by their keys: the + keeps the databases from the index on the time, which
-// a condition on it would suggest.
-func (s *Store) named(e expiring, rows []expiredRow) (condition string, args []any) {
-	keys, list, one := strings.Join(e.key, ", "), "", "?"
-	if len(e.key) > 1 {
-		keys, one = "("+keys+")", "("+repeated("?", len(e.key))+")"
-		if s.dialect == SQLite { // which wants a table where PostgreSQL takes a list
-			list = "VALUES "
+func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
+	return s.batches(ctx, "sweep "+e.table, func(b *batch) (bool, error) {
+		var gone []int64 // their times
+		err := b.write(func(tx *gorm.DB) error {
+			gone = nil
+			return tx.Raw("DELETE FROM "+e.table+" WHERE "+e.batch()+" RETURNING "+e.at, b.rows).Find(&gone).Error
+		})
+		if err != nil || len(gone) == 0 {
+			return false, err
 		}
-	}
-	for _, r := range rows {
-		args = append(args, r[1:]...)
-	}
-	// A blank after the bracket: GORM would make a list of the bytes of what comes there.
-	condition = keys + " IN ( " + list + repeated(one, len(rows)) + ") AND +" + e.at + " <= ?"
-	if e.and != "" {
-		condition += " AND +" + e.and
-	}
-	return condition, append(args, e.until)
-}
-
-func (s *Store) sweepExpired(ctx context.Context, count *int64, e expiring) error {
-	doing := "sweep " + e.table
-	var last expiredRow
-	return s.batches(ctx, doing, func(b *batch) (bool, error) {
-		rows, err := s.page(ctx, e, last, b.rows)
-		if err != nil || len(rows) == 0 {
-			return false, fail(doing, err)
-		}
-		last = rows[len(rows)-1]
-		condition, args := s.named(e, rows)
-		return len(rows) == b.rows, b.delete(count, "DELETE FROM "+e.table+" WHERE "+condition, args...)
+		*count, e.from = *count+int64(len(gone)), slices.Max(gone)
+		return len(gone) == b.rows, nil
 	})
-}
-
-// deadToken is an expired token with what tells whose it was.
-type deadToken struct {
-	Sig, Sub, ClientID  string
-	IssuedAt, ExpiresAt int64
 }
 
 // sweepTokens also keeps when an application was last used, which the tokens
 // tell as long as they are there.
-func (s *Store) sweepTokens(ctx context.Context, count *int64, dead int64) error {
-	var last deadToken
+func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) error {
+	e := expired{table: "tokens", key: "sig", at: "expires_at", until: until}
 	return s.batches(ctx, "sweep tokens", func(b *batch) (bool, error) {
-		var rows []deadToken
-		err := s.conn(ctx).Raw(`SELECT t.sig, g.sub, g.client_id, t.issued_at, t.expires_at FROM tokens t JOIN grants g ON g.id = t.grant_id
-			WHERE t.expires_at <= ? AND (t.expires_at, t.sig) > (?, ?) ORDER BY t.expires_at, t.sig LIMIT ?`,
-			dead, last.ExpiresAt, last.Sig, b.rows).Find(&rows).Error
-		if err != nil || len(rows) == 0 {
-			return false, fail("sweep tokens", err)
+		var gone []struct {
+			GrantID             string
+			IssuedAt, ExpiresAt int64
 		}
-		last = rows[len(rows)-1]
-		uses, err := s.unnotedUses(ctx, rows)
-		if err != nil {
-			return false, fail("sweep tokens", err)
-		}
-		signatures := make([]string, len(rows))
-		for i, r := range rows {
-			signatures[i] = r.Sig
-		}
-		var n int64
-		err = b.write(func(tx *gorm.DB) error {
-			for _, u := range uses {
-				err := tx.Exec("UPDATE consents SET last_used_at = ? WHERE sub = ? AND client_id = ? AND last_used_at < ?", u.LastUsedAt, u.Sub, u.ClientID, u.LastUsedAt).Error
-				if err != nil {
-					return err
-				}
+		err := b.write(func(tx *gorm.DB) error {
+			gone = nil
+			err := tx.Raw("DELETE FROM tokens WHERE "+e.batch()+" RETURNING grant_id, issued_at, expires_at", b.rows).Find(&gone).Error
+			if err != nil || len(gone) == 0 {
+				return err
 			}
-			res := tx.Exec("DELETE FROM tokens WHERE sig IN ? AND +expires_at <= ?", signatures, dead)
-			n = res.RowsAffected
-			return res.Error
+			args := make([]any, 0, 2*len(gone))
+			for _, t := range gone {
+				args, e.from = append(args, t.GrantID, t.IssuedAt), max(e.from, t.ExpiresAt)
+			}
+			return tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
+				UPDATE consents SET last_used_at = used.at
+				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
+				WHERE consents.sub = used.sub AND consents.client_id = used.client_id AND consents.last_used_at < used.at`, args...).Error
 		})
-		*count += n
-		return len(rows) == b.rows, err
-	})
-}
-
-// appUse is when a user last used an application.
-type appUse struct {
-	Sub, ClientID string
-	LastUsedAt    int64
-}
-
-// unnotedUses are the uses that tokens tell and consents do not, in one order, so that
-// two instances do not wait for one another.
-func (s *Store) unnotedUses(ctx context.Context, tokens []deadToken) ([]appUse, error) {
-	newest, subs := map[[2]string]int64{}, map[string]bool{}
-	for _, t := range tokens {
-		app := [2]string{t.Sub, t.ClientID}
-		newest[app], subs[t.Sub] = max(newest[app], t.IssuedAt), true
-	}
-	var noted, out []appUse
-	err := s.conn(ctx).Raw("SELECT sub, client_id, min(last_used_at) AS last_used_at FROM consents WHERE sub IN ? GROUP BY sub, client_id ORDER BY sub, client_id",
-		slices.Collect(maps.Keys(subs))).Find(&noted).Error
-	for _, u := range noted {
-		if at := newest[[2]string{u.Sub, u.ClientID}]; at > u.LastUsedAt {
-			out = append(out, appUse{u.Sub, u.ClientID, at})
+		if err == nil {
+			*count += int64(len(gone))
 		}
-	}
-	return out, err
+		return len(gone) == b.rows, err
+	})
 }
 
 // repeated is a list of n times the same.
 func repeated(one string, n int) string { return strings.Repeat(one+", ", n-1) + one }
 
-// tellsOfSession is the condition that a grant g is still needed when its
-// session s ends, to tell the client k (addNotices): the newest one, or a client that
-// comes again every minute would leave a row each time.
-const tellsOfSession = `s.ended_at = 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
-	AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
-		AND (n.created_at, n.id) > (g.created_at, g.id))`
-
-// dueGrant is a grant to look at, with the ends of all that may hold it.
-type dueGrant struct {
-	ID                                  string
-	SweepAt                             int64
-	CodeUntil, TokenUntil, SessionUntil int64
-}
-
-// lookStep lets grants of about one time be put off together, in seconds.
-const lookStep = 600
+// heldUntil is when nothing needs a grant g any more, as far as is known: its code, its
+// tokens, and its session s, whose end the client k is to be told (addNotices). The
+// newest grant tells it, or a client that comes again every minute would leave a row
+// each time.
+const heldUntil = `(SELECT max(t) FROM (SELECT g.code_expires_at AS t UNION ALL SELECT max(expires_at) FROM tokens WHERE grant_id = g.id
+	UNION ALL SELECT s.expires_at FROM sessions s JOIN clients k ON k.id = g.client_id
+		WHERE s.id = g.sid AND s.ended_at = 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
+		AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
+			AND (n.created_at, n.id) > (g.created_at, g.id))) held)`
 
 // sweepGrants looks at each grant when what held it, as far as it was known then, has
 // ended: it deletes the grant, or puts the look off to the end of what holds it now.
 // So a grant is looked at a few times in its life, however often there is a sweep.
-func (s *Store) sweepGrants(ctx context.Context, count *int64, dead int64) error {
-	last := dueGrant{SweepAt: -1}
+func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) error {
+	from := int64(-1)
 	return s.batches(ctx, "sweep grants", func(b *batch) (bool, error) {
-		var rows []dueGrant
-		err := s.conn(ctx).Raw(`SELECT g.id, g.sweep_at, g.code_expires_at AS code_until,
-			coalesce((SELECT max(t.expires_at) FROM tokens t WHERE t.grant_id = g.id), 0) AS token_until,
-			coalesce((SELECT s.expires_at FROM sessions s JOIN clients k ON k.id = g.client_id WHERE s.id = g.sid AND `+tellsOfSession+`), 0) AS session_until
-			FROM grants g WHERE g.sweep_at <= ? AND (g.sweep_at, g.id) > (?, ?) ORDER BY g.sweep_at, g.id LIMIT ?`,
-			dead, last.SweepAt, last.ID, b.rows).Find(&rows).Error
-		if err != nil || len(rows) == 0 {
+		var due []struct {
+			ID      string
+			SweepAt int64
+		}
+		err := s.conn(ctx).Raw("SELECT id, sweep_at FROM grants WHERE sweep_at >= ? AND sweep_at <= ? ORDER BY sweep_at LIMIT ?", from, until, b.rows).Find(&due).Error
+		if err != nil || len(due) == 0 {
 			return false, fail("sweep grants", err)
 		}
-		last = rows[len(rows)-1]
-		var gone []string
-		later := map[int64][]string{}
-		for _, g := range rows {
-			if until := max(g.CodeUntil, g.TokenUntil, g.SessionUntil); until > dead {
-				look := (until + lookStep - 1) / lookStep * lookStep
-				later[look] = append(later[look], g.ID)
-			} else {
-				gone = append(gone, g.ID)
-			}
+		ids := make([]string, len(due))
+		for i, g := range due {
+			ids[i], from = g.ID, g.SweepAt
 		}
-		if len(later) > 0 {
-			err := b.write(func(tx *gorm.DB) error {
-				for _, look := range slices.Sorted(maps.Keys(later)) {
-					if err := tx.Exec("UPDATE grants SET sweep_at = ? WHERE id IN ?", look, later[look]).Error; err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return false, err
-			}
+		n, err := b.exec("DELETE FROM grants AS g WHERE id IN ? AND "+heldUntil+" <= ?", ids, until)
+		*count += n
+		if err == nil {
+			_, err = b.exec("UPDATE grants AS g SET sweep_at = "+heldUntil+" WHERE id IN ?", ids)
 		}
-		if len(gone) == 0 {
-			return len(rows) == b.rows, nil
-		}
-		return len(rows) == b.rows, b.delete(count, `DELETE FROM grants AS g WHERE g.id IN ? AND g.code_expires_at <= ? AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id)
-			AND NOT EXISTS (SELECT 1 FROM sessions s JOIN clients k ON k.id = g.client_id WHERE s.id = g.sid AND `+tellsOfSession+")", gone, dead)
+		return len(due) == b.rows, err
 	})
 }
 
-// sweepRevocations clears the bits of tokens that have expired, and later, when no
-// verifier can have a copy in which they are set, frees their indices.
-func (s *Store) sweepRevocations(ctx context.Context, count *int64, now time.Time) error {
-	const doing = "clear revocations"
-	key := []string{"status_list", "status_index"}
-	set := expiring{"revocations", key, "expires_at", "cleared_at = 0", seconds(now.Add(-sweepMargin))}
-	var last expiredRow
-	err := s.batches(ctx, doing, func(b *batch) (bool, error) {
-		rows, err := s.page(ctx, set, last, b.rows)
-		if err != nil || len(rows) == 0 {
-			return false, fail(doing, err)
-		}
-		last = rows[len(rows)-1]
-		return len(rows) == b.rows, b.write(func(tx *gorm.DB) error {
-			condition, args := s.named(set, rows)
-			var cleared []revocation
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+condition+" RETURNING status_list, status_index, expires_at", append([]any{seconds(now)}, args...)...).Find(&cleared).Error
+// clearRevocations clears the bits of tokens that have expired. Their indices are free
+// later, when no verifier can have a copy in which they are set.
+func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
+	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0", until: seconds(now.Add(-sweepMargin))}
+	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
+		var cleared []revocation
+		err := b.write(func(tx *gorm.DB) error {
+			cleared = nil
+			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+e.batch()+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", seconds(now), b.rows).Find(&cleared).Error
 			if err != nil {
 				return err
 			}
+			for _, r := range cleared {
+				e.from = max(e.from, r.ExpiresAt)
+			}
 			return changeLists(tx, cleared)
 		})
+		return len(cleared) == b.rows, err
 	})
-	if err != nil {
-		return err
-	}
-	return s.sweepExpired(ctx, count, expiring{"revocations", key, "cleared_at", "cleared_at > 0", seconds(now.Add(-indexRest))})
-}
-
-// endedSession is a session with its place in the lists.
-type endedSession struct {
-	ID      string
-	EndedAt int64
-	Token   revocation `gorm:"embedded"`
-	Missing bool
 }
 
 // noteRevocations finds ended sessions whose bit nobody has set: an instance of an
 // earlier version may have ended them beside this one. It looks at those that ended
 // since it last looked, the first time at all.
 func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
-	last := endedSession{EndedAt: s.revocationsNoted.Load()}
 	err := s.batches(ctx, "note revocations", func(b *batch) (bool, error) {
-		var rows []endedSession
-		err := s.conn(ctx).Raw(`SELECT s.id, s.ended_at, s.status_list, s.status_index, s.expires_at, s.expires_at > ? AND r.status_list IS NULL AS missing
-			FROM sessions s LEFT JOIN revocations r ON r.status_list = s.status_list AND r.status_index = s.status_index
-			WHERE s.ended_at > 0 AND (s.ended_at, s.id) > (?, ?) ORDER BY s.ended_at, s.id LIMIT ?`,
-			seconds(now), last.EndedAt, last.ID, b.rows).Find(&rows).Error
-		if err != nil || len(rows) == 0 {
+		var missing []revocation
+		err := s.conn(ctx).Raw(`SELECT s.status_list, s.status_index, s.expires_at FROM sessions s WHERE s.ended_at > ? AND s.ended_at > 0 AND s.expires_at > ?
+			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index) LIMIT ?`,
+			s.revocationsNoted.Load(), seconds(now), b.rows).Find(&missing).Error
+		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
-		last = rows[len(rows)-1]
-		var missing []revocation
-		for _, r := range rows {
-			if r.Missing {
-				missing = append(missing, r.Token)
-			}
-		}
-		if len(missing) == 0 {
-			return len(rows) == b.rows, nil
-		}
-		return len(rows) == b.rows, b.write(func(tx *gorm.DB) error { return revoke(tx, missing) })
+		return len(missing) == b.rows, b.write(func(tx *gorm.DB) error { return revoke(tx, missing) })
 	})
 	if err == nil {
 		s.revocationsNoted.Store(seconds(now.Add(-sweepMargin))) // the clocks of instances differ
@@ -380,6 +245,134 @@ func (s *Store) sweepStatusLists(ctx context.Context, count *int64) error {
 		if err != nil || len(lists) == 0 {
 			return false, fail("sweep status lists", err)
 		}
-		return false, b.delete(count, "DELETE FROM status_lists WHERE id IN ? AND "+empty, lists)
+		*count, err = b.exec("DELETE FROM status_lists WHERE id IN ? AND "+empty, lists)
+		return false, err
 	})
+}
+
+// freeShare is the part of a file's pages that stays free, for what is written next.
+const freeShare = 20
+
+// giveBackSpace makes a SQLite file smaller by pages that are free. Files of earlier
+// versions keep theirs: what is written next goes there.
+func (s *Store) giveBackSpace(ctx context.Context) error {
+	const doing = "give back space"
+	if s.dialect != SQLite {
+		return nil
+	}
+	number := func(pragma string) (n int64, err error) {
+		return n, s.conn(ctx).Raw("PRAGMA " + pragma).Find(&n).Error
+	}
+	const incremental = 2
+	if mode, err := number("auto_vacuum"); err != nil || mode != incremental {
+		return fail(doing, err)
+	}
+	before := int64(math.MaxInt64)
+	return s.batches(ctx, doing, func(b *batch) (bool, error) {
+		pages, err := number("page_count")
+		if err != nil {
+			return false, fail(doing, err)
+		}
+		free, err := number("freelist_count")
+		if err != nil || free <= pages/freeShare || free >= before {
+			return false, fail(doing, err)
+		}
+		before = free
+		return true, b.write(func(tx *gorm.DB) error {
+			// It frees a page at each step, so that all of its rows, which are empty,
+			// have to be read.
+			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = rows.Close() }()
+			for rows.Next() {
+			}
+			return rows.Err()
+		})
+	})
+}
+
+// How many rows a batch has. It follows the time that batches take here, so that on
+// a slow disk too nobody waits long for one.
+const (
+	firstBatch   = 200
+	largestBatch = 500 // also within what one statement of SQLite may name
+	smallBatch   = 10
+	batchTime    = 10 * time.Millisecond
+	shortestRest = time.Millisecond
+	longestRest  = time.Second
+)
+
+// batch is one of many writes of a long work.
+type batch struct {
+	ctx   context.Context
+	store *Store
+	doing string
+	rows  int           // how many to do
+	held  time.Duration // how long others had to wait at most
+}
+
+// write is one transaction of the batch. do may run more than once.
+func (b *batch) write(do func(tx *gorm.DB) error) error {
+	var begin time.Time
+	err := b.store.write(b.ctx, b.doing, func(tx *gorm.DB) error {
+		begin = b.store.clock() // the writers before this one have ended
+		return do(tx)
+	})
+	if err == nil {
+		b.held = max(b.held, b.store.clock().Sub(begin))
+	}
+	return err
+}
+
+// exec is write for one statement; it counts the rows.
+func (b *batch) exec(query string, args ...any) (n int64, err error) {
+	err = b.write(func(tx *gorm.DB) error {
+		res := tx.Exec(query, args...)
+		n = res.RowsAffected
+		return res.Error
+	})
+	return n, err
+}
+
+// batcher is batches or hurriedBatches.
+type batcher func(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error
+
+// batches calls do until it says that there is no more. Between two batches it rests
+// as long as the one before has kept others from writing: those of this process stand
+// in a queue, and those of others, which try again and again, find it open.
+func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
+	for rows := firstBatch; ; {
+		b := &batch{ctx: ctx, store: s, doing: doing, rows: rows}
+		more, err := do(b)
+		if err != nil || !more {
+			return err
+		}
+		switch {
+		case b.held > batchTime:
+			rows = max(rows/2, smallBatch)
+		case b.held < batchTime/2:
+			rows = min(rows*2, largestBatch)
+		}
+		if b.held == 0 {
+			continue // nothing was written
+		}
+		t := time.NewTimer(min(max(b.held, shortestRest), longestRest))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return fail(doing, ctx.Err())
+		}
+	}
+}
+
+// hurriedBatches is batches for when nobody else writes yet.
+func (s *Store) hurriedBatches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
+	for {
+		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: 2000}); err != nil || !more {
+			return err
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/ory/fosite"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -26,11 +25,11 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		unused := newGrantStored(t, s, c, n) // a code that nobody came for
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
-		must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
+		must(t, spendCode(ctx, s, "sig-"+g.ID))
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
 		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
-		must(t, s.SetClientAssertionJWT(ctx, "jti", noon.Add(time.Minute)))
+		must(t, s.SpendAssertion(ctx, "app", "jti", noon.Add(time.Minute)))
 		_, err := s.Counters().Take(ctx, web.Counter{Name: "login", Key: "key", Rate: web.Rate{Count: 1, Window: time.Minute}}, noon, false)
 		must(t, err)
 		before, err := s.Apps(ctx, u.Sub, noon.Add(3*month))
@@ -47,14 +46,14 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		sweep(noon, store.SweepResult{})
 		sweep(noon.Add(30*time.Minute), store.SweepResult{RateCounters: 1})
 		sweep(noon.Add(2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Assertions: 1})
-		_, err = s.GetAccessTokenSession(ctx, access, nil)
-		want(t, err, fosite.ErrNotFound)
-		_, err = s.GetAuthorizeCodeSession(ctx, "sig-"+unused.ID, nil)
-		want(t, err, fosite.ErrNotFound)
+		_, err = useToken(ctx, s, access)
+		want(t, err, provider.ErrNotFound)
+		_, err = useCode(ctx, s, "sig-"+unused.ID)
+		want(t, err, provider.ErrNotFound)
 		// As long as the refresh token lives, the used code is recognised.
-		_, err = s.GetAuthorizeCodeSession(ctx, "sig-"+g.ID, nil)
-		want(t, err, fosite.ErrInvalidatedAuthorizeCode)
-		_, err = s.GetRefreshTokenSession(ctx, refresh, nil)
+		_, err = useCode(ctx, s, "sig-"+g.ID)
+		want(t, err, provider.ErrSpent)
+		_, err = useToken(ctx, s, refresh)
 		must(t, err)
 		revoked, err := s.RevokedIndices(ctx, ended.StatusList)
 		must(t, err)
@@ -79,14 +78,14 @@ func TestSweepGoesOnPastOneBatch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		g := newGrantStored(t, s, addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada")))
 		const rows = 1203
-		ctx, err := s.BeginTX(t.Context())
+		in, end, err := s.Begin(t.Context())
 		must(t, err)
 		for range rows {
-			must(t, s.CreateAccessTokenSession(ctx, uuid.NewString(), g))
-			must(t, s.SetClientAssertionJWT(ctx, uuid.NewString(), noon))
+			must(t, in.AddTokens(t.Context(), g.ID, accessToken(uuid.NewString())))
+			must(t, in.SpendAssertion(t.Context(), "app", uuid.NewString(), noon))
 		}
-		must(t, s.Commit(ctx))
-		got, err := s.Sweep(t.Context(), g.Session.(*provider.GrantSession).AccessExpires.Add(2*time.Hour))
+		must(t, end(true))
+		got, err := s.Sweep(t.Context(), noon.Add(3*time.Hour))
 		must(t, err)
 		if got.Tokens != rows || got.Assertions != rows {
 			t.Errorf("%+v", got)

@@ -6,61 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ory/fosite"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
-
-func TestRollbackLeavesNothing(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		g := newGrantStored(t, s, addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada")))
-		code := "sig-" + g.ID
-		ctx, err := s.BeginTX(t.Context())
-		must(t, err)
-		must(t, s.InvalidateAuthorizeCodeSession(ctx, code))
-		must(t, s.CreateAccessTokenSession(ctx, "access", g))
-		_, err = s.GetAccessTokenSession(ctx, "access", nil)
-		must(t, err) // seen inside
-		_, err = s.GetAccessTokenSession(t.Context(), "access", nil)
-		want(t, err, fosite.ErrNotFound) // not outside
-		if _, err := s.BeginTX(ctx); err == nil {
-			t.Error("began a transaction in a transaction")
-		}
-		must(t, s.Rollback(ctx))
-		must(t, s.Rollback(ctx)) // nothing to undo is no error
-		want(t, s.Commit(ctx), account.ErrUnavailable)
-		_, err = s.GetAccessTokenSession(t.Context(), "access", nil)
-		want(t, err, fosite.ErrNotFound)
-		must(t, s.InvalidateAuthorizeCodeSession(t.Context(), code))
-	})
-}
-
-// A panic between BeginTX and Commit leaves the transaction open; the end of
-// the request must let the next writer in.
-func TestForgottenTransactionNeverBlocksTheNext(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		u := addUser(t, s, "ada")
-		g := newGrantStored(t, s, addClient(t, s, "app"), signIn(t, s, u))
-		for range 3 {
-			request, end := context.WithCancel(t.Context())
-			ctx, err := s.BeginTX(request)
-			must(t, err)
-			must(t, s.InvalidateAuthorizeCodeSession(ctx, "sig-"+g.ID))
-			end()
-			began := time.Now()
-			must(t, s.TouchSessions(t.Context(), map[string]time.Time{"any": noon}))
-			must(t, s.RevokeGrant(t.Context(), "any", noon))
-			if waited := time.Since(began); waited > 5*time.Second {
-				t.Errorf("the next writer waited %v", waited)
-			}
-			want(t, s.Commit(ctx), context.Canceled)
-			must(t, s.Rollback(ctx))
-		}
-		must(t, s.InvalidateAuthorizeCodeSession(t.Context(), "sig-"+g.ID)) // undone each time
-	})
-}
 
 func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -76,16 +25,14 @@ func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 		}{{s, ended}, {gone, t.Context()}} {
 			_, _, err := x.s.Session(x.ctx, "some id")
 			want(t, err, account.ErrUnavailable)
-			_, err = x.s.GetAccessTokenSession(x.ctx, "some signature", nil)
+			_, err = useToken(x.ctx, x.s, "some signature")
 			want(t, err, account.ErrUnavailable)
 			want(t, x.s.EndSession(ended, u.Sub, "some id", noon), account.ErrUnavailable)
 		}
 		_, err := s.UserByHandle(ended, "ada")
 		want(t, err, account.ErrUnavailable)
 		want(t, err, context.DeadlineExceeded)
-		_, err = s.GetClient(ended, "app")
-		want(t, err, account.ErrUnavailable)
-		_, err = s.BeginTX(ended)
+		_, err = s.Client(ended, "app")
 		want(t, err, account.ErrUnavailable)
 		want(t, s.CreateUser(ended, newUser("bob"), act("user.create")), account.ErrUnavailable)
 		_, err = s.UserByHandle(t.Context(), "bob")
@@ -104,24 +51,17 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 		u := addUser(t, s, "ada")
 		n := signIn(t, s, u)
 		g := newGrantStored(t, s, addClient(t, s, "app"), n)
-		holder, err := other.BeginTX(t.Context())
+		holder, end, err := other.Begin(t.Context())
 		must(t, err)
-		must(t, other.UpgradeHash(holder, u.Sub, u.PasswordHash, "held"))
-		must(t, other.InvalidateAuthorizeCodeSession(holder, "sig-"+g.ID))
-		before, end := context.WithCancel(t.Context())
-		end()
+		must(t, holder.UpgradeHash(t.Context(), u.Sub, u.PasswordHash, "held"))
+		must(t, holder.SpendCode(t.Context(), g.ID, nil))
+		before, cancel := context.WithCancel(t.Context())
+		cancel()
 		for what, call := range map[string]func(ctx context.Context) error{
 			"read":        func(ctx context.Context) error { _, err := s.UserByHandle(ctx, "ada"); return err },
 			"statement":   func(ctx context.Context) error { return s.UpgradeHash(ctx, u.Sub, u.PasswordHash, "new") },
 			"transaction": func(ctx context.Context) error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
-			"begin": func(ctx context.Context) error {
-				tx, err := s.BeginTX(ctx)
-				if err != nil {
-					return err
-				}
-				defer func() { _ = s.Rollback(tx) }()
-				return s.InvalidateAuthorizeCodeSession(tx, "sig-"+g.ID)
-			},
+			"exchange":    func(ctx context.Context) error { return s.SpendCode(ctx, g.ID, nil) },
 		} {
 			for when, ctx := range map[string]context.Context{"before": before, "meanwhile": nil} {
 				if ctx == nil {
@@ -139,6 +79,6 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 				}
 			}
 		}
-		must(t, other.Rollback(holder))
+		must(t, end(false))
 	})
 }

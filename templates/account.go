@@ -31,7 +31,7 @@ type Account struct {
 	// InvitesRemaining is how many invites the person may still make; -1 is without limit.
 	InvitesRemaining int
 	Apps             []AppRow
-	// MinPassword is the shortest password in runes; 0 means 10.
+	// MinPassword is the shortest password in runes.
 	MinPassword int
 }
 
@@ -62,8 +62,7 @@ type AppRow struct {
 	GrantedAt      time.Time
 }
 
-func (Account) page() string       { return "account" }
-func (Account) leavesOrigin() bool { return false }
+func (Account) page() (string, bool) { return "account", false }
 
 func (p Account) fault(field string) (string, bool) {
 	if p.Error == "" {

@@ -22,8 +22,7 @@ type AdminUserRow struct {
 	InvitedBy string
 }
 
-func (AdminUsers) page() string       { return "admin" }
-func (AdminUsers) leavesOrigin() bool { return false }
+func (AdminUsers) page() (string, bool) { return "admin", false }
 
 // AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
 //
@@ -36,7 +35,7 @@ func (AdminUsers) leavesOrigin() bool { return false }
 //
 // Its sections can be linked by id: account, profile, access, password, sessions, apps, end.
 //
-// A flag in known but not in flag is to be turned off; one in neither was not on the page and stays as it is.
+// A flag in known but not in flag is to be turned off; one in neither was not on the page and is left unchanged.
 type AdminUser struct {
 	User AdminUserRow
 	// Profile is what its form shows: what is stored, or what was typed and refused.
@@ -67,5 +66,4 @@ func (p AdminUser) fault(field string) (string, bool) {
 	return "", p.Error != "" && p.ErrorField == field
 }
 
-func (AdminUser) page() string       { return "admin-user" }
-func (AdminUser) leavesOrigin() bool { return false }
+func (AdminUser) page() (string, bool) { return "admin-user", false }

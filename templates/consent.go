@@ -20,8 +20,7 @@ type Consent struct {
 // ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
 type ScopeItem struct{ Name, Sentence, Detail string }
 
-func (Consent) page() string       { return "consent" }
-func (Consent) leavesOrigin() bool { return true }
+func (Consent) page() (string, bool) { return "consent", true }
 
 // FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The script form-post.js
 // sends it at once to an http or https target; otherwise, and without scripts, the person presses the button.
@@ -33,50 +32,4 @@ type FormPost struct {
 	Parameters map[string]string
 }
 
-func (FormPost) page() string       { return "form-post" }
-func (FormPost) leavesOrigin() bool { return true }
-
-// Logout asks for confirmation before a session ends: POST to Action with the hidden fields.
-type Logout struct {
-	// Handle of the session that would end.
-	Handle string
-	// Hidden fields hand the logout request on, written in the order of their names.
-	Hidden map[string]string
-	// Action is a local path; "" means {base}/logout/.
-	Action string
-	// SignedIn false shows that there is nothing to end, without a form.
-	SignedIn bool
-	// Problem says what is invalid in an application's request to sign out, "" for nothing: the person can sign out
-	// here all the same.
-	Problem string
-	// BackURL and BackName are of the application that asks, as in SignedOut.
-	BackURL, BackName string
-}
-
-func (Logout) page() string       { return "logout" }
-func (Logout) leavesOrigin() bool { return true }
-
-// Back is BackURL as the page links it, nil when there is none that may be linked.
-func (p Logout) Back() any { return linked(p.BackURL) }
-
-// SignedOut says that the session has ended.
-type SignedOut struct {
-	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none; anything a browser
-	// would run is left out.
-	BackURL, BackName string
-	// Deleted says that the account itself is gone.
-	Deleted bool
-}
-
-func (SignedOut) page() string       { return "signed-out" }
-func (SignedOut) leavesOrigin() bool { return false }
-
-// Back is BackURL as the page links it, nil when there is none that may be linked.
-func (p SignedOut) Back() any { return linked(p.BackURL) }
-
-func linked(uri string) any {
-	if target, err := redirectTarget(uri); err == nil {
-		return target
-	}
-	return nil
-}
+func (FormPost) page() (string, bool) { return "form-post", true }

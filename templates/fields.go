@@ -43,16 +43,6 @@ func describedBy(f form, field string, hints ...string) string {
 	return strings.Join(append(ids, hints...), " ")
 }
 
-func isInvalid(f form, field string) bool {
-	message, blamed := f.fault(field)
-	return message != "" || blamed
-}
-
-func fieldError(f form, field string) string {
-	message, _ := f.fault(field)
-	return message
-}
-
 // blames says which fields an error code of the service is about, in the order of the form.
 var blames = map[string][]string{
 	"invalid_credentials": {"handle", "password"},
@@ -65,12 +55,7 @@ var blames = map[string][]string{
 
 func blamed(code, field string) bool { return slices.Contains(blames[code], field) }
 
-// minimumPassword is the shortest password in runes that a page speaks of: a caller that leaves it 0 gets the default.
-func minimumPassword(n int) int {
-	if n <= 0 {
-		return 10
-	}
-	return n
+func isInvalid(f form, field string) bool {
+	message, blamed := f.fault(field)
+	return message != "" || blamed
 }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

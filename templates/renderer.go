@@ -28,11 +28,10 @@ const DefaultInstanceName = "Cairn"
 // Page is the data of one page. Only the structs of this package implement it, by value; each names the template it
 // fills and says whether its forms may end at another origin.
 type Page interface {
-	// page is the template's name and the value of the body's data-page attribute.
-	page() (name string)
-	// leavesOrigin says that the answer to one of the page's forms can redirect to another origin. Chromium applies
-	// form-action to such a redirect too, so these pages must go without it or the sign-in ends on a blocked page.
-	leavesOrigin() bool
+	// page is the template's name, which is also the value of the body's data-page attribute. leavesOrigin says that the
+	// answer to one of the page's forms can redirect to another origin: Chromium applies form-action to such a redirect
+	// too, so these pages must go without it or the sign-in ends on a blocked page.
+	page() (name string, leavesOrigin bool)
 }
 
 // Options are fixed for the life of a Renderer.
@@ -88,7 +87,7 @@ func New(opts Options) (*Renderer, error) {
 		return nil, fmt.Errorf("parse page layout: %w", err)
 	}
 	for _, sample := range samples {
-		name := sample.page()
+		name, _ := sample.page()
 		set, err := common.Clone()
 		if err != nil {
 			return nil, fmt.Errorf("clone layout for page %q: %w", name, err)
@@ -139,11 +138,16 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	if err != nil {
 		return err
 	}
+	// Only what the service itself serves: no inline script or style, no frame around the page.
+	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+	if _, leavesOrigin := page.page(); !leavesOrigin {
+		policy += "; form-action 'self'"
+	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", contentSecurityPolicy(page))
+	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
@@ -153,18 +157,8 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	return nil
 }
 
-// contentSecurityPolicy allows only what the service itself serves: no inline script or style, no frame around the page.
-func contentSecurityPolicy(page Page) string {
-	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"base-uri 'none'; frame-ancestors 'none'"
-	if page.leavesOrigin() {
-		return policy
-	}
-	return policy + "; form-action 'self'"
-}
-
 func (r *Renderer) fill(page Page) ([]byte, error) {
-	name := page.page()
+	name, _ := page.page()
 	set, ok := r.pages[name]
 	if !ok {
 		return nil, fmt.Errorf("render page %q: no such template", name)

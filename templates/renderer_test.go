@@ -53,7 +53,7 @@ func fullPages() map[string]templates.Page {
 			ErrorCode: "handle_taken", FieldErrors: map[string]string{"handle": "Taken.", "password": "Too short.", "code": "Used.", "display_name": "Too long."},
 			MinPassword: 12, Continue: "eyJ0IjoxfQ.c2VhbA",
 		},
-		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", Continue: "eyJ0IjoxfQ.c2VhbA"},
+		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", MinPassword: 10, Continue: "eyJ0IjoxfQ.c2VhbA"},
 		"consent": templates.Consent{
 			ClientName: "Club Calendar", ClientID: "c1", Handle: "ada", Scopes: []templates.ScopeItem{{Name: "profile", Sentence: "Your handle and name"}},
 			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example",

@@ -1,5 +1,7 @@
 package templates
 
+import "slices"
+
 // Login is the sign-in page: POST {base}/login/ with handle, password and, when Continue is set, continue.
 type Login struct {
 	// Continue is the sealed authorization request to go on with; "" leaves the hidden field out.
@@ -22,8 +24,7 @@ type Login struct {
 	RegisterOpen bool
 }
 
-func (Login) page() string       { return "login" }
-func (Login) leavesOrigin() bool { return true }
+func (Login) page() (string, bool) { return "login", true }
 
 // fault tells both fields of the error whatever it is about: on this page there is nothing else it could belong to.
 func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
@@ -39,16 +40,14 @@ type Register struct {
 	FieldErrors map[string]string
 	// Closed shows that nobody can register now, without a form.
 	Closed bool
-	// MinPassword is the shortest password in runes; 0 means 10.
+	// MinPassword is the shortest password in runes.
 	MinPassword int
 	// Continue is the sealed authorization request to go on with.
 	Continue string
 }
 
-func (Register) page() string { return "register" }
-
 // A new member who came from an application goes back to it by the answer's redirect.
-func (p Register) leavesOrigin() bool { return p.Continue != "" }
+func (p Register) page() (string, bool) { return "register", p.Continue != "" }
 
 func (p Register) fault(field string) (string, bool) {
 	if m := p.FieldErrors[field]; m != "" {
@@ -57,9 +56,9 @@ func (p Register) fault(field string) (string, bool) {
 	return "", p.Error != "" && blamed(p.ErrorCode, field)
 }
 
-// Focus is the field to start at: the first with an error, else the first that is empty.
+// Focus is the field to start at: the first with an error, else the first required one that is empty.
 func (p Register) Focus() string {
-	return focus(p, []string{"code", "handle", "display_name", "email"}, map[string]bool{"code": p.Code != "", "handle": p.Handle != "", "display_name": true, "email": true})
+	return focus(p, [2]string{"code", p.Code}, [2]string{"handle", p.Handle}, [2]string{"display_name", "optional"}, [2]string{"email", "optional"})
 }
 
 // ResetPassword is the page for a reset code: POST {base}/reset-password/ with handle, code, password.
@@ -68,7 +67,7 @@ type ResetPassword struct {
 	Error, ErrorCode string
 	// Done shows that the password is changed and every session has ended.
 	Done bool
-	// MinPassword is the shortest password in runes; 0 means 10.
+	// MinPassword is the shortest password in runes.
 	MinPassword int
 	// Continue is the sealed authorization request the sign-in link hands on, "" for none.
 	Continue string
@@ -76,30 +75,24 @@ type ResetPassword struct {
 	Contact string
 }
 
-func (ResetPassword) page() string       { return "reset-password" }
-func (ResetPassword) leavesOrigin() bool { return false }
+func (ResetPassword) page() (string, bool) { return "reset-password", false }
 
 func (p ResetPassword) fault(field string) (string, bool) {
 	return "", p.Error != "" && blamed(p.ErrorCode, field)
 }
 
-// Focus is the field to start at: the first with an error, else the first that is empty.
+// Focus is the field to start at: the first with an error, else the first required one that is empty.
 func (p ResetPassword) Focus() string {
-	return focus(p, []string{"handle", "code"}, map[string]bool{"handle": p.Handle != "", "code": p.Code != ""})
+	return focus(p, [2]string{"handle", p.Handle}, [2]string{"code", p.Code})
 }
 
-// focus goes through the fields before the password, which is never filled in and so the last resort. The name is of a
-// field, so a page has one field with the focus at most.
-func focus(f form, fields []string, filled map[string]bool) string {
-	for _, field := range append(fields, "password") {
-		if isInvalid(f, field) {
-			return field
-		}
+// focus goes through the fields and their values before the password, which is never filled in and so the last resort.
+// The name is of a field, so a page has one field with the focus at most.
+func focus(f form, fields ...[2]string) string {
+	fields = append(fields, [2]string{"password", ""})
+	i := slices.IndexFunc(fields, func(field [2]string) bool { return isInvalid(f, field[0]) })
+	if i < 0 {
+		i = slices.IndexFunc(fields, func(field [2]string) bool { return field[1] == "" })
 	}
-	for _, field := range fields {
-		if !filled[field] {
-			return field
-		}
-	}
-	return "password"
+	return fields[i][0]
 }

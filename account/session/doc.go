@@ -1,8 +1,8 @@
 // Package session verifies Cairn's session cookie inside another application,
 // without a call to Cairn for each request.
 //
-// It owns the rules by which a session token is believed, the key sets these
-// rules need and a middleware for net/http. It leaves to others: minting the
+// It owns the rules by which a session token is believed, the key sets and status lists
+// these rules need, and a middleware for net/http. It leaves to others: minting the
 // token and the session row behind it (package account), signing users in, and
 // the tokens of OpenID Connect clients, which are never session tokens. It
 // imports the standard library and go-jose v4, nothing else.
@@ -53,28 +53,26 @@
 // only in their exact case. A kid is 1 to 128 letters, digits or ".", "_", "~",
 // "-"; another one is refused without a look at the key set.
 //
-// # Sessions taken back
+// # Revoked sessions
 //
 // A session can be over while its token has weeks to live: its owner signs out, changes the
 // password, or ends it from another browser; an administrator suspends or deletes the account.
 // Verifier.Status learns of it from the Token Status Lists of Cairn (draft-ietf-oauth-status-list),
 // in which each token has one bit. [RemoteStatusList] keeps copies of them:
 //
-//   - ttl. A session that was taken back is refused, with [ErrRevoked], when the ttl of the list has passed
-//     at the latest: 60 seconds, unless the operator has set another time. From three quarters of ttl on the
-//     next use has it fetched in the background. While it is used at least every quarter of ttl (15 seconds) no
-//     request waits; otherwise one waits that finds the copy older than ttl, as the first one of all does.
+//   - ttl. A revoked session is refused, with [ErrRevoked], when the ttl of the list has passed
+//     at the latest: 60 seconds, unless the operator has set another time. No request waits but the first
+//     one, and the first one after five minutes without any: the copy is renewed in the background.
 //   - Wait. With RemoteStatusOptions.Wait Cairn is asked to hold the request until the list changes
-//     (RFC 7240, wait=25), and the session is refused about a second after it was taken back. No request
-//     waits then but the first one, and the first one after five minutes without any. This takes one open
-//     connection for a list, and ends five minutes after its last use, or with Close. A server or a
+//     (RFC 7240, wait=25), and the session is refused about a second after it was revoked. This takes one
+//     open connection for a list, and ends five minutes after its last use, or with Close. A server or a
 //     proxy that does not go along with it is asked as without Wait.
 //   - Outages. When Cairn does not answer, the last copy serves until its exp, 12 hours after it was
 //     signed. Nobody waits meanwhile, and it is tried again after a second at first, at least every ten
 //     seconds later, as long as the list is in use. After exp, or without any copy, sessions are refused
 //     with [ErrStatusUnavailable]. A machine that was suspended knows by the time of day that its copies are old.
-//   - FailOpen accepts them then, except those that the last copy says are over. Somebody who was put out
-//     during the outage is in, as is everybody whom an application without a copy sees. Choose it where
+//   - FailOpen accepts them then, except those that the last copy says are over. A session that was revoked
+//     during the outage is accepted, as is every session by an application without a copy. Choose it where
 //     being open matters more than keeping somebody out.
 //   - Load. One request for a list is out at a time, two begin at least MinInterval apart, and answers
 //     and memory are bounded, however many sessions, lists and failures there are. Only addresses below the
@@ -85,9 +83,9 @@
 // private key it signs the lists with it, also those of HS256 sessions: give the keys to both,
 // Verifier and RemoteStatusList, before that change. A token without a place in a list is refused.
 //
-// With Status nil nobody asks, and a session that was taken back goes on until it expires. In both cases
+// With Status nil nobody asks, and a revoked session goes on until it expires. In both cases
 // Claims.Groups are those of the sign-in, unless the operator has a lost flag end sessions
-// (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before a deed that cannot be
+// (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before an operation that cannot be
 // undone, and prefer RS256, with which a leak at one application does not let anybody make tokens
 // for all of them. SecretUntil ends the time in which both count: give the same to Verifier and
 // RemoteStatusList.
@@ -113,10 +111,9 @@
 // # Keys over the network
 //
 // [RemoteKeySet] fetches the key set when it is first needed and afterwards in the
-// background. One request is in flight at most, and the starts of two lie at least
-// MinInterval apart, also after failures and however many unknown kids
-// arrive. When Cairn does not answer, the last good copy goes on serving. Use an
-// https address unless it is on loopback: who can change the answer can sign in
+// background, one request at a time, MinInterval apart at least, also after failures and
+// however many unknown kids arrive. When Cairn does not answer, the last good copy goes on
+// serving. Use an https address unless it is on loopback: who can change the answer can sign in
 // as anybody.
 //
 // A key that Cairn has left out of its key set, because somebody else may have it, is believed
@@ -124,6 +121,5 @@
 // finds the copy older than that waits for the new one, unless Cairn does not answer.
 //
 // A connection can die without a word, as when a gateway forgets it or Cairn moves to another
-// host. Without RemoteOptions.Client and RemoteStatusOptions.Client it is given up within 8
-// seconds; see there for a client of your own.
+// host. Without a Client of your own it is given up within 8 seconds.
 package session

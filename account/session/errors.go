@@ -16,7 +16,7 @@ var (
 	// ErrExpired means that the token was good and is past its exp. It is also ErrInvalid.
 	ErrExpired = fmt.Errorf("%w: expired", ErrInvalid)
 
-	// ErrRevoked means that the token was good and its session was taken back: signed out, ended,
+	// ErrRevoked means that the token was good and its session was revoked: signed out, ended,
 	// suspended, deleted. It is also ErrInvalid.
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalid)
 

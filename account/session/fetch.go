@@ -2,77 +2,86 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/go-jose/go-jose/v4"
+	"sync/atomic"
+	"time"
 )
 
-// maxKeySetBytes is the longest key set that is read, after decompression.
-const maxKeySetBytes = 256 << 10
+const (
+	maxRedirects = 3
 
-// fetchKeys gets a JWK Set (RFC 7517 section 5) and keeps its usable keys. A set
-// without any is an error: it is more likely a mistake than a wish to
-// end every session, and must not replace a good copy.
-func fetchKeys(ctx context.Context, client *webClient, url string) (keyMap, error) {
+	// A connection of HTTP/2 on which nothing comes for pingAfter is asked for a sign of life, and
+	// given up pingWait later.
+	pingAfter = 5 * time.Second
+	pingWait  = 3 * time.Second
+)
+
+// webClient makes the requests for key sets and status lists.
+type webClient struct {
+	http.Client
+	own    bool        // nobody else uses its connections
+	silent atomic.Bool // the last request got no answer
+}
+
+// newClient returns a copy of the application's client (nil: one with connections of its own) that does
+// not leave the host and scheme it was sent to: a redirect elsewhere would let somebody
+// else choose the keys, or take the request into a private network.
+func newClient(given *http.Client) *webClient {
+	c := &webClient{}
+	if given != nil {
+		c.Client = *given
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		if t.HTTP2 == nil {
+			t.HTTP2 = &http.HTTP2Config{}
+		}
+		t.HTTP2.SendPingTimeout, t.HTTP2.PingTimeout = pingAfter, pingWait
+		c.Transport, c.own = t, true
+	}
+	theirs := c.CheckRedirect
+	c.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme || len(via) > maxRedirects {
+			return errors.New("redirect refused: to another host, or one too many")
+		}
+		if theirs != nil {
+			return theirs(r, via)
+		}
+		return nil
+	}
+	return c
+}
+
+// get returns the answer of an address and its body, of at most limit bytes. Only 200 is no
+// error, and 304 for who sends If-None-Match.
+func (c *webClient) get(ctx context.Context, url string, limit int64, header http.Header) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		// The cause quotes the address, which may hold a password.
-		return nil, errors.New("fetching the key set: the address is not a URL")
+		return nil, nil, errors.New("the address is not a URL")
 	}
-	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	resp, err := client.send(r)
+	r.Header = header
+	// Over HTTP/2 a time limit ends the request and not the connection. After a request without an
+	// answer, the next one is the last on its connection, should nobody be there any more.
+	r.Close = c.silent.Load()
+	resp, err := c.Do(r)
+	c.silent.Store(err != nil)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the key set: %w", err)
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetching the key set: the answer has status %d", resp.StatusCode)
+	if resp.StatusCode != http.StatusOK && (resp.StatusCode != http.StatusNotModified || header.Get("If-None-Match") == "") {
+		return nil, nil, fmt.Errorf("the answer has status %d", resp.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySetBytes+1))
+	// The limit counts after decompression: a short answer may be a gigabyte of zeros.
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("fetching the key set: reading the answer: %w", err)
+		return nil, nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	if len(body) > maxKeySetBytes {
-		return nil, fmt.Errorf("fetching the key set: the answer is over %d bytes", maxKeySetBytes)
+	if int64(len(body)) > limit {
+		return nil, nil, fmt.Errorf("the answer is over %d bytes", limit)
 	}
-	keys, err := parseKeySet(body)
-	if err != nil {
-		return nil, fmt.Errorf("fetching the key set: %w", err)
-	}
-	return keys, nil
-}
-
-// parseKeySet reads key by key, so that one of a kind not known here does not spoil
-// the rest (RFC 7517 section 5).
-func parseKeySet(body []byte) (keyMap, error) {
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.Unmarshal(body, &set); err != nil {
-		return nil, errors.New("the answer is not a JWK set")
-	}
-	keys := make(keyMap, len(set.Keys))
-	for _, raw := range set.Keys {
-		var k jose.JSONWebKey
-		if k.UnmarshalJSON(raw) != nil {
-			continue
-		}
-		// A key that comes with its private part is nobody's secret any more, so only
-		// public ones count: signingKey knows no other type.
-		if _, ok := signingKey(&k); !ok || k.Use != "sig" || !isKeyID(k.KeyID) {
-			continue
-		}
-		if _, there := keys[k.KeyID]; there {
-			continue
-		}
-		keys[k.KeyID] = jose.JSONWebKey{Key: k.Key, KeyID: k.KeyID, Use: k.Use, Algorithm: k.Algorithm}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("the answer holds no RSA signing key")
-	}
-	return keys, nil
+	return resp, body, nil
 }

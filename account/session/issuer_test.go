@@ -28,7 +28,8 @@ var (
 	secret = []byte("correct horse battery staple, thirty-two and more")
 	clock  = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 
-	rsaKey = sync.OnceValue(func() *rsa.PrivateKey { return newRSA(2048) })
+	rsaKey   = sync.OnceValue(func() *rsa.PrivateKey { return newRSA(2048) })
+	otherKey = sync.OnceValue(func() *rsa.PrivateKey { return newRSA(2048) })
 )
 
 func newRSA(bits int) *rsa.PrivateKey {
@@ -46,33 +47,37 @@ func publicJWK(k *rsa.PrivateKey, id string) jose.JSONWebKey {
 // verifier believes both kinds of tokens, at the test's clock.
 func verifier() *session.Verifier {
 	return &session.Verifier{
-		Issuer: issuer,
-		Secret: secret,
-		Keys:   session.NewStaticKeySet(publicJWK(rsaKey(), kid)),
-		Now:    func() time.Time { return clock },
+		Issuer: issuer, Secret: secret, Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)), Now: func() time.Time { return clock },
 	}
 }
 
 // good is the payload of a genuine token issued at the clock.
-func good() map[string]any {
+func good() map[string]any { return payload(issuer, clock, 7) }
+
+// payload is that of a genuine token whose place in the first list is index.
+func payload(issuer string, now time.Time, index int) map[string]any {
 	return map[string]any{
 		"iss": issuer, "sub": "u_7Q", "aud": session.Audience,
-		"iat": clock.Unix(), "exp": clock.Add(session.Lifetime).Unix(), "auth_time": clock.Add(-time.Minute).Unix(),
+		"iat": now.Unix(), "exp": now.Add(session.Lifetime).Unix(), "auth_time": now.Add(-time.Minute).Unix(),
 		"jti": "t_1", "sid": "s_1",
 		"preferred_username": "ada", "name": "Ada L.", "groups": []string{"activity", "admin"},
-		"status": map[string]any{"status_list": map[string]any{"idx": 7, "uri": issuer + "/oauth2/status/1"}},
+		"status": statusClaim(index, issuer+"/oauth2/status/1"),
 	}
 }
 
+func statusClaim(index, uri any) map[string]any {
+	return map[string]any{"status_list": map[string]any{"idx": index, "uri": uri}}
+}
+
 // with returns the genuine payload with one claim changed; nil as a bare value removes it.
-func with(name string, value any) map[string]any {
-	p := maps.Clone(good())
-	if value == nil {
-		delete(p, name)
-	} else {
-		p[name] = value
+func with(name string, value any) map[string]any { return changed(good(), name, value) }
+
+func changed(m map[string]any, name string, value any) map[string]any {
+	m = maps.Clone(m)
+	if m[name] = value; value == nil {
+		delete(m, name)
 	}
-	return p
+	return m
 }
 
 func toJSON(v any) string {
@@ -132,19 +137,22 @@ func expiredToken() string {
 func mustRefuse(t *testing.T, v *session.Verifier, token string) error {
 	t.Helper()
 	c, err := v.Verify(t.Context(), token)
-	if err == nil {
-		t.Fatalf("verified as %+v", c)
+	if !errors.Is(err, session.ErrInvalid) || c.Subject != "" || c.Issuer != "" {
+		t.Fatalf("%.80q: claims %+v, error %v", token, c, err)
 	}
-	if !errors.Is(err, session.ErrInvalid) {
-		t.Fatalf("error %v is not ErrInvalid", err)
-	}
-	if c.Subject != "" || c.Issuer != "" {
-		t.Fatalf("claims %+v came with the refusal", c)
-	}
-	for _, part := range strings.Split(token, ".") {
+	for part := range strings.SplitSeq(token, ".") {
 		if len(part) >= 6 && strings.Contains(err.Error(), part) {
 			t.Fatalf("error %q holds a part of the token", err)
 		}
 	}
 	return err
+}
+
+func mustVerify(t *testing.T, v *session.Verifier, token string) session.Claims {
+	t.Helper()
+	c, err := v.Verify(t.Context(), token)
+	if err != nil {
+		t.Errorf("%.80q: %v", token, err)
+	}
+	return c
 }

@@ -2,8 +2,8 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -54,37 +54,21 @@ func FailureFromContext(ctx context.Context) error {
 	return err
 }
 
-// problem is the body of a refusal (RFC 9457), in the members Cairn's own have.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-}
-
+// refuse answers with a problem (RFC 9457), in the members Cairn's own have.
 func refuse(w http.ResponseWriter, r *http.Request) {
-	p := problem{Type: "about:blank"}
 	err := FailureFromContext(r.Context())
+	status, code, detail := http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
 	switch {
 	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
-		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked at the moment. Try again soon."
+		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked at the moment. Try again soon."
 		w.Header().Set("Retry-After", "10")
 	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):
-		p.Status, p.Code, p.Detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."
+		status, code, detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."
 		// RFC 9110 section 11.6.1 asks for a challenge. Browsers show no dialogue for this
 		// scheme, which has no credentials to type.
 		w.Header().Set("WWW-Authenticate", `Cookie realm="cairn"`)
-	default:
-		p.Status, p.Code, p.Detail = http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
-	}
-	p.Title = http.StatusText(p.Status)
-	body, err := json.Marshal(p)
-	if err != nil { // strings and a number always marshal
-		http.Error(w, p.Detail, p.Status)
-		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n'))
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"detail":%q,"code":%q}`+"\n", http.StatusText(status), status, detail, code)
 }

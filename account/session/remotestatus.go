@@ -1,12 +1,32 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+)
+
+const (
+	// maxWait is the longest time for which Cairn holds a request.
+	maxWait = 25 * time.Second
+	// heldFor is how long an answer without news must have taken to have been held, or half of what
+	// was asked for.
+	heldFor = 4 * time.Second
+	// idleAfter is how long after its last use a list is no longer fetched.
+	idleAfter = 5 * time.Minute
+	// maxBackoff is the longest pause between two fetches of a list that fail, unless MinInterval is longer.
+	maxBackoff = 10 * time.Second
+	// maxLists is how many lists are kept, each with room for 131,072 sessions.
+	maxLists = 64
+
+	listType = "statuslist+jwt"
 )
 
 // RemoteStatusOptions are the settings of a RemoteStatusList. Issuer is required, and
@@ -19,20 +39,17 @@ type RemoteStatusOptions struct {
 	// SecretUntil is when lists signed with HS256 cease to count: that of the Verifier.
 	SecretUntil time.Time
 
-	// Client makes the requests; nil means a client of its own, which gives up a connection
-	// on which nobody answers within 8 seconds. One of yours gives it up after two fetches
-	// without an answer, or sooner with pings (http.Transport.HTTP2, SendPingTimeout).
-	// Redirects to another host or scheme are never followed, whatever the client says. Timeout below counts in place of the client's,
-	// which would cut held requests off.
+	// Client makes the requests, as RemoteOptions.Client does. Timeout below counts in place of the
+	// client's, which would cut held requests off.
 	Client *http.Client
 
 	// Wait asks Cairn to hold the request until the list changes, up to so long (whole seconds,
-	// 25 at most), and again while the list is in use: then a session that is taken back is
+	// 25 at most), and again while the list is in use: then a revoked session is
 	// refused after about a second. 0 does without: then it takes up to the list's ttl.
 	Wait time.Duration
 
 	// FailOpen accepts sessions while no copy can be had that still counts, except those that were
-	// known to be taken back. Otherwise they are refused with ErrStatusUnavailable.
+	// known to be revoked. Otherwise they are refused with ErrStatusUnavailable.
 	FailOpen bool
 
 	MinInterval time.Duration    // least time between the starts of two fetches of one list; default 1 s, while fetches fail up to 10 s
@@ -45,16 +62,15 @@ type RemoteStatusOptions struct {
 // is made by NewRemoteStatusList and may be used by many goroutines. A program that ends, or
 // whose sessions nobody asks for any more, need not close it.
 //
-// A copy younger than the list's ttl answers at once. From three quarters of ttl on it is renewed
-// in the background by whoever asks; who finds it older waits for the new one, because a session
-// is to be refused within ttl. After a failure the last copy serves until its exp, nobody waits,
-// and it is tried again in the background while the list is in use; after exp, FailOpen decides.
-// A failure of long ago, since when nobody came, is no reason not to wait.
+// One goroutine for each list fetches it when three quarters of its ttl have passed, or with Wait
+// when it changes, as long as the list is in use. Requests read the latest copy. Only who finds none
+// younger than ttl waits for the fetch, because a session is to be refused within ttl. After a
+// failure the last copy serves until its exp, nobody waits, and it is tried again with growing
+// pauses; after exp, FailOpen decides.
 //
 // Of one list one request is out at a time, and two begin at least MinInterval apart (a longer
-// one than ttl makes sessions end that much later). At most 64 lists are kept. Those of which
-// there is no copy yet are fetched 64 at once, and then one every MinInterval in all: however
-// many are named, no flood comes of it.
+// one than ttl makes sessions end that much later). At most 64 lists are kept: another one takes the
+// place of the one that was not used for the longest time.
 type RemoteStatusList struct {
 	prefix      string    // of the address of every list
 	rules       *Verifier // issuer, secret, keys, leeway and clock
@@ -64,13 +80,24 @@ type RemoteStatusList struct {
 	minInterval time.Duration
 	timeout     time.Duration
 
-	mu      sync.RWMutex
-	lists   map[string]*remoteList // by address
-	drained time.Time              // when first fetches are allowed in full number again
+	mu    sync.Mutex
+	lists map[string]*remoteList // by address
 
 	open   context.Context // of every request; done when the lists are closed
 	close  context.CancelFunc
-	asking sync.WaitGroup // goroutines that make requests; none begins after close
+	asking sync.WaitGroup // goroutines that fetch; none begins after close
+}
+
+// remoteList is one list of the issuer. mu of RemoteStatusList is the guard.
+type remoteList struct {
+	uri       string
+	used      time.Time
+	copy      *statusList   // nil before the first good answer; replaced, never changed
+	failure   error         // of the last fetch; nil if it was good
+	followed  bool          // its goroutine runs
+	answered  chan struct{} // closed when a fetch ends, and when the goroutine does
+	interrupt func()        // ends what the goroutine waits for, if that may be ended
+	stop      func()        // ends the goroutine
 }
 
 // NewRemoteStatusList returns the status lists of an issuer. It makes no request before the first
@@ -99,7 +126,9 @@ func (s *RemoteStatusList) Close() error {
 	s.close()
 	s.mu.Unlock()
 	s.asking.Wait()
-	s.client.close()
+	if s.client.own {
+		s.client.CloseIdleConnections()
+	}
 	return nil
 }
 
@@ -117,43 +146,195 @@ func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, er
 	if !isListURI(s.prefix, ref.URI) {
 		return false, invalid("the status list is not one of the issuer's")
 	}
-	now := s.rules.now()
-	l := s.list(ref.URI, now)
-	c := l.copy.Load()
-	if !c.young(now) {
-		if err := s.renew(ctx, l, now); err != nil {
-			return false, fmt.Errorf("%w: waiting for the list: %w", ErrStatusUnavailable, err)
-		}
-		c, now = l.copy.Load(), s.rules.now()
+	c, failure, ended := s.latest(ctx, ref.URI)
+	if ended != nil {
+		return false, fmt.Errorf("%w: waiting for the list: %w", ErrStatusUnavailable, ended)
 	}
 	if c != nil {
-		status, ok := c.at(ref.Index)
+		revoked, ok := c.at(ref.Index)
 		switch {
 		case !ok:
 			return false, invalid("the status list ends before the index")
-		case status != 0: // for good: what was taken back stays so in a copy past its exp
+		case revoked: // for good: what was revoked stays so in a copy past its exp
 			return true, nil
-		case c.counts(now):
+		case s.rules.now().Before(c.expires):
 			return false, nil
 		}
 	}
-	if s.failOpen {
+	switch {
+	case s.failOpen:
 		return false, nil
+	case s.open.Err() != nil:
+		failure = errors.New("the status lists were closed")
+	case failure == nil:
+		failure = errors.New("no answer yet")
 	}
-	return false, fmt.Errorf("%w: %w", ErrStatusUnavailable, s.reason(l))
+	return false, fmt.Errorf("%w: %w", ErrStatusUnavailable, failure)
 }
 
-// reason tells why there is no copy of a list that counts.
-func (s *RemoteStatusList) reason(l *remoteList) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	switch {
-	case s.open.Err() != nil:
-		return errors.New("the status lists were closed")
-	case l.failure != nil:
-		return l.failure
-	case l.copy.Load() != nil:
-		return errors.New("the copy has expired")
+// latest returns the copy of a list (nil: there is none), and why the last fetch failed. If it is older
+// than ttl it waits for the fetch, unless the last one has failed; ended says that ctx ended first.
+func (s *RemoteStatusList) latest(ctx context.Context, uri string) (c *statusList, failure, ended error) {
+	now := s.rules.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lists[uri]
+	if l == nil {
+		l = s.add(uri)
 	}
-	return errors.New("no answer yet")
+	if l.used = now; !l.followed && s.open.Err() == nil {
+		l.followed, l.failure, l.answered = true, nil, make(chan struct{})
+		var open context.Context
+		open, l.stop = context.WithCancel(s.open)
+		s.asking.Go(func() { s.follow(open, l) })
+	}
+	fresh := l.copy != nil && now.Before(l.copy.expires) && !reached(now, l.copy.asOf, max(l.copy.ttl, s.minInterval))
+	if !fresh && l.followed && l.failure == nil {
+		l.interrupt() // a pause that is too long: the clock was set, or the machine was suspended
+		answered := l.answered
+		wait, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		s.mu.Unlock()
+		select {
+		case <-answered:
+		case <-wait.Done():
+			ended = ctx.Err()
+		}
+		s.mu.Lock()
+	}
+	return l.copy, l.failure, ended
+}
+
+// add returns a new list, in place of the one that was not used for the longest time if there
+// are too many. The caller holds mu.
+func (s *RemoteStatusList) add(uri string) *remoteList {
+	if len(s.lists) >= maxLists {
+		var out *remoteList
+		for _, l := range s.lists {
+			if out == nil || l.used.Before(out.used) {
+				out = l
+			}
+		}
+		delete(s.lists, out.uri)
+		out.stop()
+	}
+	l := &remoteList{uri: uri, interrupt: func() {}, stop: func() {}}
+	s.lists[uri] = l
+	return l
+}
+
+// follow fetches a list as long as it is in use and ctx is not done: when it is to be renewed, for its
+// next change with Wait, again after a failure.
+func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var (
+		failures int           // requests that failed, in a row
+		unheld   int           // requests to hold that were of no use, in a row
+		hold     time.Duration // for which Cairn is asked to hold the next request; 0: not at all
+	)
+	for ctx.Err() == nil && !reached(s.rules.now(), l.used, idleAfter) {
+		c, began, start, limit := l.copy, s.rules.now(), time.Now(), s.timeout
+		if hold > 0 { // when the answer is lost there is time to ask again before the copy is too old
+			limit = min(hold+s.timeout, c.ttl*7/8-began.Sub(c.asOf))
+		}
+		var next *statusList
+		var err error
+		s.unlocked(ctx, l, limit, hold > 0, func(ctx context.Context) { next, err = s.fetch(ctx, l.uri, c, hold, began) })
+		if hold > 0 {
+			unheld++
+			if err == nil && (time.Since(start) >= min(hold/2, heldFor) || !bytes.Equal(next.status, c.status)) {
+				unheld = 0
+			}
+		}
+		switch {
+		case err == nil:
+			failures, l.copy, l.failure = 0, next, nil
+		case hold == 0: // else perhaps something in between ends long requests: ask without
+			failures, l.failure = failures+1, err
+		}
+		if err == nil || hold == 0 {
+			close(l.answered)
+			l.answered = make(chan struct{})
+		}
+		pause := s.backoff(failures-1, maxBackoff)
+		hold = 0
+		if err == nil {
+			pause, hold = s.plan(next, unheld)
+		}
+		pause -= max(s.rules.now().Sub(began), 0)
+		s.unlocked(ctx, l, pause, true, func(ctx context.Context) { <-ctx.Done() })
+	}
+	l.followed = false
+	close(l.answered)
+	l.stop()
+}
+
+// unlocked calls f and gives mu up meanwhile. With early a request that finds the copy too old ends it.
+func (s *RemoteStatusList) unlocked(ctx context.Context, l *remoteList, limit time.Duration, early bool, f func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if early {
+		l.interrupt = cancel
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	f(ctx)
+}
+
+// plan returns how long after the start of a good request the next one begins, and for how long it is
+// to be held: it is over before somebody would have to wait for a newer copy.
+func (s *RemoteStatusList) plan(c *statusList, unheld int) (pause, hold time.Duration) {
+	renew := min(c.ttl*3/4, idleAfter)
+	pause = max(s.backoff(unheld, c.ttl/2), s.rules.now().Sub(c.asOf)) // who holds no requests is asked less and less
+	if hold = min(s.wait, renew-pause).Truncate(time.Second); hold > 0 {
+		return pause, hold
+	}
+	return max(renew, s.minInterval), 0
+}
+
+// backoff is the least time between the starts of two requests, after so many that were of no use.
+func (s *RemoteStatusList) backoff(times int, most time.Duration) time.Duration {
+	return max(min(s.minInterval<<min(max(times, 0), 10), most), s.minInterval)
+}
+
+// fetch gets a list (draft-ietf-oauth-status-list section 8.1) and verifies it. c is the copy so far.
+func (s *RemoteStatusList) fetch(ctx context.Context, uri string, c *statusList, hold time.Duration, began time.Time) (*statusList, error) {
+	header := http.Header{"Accept": {"application/" + listType}, "Cache-Control": {"no-cache"}} // a cache in between would add to its age
+	// That a list is unchanged does not make the copy live longer.
+	if c != nil && c.etag != "" && c.expires.Sub(began) > c.ttl {
+		header.Set("If-None-Match", c.etag)
+		if hold > 0 {
+			header.Set("Prefer", "wait="+strconv.Itoa(int(hold/time.Second))) // RFC 7240 section 4.3
+		}
+	}
+	resp, body, err := s.client.get(ctx, uri, maxListToken, header)
+	if err != nil {
+		return nil, fmt.Errorf("fetching the status list: %w", err)
+	}
+	if resp.StatusCode == http.StatusNotModified {
+		next := *c
+		next.asOf = began
+		return &next, nil
+	}
+	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || kind != "application/"+listType {
+		return nil, errors.New("fetching the status list: the answer is of another type than application/" + listType)
+	}
+	payload, _, err := s.rules.verifySignature(ctx, strings.TrimSpace(string(body)), listType, maxListToken)
+	if err != nil {
+		// Not wrapped: it is the list that is invalid, not the session token.
+		return nil, errors.New("the status list is not believed: " + strings.TrimPrefix(err.Error(), "session: "))
+	}
+	now := s.rules.now()
+	next, err := readStatusList(payload, uri, now, s.rules.leeway())
+	if err != nil {
+		return nil, err
+	}
+	// Somebody may have kept a list, and sessions that were revoked since would be back. Instances of Cairn may
+	// have clocks that differ a little. A copy of the future was signed, and believed, by clocks that were set back since.
+	if c != nil && next.issued.Before(c.issued.Add(-defaultLeeway)) && !c.issued.After(now.Add(defaultLeeway)) {
+		return nil, errors.New("the status list is older than the copy")
+	}
+	next.asOf, next.etag = began, resp.Header.Get("ETag")
+	return next, nil
 }

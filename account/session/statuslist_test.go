@@ -2,13 +2,18 @@ package session_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,204 +21,261 @@ import (
 	"github.com/cairn-id/cairn/account/session"
 )
 
-// wrongLists are tokens that are no list of l.
-func wrongLists(t *testing.T, l *lister) map[string]string {
+// wrongLists are tokens that are no list of the address of place.
+func wrongLists(t *testing.T) map[string]string {
 	bits := make([]byte, listSize/8)
-	list := func(bits any, lst any) map[string]any {
-		return l.with("status_list", map[string]any{"bits": bits, "lst": lst})
+	uri, now := place(0).URI, time.Now()
+	good := listPayload(uri, now, 60)
+	with := func(name string, value any) string { return rsList(changed(good, name, value)) }
+	list := func(bits any, lst string) string {
+		return with("status_list", map[string]any{"bits": bits, "lst": b64(lst)})
 	}
-	stranger := newRSA(2048)
+	header := func(name string, value any) map[string]any { return changed(listHeader(), name, value) }
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey().PublicKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	published := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	truncated := packed(bits)
-	header := func(change map[string]any) map[string]any {
-		h := listHeader()
-		for name, value := range change {
-			if h[name] = value; value == nil {
-				delete(h, name)
-			}
-		}
-		return h
-	}
+	both := payload(issuer, now, 7) // all that a session token has
+	maps.Copy(both, good)
 	return map[string]string{
-		"empty": "", "no token": "hello", "unsigned": forge(map[string]any{"alg": "none", "typ": "statuslist+jwt"}, l.payload(), func(string) []byte { return []byte("x") }),
-		"a session token":           l.token(1),
-		"typ JWT":                   forge(header(map[string]any{"typ": "JWT"}), l.payload(), byRSA(rsaKey())),
-		"no typ":                    forge(header(map[string]any{"typ": nil}), l.payload(), byRSA(rsaKey())),
-		"crit":                      forge(header(map[string]any{"crit": []string{"x"}}), l.payload(), byRSA(rsaKey())),
-		"its own key":               forge(header(map[string]any{"jwk": publicJWK(stranger, kid)}), l.payload(), byRSA(stranger)),
-		"key of a stranger":         forge(listHeader(), l.payload(), byRSA(stranger)),
-		"unknown key":               forge(header(map[string]any{"kid": "other"}), l.payload(), byRSA(stranger)),
-		"HS256 with the public key": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, l.payload(), byHMAC(published)),
-		"HS256 with another secret": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, l.payload(), byHMAC([]byte(strings.Repeat("y", 40)))),
-		"of another list":           rsList(l.with("sub", l.uri(2))),
-		"of another issuer":         rsList(l.with("sub", issuer+"/oauth2/status/1")),
-		"no sub":                    rsList(l.with("sub", nil)),
-		"expired":                   rsList(l.with("exp", clock.Add(-time.Minute).Unix())),
-		"exp a string":              rsList(l.with("exp", "tomorrow")),
-		"expired this moment":       rsList(l.with("exp", clock.Unix())),
-		"exp null":                  rsList(l.with("exp", json.RawMessage("null"))),
-		"of the future":             rsList(l.with("iat", clock.Add(31*time.Second).Unix())),
-		"no iat":                    rsList(l.with("iat", nil)),
-		"iat a fraction":            rsList(l.with("iat", 0.5)),
-		"no list":                   rsList(l.with("status_list", nil)),
-		"a list of numbers":         rsList(l.with("status_list", []int{1})),
-		"bits 0":                    rsList(list(0, packed(bits))),
-		"bits 3":                    rsList(list(3, packed(bits))),
-		"bits 16":                   rsList(list(16, packed(bits))),
-		"bits a string":             rsList(list("1", packed(bits))),
-		"no bits":                   rsList(list(nil, packed(bits))),
-		"not base64url":             rsList(list(1, "*"+packed(bits))),
-		"padded":                    rsList(list(1, packed(bits)+"=")),
-		"not zlib":                  rsList(list(1, b64("hello, this is not zlib"))),
-		"truncated":                 rsList(list(1, truncated[:len(truncated)-8])),
-		"something behind it":       rsList(list(1, b64(string(zlibOf(bits))+"x"))),
-		"of nothing":                rsList(list(1, packed(nil))),
-		"one byte too much":         rsList(list(1, packed(make([]byte, 1<<20+1)))),
-		"cut before the checksum":   rsList(list(1, b64(string(zlibOf(bits)[:len(zlibOf(bits))-4])))),
-		"wrong checksum":            rsList(list(1, b64(string(zlibOf(bits)[:len(zlibOf(bits))-1])+"x"))),
-		"line end in the list":      rsList(list(1, packed(bits)[:4]+"\n"+packed(bits)[4:])),
-		"bits with a fraction":      rsList(strings.Replace(toJSON(l.payload()), `"bits":1`, `"bits":1.0`, 1)),
-		"bits twice":                rsList(strings.Replace(toJSON(l.payload()), `"bits":1`, `"bits":1,"bits":1`, 1)),
-		"nested":                    rsList(l.with("x", json.RawMessage(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)))),
-		"an ID token":               rsToken(map[string]any{"iss": l.URL, "sub": l.uri(1), "aud": "client-1", "iat": clock.Unix(), "exp": clock.Unix() + 3600, "nonce": "n"}),
-		"RS256 with the secret":     forge(listHeader(), l.payload(), byHMAC(secret)),
-		"HS256 with the kid":        forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt", "kid": kid}, l.payload(), byRSA(rsaKey())),
-		"RS256 without a kid":       forge(header(map[string]any{"kid": nil}), l.payload(), byRSA(rsaKey())),
-		"PS256":                     forge(header(map[string]any{"alg": "PS256"}), l.payload(), byRSA(rsaKey())),
-		"JSON serialization":        `{"payload":"` + b64(toJSON(l.payload())) + `"}`,
-		"two tokens":                rsList(l.payload()) + " " + rsList(l.payload()),
-		"twice the same member":     rsList(strings.Replace(toJSON(l.payload()), `{`, `{"sub":"x",`, 1)),
-		"too long":                  rsList(l.with("x", strings.Repeat("x", 2<<20))),
+		"empty": "", "no token": "hello", "two tokens": rsList(good) + " " + rsList(good), "JSON serialization": `{"payload":"` + b64(toJSON(good)) + `"}`,
+		"unsigned":                  forge(map[string]any{"alg": "none", "typ": "statuslist+jwt"}, good, func(string) []byte { return []byte("x") }),
+		"a session token":           rsToken(both),
+		"an ID token":               rsToken(map[string]any{"iss": issuer, "sub": uri, "aud": "client-1", "iat": now.Unix(), "exp": now.Unix() + 3600, "nonce": "n"}),
+		"no typ":                    forge(header("typ", nil), good, byRSA(rsaKey())),
+		"crit":                      forge(header("crit", []string{"x"}), good, byRSA(rsaKey())),
+		"its own key":               forge(header("jwk", publicJWK(otherKey(), kid)), good, byRSA(otherKey())),
+		"key of a stranger":         forge(listHeader(), good, byRSA(otherKey())),
+		"unknown key":               forge(header("kid", "other"), good, byRSA(otherKey())),
+		"no kid":                    forge(header("kid", nil), good, byRSA(rsaKey())),
+		"PS256":                     forge(header("alg", "PS256"), good, byRSA(rsaKey())),
+		"RS256 with the secret":     forge(listHeader(), good, byHMAC(secret)),
+		"HS256 with the public key": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, good, byHMAC(published)),
+		"HS256 with another secret": forge(map[string]any{"alg": "HS256", "typ": "statuslist+jwt"}, good, byHMAC([]byte(strings.Repeat("y", 40)))),
+		"of another list":           with("sub", placeIn(2, 0).URI),
+		"of another issuer":         with("sub", "https://evil.example/oauth2/status/1"),
+		"no sub":                    with("sub", nil),
+		"expired":                   with("exp", now.Unix()-60),
+		"expired this moment":       with("exp", now.Unix()),
+		"exp a string":              with("exp", "tomorrow"),
+		"no exp":                    with("exp", nil),
+		"of the future":             with("iat", now.Unix()+3600),
+		"no iat":                    with("iat", nil),
+		"iat a fraction":            with("iat", 0.5),
+		"no ttl":                    with("ttl", nil),
+		"ttl 0":                     with("ttl", 0),
+		"ttl below 0":               with("ttl", -60),
+		"no list":                   with("status_list", nil),
+		"a list of numbers":         with("status_list", []int{1}),
+		"bits 2":                    list(2, packed(bits)),
+		"bits a string":             list("1", packed(bits)),
+		"no bits":                   list(nil, packed(bits)),
+		"bits twice":                rsList(strings.Replace(toJSON(good), `"bits":1`, `"bits":1,"bits":1`, 1)),
+		"sub twice":                 rsList(strings.Replace(toJSON(good), `{`, `{"sub":"x",`, 1)),
+		"not base64url":             with("status_list", map[string]any{"bits": 1, "lst": "*" + b64(packed(bits))}),
+		"padded":                    with("status_list", map[string]any{"bits": 1, "lst": b64(packed(bits)) + "="}),
+		"line end in the list":      with("status_list", map[string]any{"bits": 1, "lst": b64(packed(bits))[:4] + "\n" + b64(packed(bits))[4:]}),
+		"not zlib":                  list(1, "hello, this is not zlib"),
+		"cut before the checksum":   list(1, packed(bits)[:len(packed(bits))-4]),
+		"wrong checksum":            list(1, packed(bits)[:len(packed(bits))-1]+"x"),
+		"something behind it":       list(1, packed(bits)+"x"),
+		"of nothing":                list(1, packed(nil)),
+		"one byte too much":         list(1, packed(make([]byte, 1<<20+1))),
+		"too long":                  with("x", strings.Repeat("x", 2<<20)),
+		"deep":                      forge(strings.Repeat(`{"a":`, 100_000), good, byRSA(rsaKey())),
 	}
 }
 
 // Each of these is taken for no list at all: the sessions are not judged by it, and it does not
 // take the place of a good copy.
-func TestWrongListIsNeverBelieved(t *testing.T) {
-	l := newLister(t, 7)
-	for name, token := range wrongLists(t, l) {
-		l.serve()
-		warm := l.lists()
-		revoked(t, warm, l.ref(7))
-		l.serveText(token)
-		l.pass(time.Minute)
-		if !revoked(t, warm, l.ref(7)) || revoked(t, warm, l.ref(8)) {
-			t.Errorf("%s: the good copy is gone", name)
-		}
-		l.pass(-time.Minute)
-		if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-			t.Errorf("%s: revoked %t, %v", name, got, err)
-		}
-		_, err := l.verifier(l.lists()).Verify(t.Context(), l.token(1))
-		if !errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid) || len(token) > 100 && strings.Contains(err.Error(), token[len(token)-40:]) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, answer := range map[string]http.HandlerFunc{
-		"304 to who has none": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
-		"404":                 http.NotFound,
-		"a page": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = w.Write([]byte(rsList(l.payload())))
-		},
-		"endless": func(w http.ResponseWriter, _ *http.Request) {
+func TestWrongListIsNotBelieved(t *testing.T) {
+	answers := map[string]func(*http.Request) (*http.Response, error){
+		"404":                 answering(http.NotFound),
+		"304 to who has none": answering(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }),
+		"endless": answering(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/statuslist+jwt")
-			for _, err := w.Write(bytes.Repeat([]byte("a"), 1<<16)); err == nil; _, err = w.Write(bytes.Repeat([]byte("a"), 1<<16)) {
-			}
-		},
-		"a list in an error": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte("a"), 2<<20))
+		}),
+		"a page": answering(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, rsList(listPayload(place(0).URI, time.Now(), 60)))
+		}),
+		"a list in an error": answering(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/statuslist+jwt")
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = w.Write([]byte(rsList(l.payload())))
-		},
-		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, rsList(listPayload(place(0).URI, time.Now(), 60)))
+		}),
+		"elsewhere": answering(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://evil.example/", http.StatusFound)
+		}),
+	}
+	inBubble(t, "time of the lists", func(t *testing.T) {
+		for name, token := range wrongLists(t) {
+			answers[name] = answeringList(token)
+		}
+	})
+	for name, answer := range answers {
+		inBubble(t, name, func(t *testing.T) {
+			s := newServer(7)
+			s.sameTag = true
+			warm := s.lists()
+			passes(t, warm, 1)
+			if name != "304 to who has none" {
+				s.fail(answer)
+			}
+			time.Sleep(50 * time.Second) // a renewal
+			if passes(t, warm, 7) || !passes(t, warm, 8) {
+				t.Error("the good copy is gone")
+			}
+			_ = warm.Close()
+			s.fail(answer)
+			cold := s.lists()
+			unavailable(t, cold)
+			v := &session.Verifier{Issuer: issuer, Secret: secret, Status: cold}
+			if _, err := v.Verify(t.Context(), hsToken(payload(issuer, time.Now(), 1))); !errors.Is(err, session.ErrStatusUnavailable) || len(err.Error()) > 250 {
+				t.Error(err)
+			}
+			_ = cold.Close()
+		})
+	}
+}
+
+// Of a list of Cairn the bits count and nothing else: signed with the key or the secret, if the application believes it.
+func TestRevokedSessionIsNotAccepted(t *testing.T) {
+	for alg, sign := range map[string]func(any) string{"RS256": rsList, "HS256": hsList} {
+		inBubble(t, alg, func(t *testing.T) {
+			s := newServer()
+			s.fail(answeringList(sign(listPayload(place(0).URI, time.Now(), 60, 0, 7, listSize-1)) + "\n"))
+			lists := s.lists()
+			v := &session.Verifier{Issuer: issuer, Secret: secret, Status: lists}
+			for index, want := range map[int]error{0: session.ErrRevoked, 7: session.ErrRevoked, listSize - 1: session.ErrRevoked, 1: nil, 6: nil, 8: nil, listSize - 2: nil, listSize: session.ErrInvalid, 1 << 30: session.ErrInvalid} {
+				if _, err := v.Verify(t.Context(), hsToken(payload(issuer, time.Now(), index))); !errors.Is(err, want) || want == session.ErrInvalid && errors.Is(err, session.ErrRevoked) {
+					t.Errorf("%d: %v", index, err)
+				}
+			}
+			for _, index := range []int{-1, math.MinInt, math.MaxInt} {
+				if got, err := lists.Revoked(t.Context(), place(index)); got || !errors.Is(err, session.ErrInvalid) {
+					t.Errorf("%d: %t, %v", index, got, err)
+				}
+			}
+			s.wantRequests(t, 1, 1)
+			o := s.options()
+			if o.Keys = nil; alg == "HS256" {
+				o = s.options()
+				o.Secret = nil
+			}
+			unavailable(t, session.NewRemoteStatusList(o)) // not talked into the other algorithm
+			v.Status = nil
+			mustRefuse(t, v, sign(changed(payload(issuer, time.Now(), 1), "sub", place(0).URI))) // nor is a list a session
+		})
+	}
+}
+
+// What no genuine token of this issuer has, is refused, and nothing is fetched for it.
+func TestReferenceIntoAnotherListIsNotFollowed(t *testing.T) {
+	s := newServer()
+	v := verifier()
+	v.Status = s.lists()
+	list := issuer + "/oauth2/status/"
+	for _, uri := range []string{
+		"https://evil.example/oauth2/status/1", issuer + ".evil.example/oauth2/status/1", list, list + "01", list + "+1", list + "0", list + "-1", list + "1/", list + "1?x", list + "1#x", list + "../../x",
+		list + "4294967297", list + "99999999999999999999", strings.ToUpper(issuer) + "/oauth2/status/1", "/oauth2/status/1", issuer + "@evil.example/oauth2/status/1", "",
+	} {
+		mustRefuse(t, v, hsToken(with("status", statusClaim(1, uri))))
+	}
+	s.wantRequests(t, 0, 0)
+}
+
+// Somebody has the old secret when it is given up, or it would not be: a list signed with it brings
+// everybody back whose session was revoked.
+func TestListSignedWithASecretOutOfUseIsNotBelieved(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		s := newServer()
+		list := func(sign func(any) string, revoked ...int) {
+			s.fail(answeringList(sign(listPayload(place(0).URI, time.Now(), 60, revoked...))))
+		}
+		list(hsList, 7)
+		o := s.options()
+		o.SecretUntil = time.Now().Add(time.Hour)
+		lists := session.NewRemoteStatusList(o)
+		if passes(t, lists, 7) || !passes(t, lists, 5) {
+			t.Error("wrong status while it is in use")
+		}
+		time.Sleep(time.Hour)
+		list(hsList)
+		if passes(t, lists, 7) {
+			t.Error("a session that is over is back")
+		}
+		unavailable(t, session.NewRemoteStatusList(o))
+		list(rsList)
+		if !passes(t, session.NewRemoteStatusList(o), 7) {
+			t.Error("a list signed with the key is refused")
+		}
+	})
+}
+
+// Somebody between Cairn and the application keeps an old list, to bring back a revoked session.
+func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
+	for ago, accepted := range map[time.Duration]bool{time.Minute: false, 30 * time.Second: true} { // clocks of instances differ
+		inBubble(t, fmt.Sprint(ago), func(t *testing.T) {
+			s := newServer()
+			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now(), 60, 7))))
+			lists := s.lists()
+			passes(t, lists, 7)
+			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now().Add(-ago), 60))))
+			time.Sleep(time.Minute)
+			if passes(t, lists, 7) != accepted {
+				t.Errorf("accepted: %t", !accepted)
+			}
+		})
+	}
+}
+
+// Whatever a list says of itself, it is asked for again before it is of no use.
+func TestListIsRenewedBeforeItExpires(t *testing.T) {
+	for _, ttl := range []any{json.RawMessage("1e11"), 3600} {
+		inBubble(t, fmt.Sprint(ttl), func(t *testing.T) {
+			s := newServer()
+			lists := s.lists()
+			s.fail(func(r *http.Request) (*http.Response, error) {
+				return answeringList(rsList(changed(listPayload(place(0).URI, time.Now(), 60), "ttl", ttl)))(r)
+			})
+			for range 13 * 15 {
+				passes(t, lists, 99)
+				time.Sleep(4 * time.Minute)
+			}
+		})
+	}
+}
+
+// A few kilobytes that unpack to a gigabyte cost neither memory nor time.
+func TestBombDoesNotGoOff(t *testing.T) {
+	var z, g bytes.Buffer
+	for _, w := range []io.WriteCloser{zlib.NewWriter(&z), gzip.NewWriter(&g)} {
+		for range 40 {
+			_, _ = w.Write(make([]byte, 1<<20))
+		}
+		_ = w.Close()
+	}
+	list := changed(listPayload(place(0).URI, time.Now(), 60), "status_list", map[string]any{"bits": 1, "lst": b64(z.String())})
+	s := newServer()
+	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+		"in the list": answeringList(rsList(list)),
+		"zipped": func(*http.Request) (*http.Response, error) {
+			r, err := gzip.NewReader(bytes.NewReader(g.Bytes()))
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/statuslist+jwt"}}, Body: io.NopCloser(r)}, err
 		},
 	} {
-		l.answer(answer)
-		if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-			t.Errorf("%s: revoked %t, %v", name, got, err)
+		s.fail(answer)
+		lists := s.lists()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		unavailable(t, lists)
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 16 {
+			t.Errorf("%s: %d MiB were used", name, used)
 		}
-	}
-}
-
-// Lists of other issuers' making count as well: two bits a status, HS256, no exp, no ttl.
-func TestOtherwiseGenuineListIsNeverRefused(t *testing.T) {
-	l := newLister(t)
-	two := l.with("status_list", map[string]any{"bits": 2, "lst": packed([]byte{0b11_00_10_01})})
-	plain := l.with("ttl", nil)
-	delete(plain, "exp")
-	four := l.with("status_list", map[string]any{"bits": 4, "lst": packed([]byte{0x0F, 0x20})})
-	eight := l.with("status_list", map[string]any{"bits": 8, "lst": packed([]byte{0, 255, 3})})
-	for name, c := range map[string]struct {
-		token string
-		want  []bool
-	}{
-		"two bits": {rsList(two), []bool{true, true, false, true}},
-		"four":     {rsList(four), []bool{true, false, false, true}},
-		"eight":    {rsList(eight), []bool{false, true, true}},
-		"HS256":    {hsList(l.payload()), []bool{false}},
-		"bare":     {rsList(plain), []bool{false}},
-		"ages":     {rsList(l.with("ttl", 1<<36)), []bool{false}},
-		"line end": {rsList(l.payload()) + "\n", []bool{false}},
-		"no ttl":   {rsList(l.with("ttl", 0)), []bool{false}},
-		"odd ttl":  {rsList(l.with("ttl", "soon")), []bool{false}},
-	} {
-		l.serveText(c.token)
-		lists := l.lists()
-		for i, want := range c.want {
-			if got, err := lists.Revoked(t.Context(), l.ref(i)); got != want || err != nil {
-				t.Errorf("%s: %d: %t, %v", name, i, got, err)
-			}
-		}
-	}
-}
-
-func TestIndexOutsideTheListIsNeverASession(t *testing.T) {
-	l := newLister(t)
-	lists := l.lists()
-	for _, index := range []int{-1, -listSize, math.MinInt, listSize, math.MaxInt} {
-		if got, err := lists.Revoked(t.Context(), l.ref(index)); got || !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%d: %t, %v", index, got, err)
-		}
-	}
-}
-
-// An application that believes one algorithm is not talked into the other.
-func TestListOfTheOtherAlgorithmIsNeverBelieved(t *testing.T) {
-	l := newLister(t)
-	for name, c := range map[string]struct {
-		token  string
-		change func(*session.RemoteStatusOptions)
-	}{
-		"RS256 without keys":     {rsList(l.payload()), func(o *session.RemoteStatusOptions) { o.Keys = nil }},
-		"HS256 without a secret": {hsList(l.payload()), func(o *session.RemoteStatusOptions) { o.Secret = nil }},
-	} {
-		l.serveText(c.token)
-		o := l.options()
-		c.change(&o)
-		if got, err := l.listsOf(o).Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-			t.Errorf("%s: %t, %v", name, got, err)
-		}
-	}
-}
-
-func TestStatusListIsNeverASession(t *testing.T) {
-	l := newLister(t)
-	v := l.verifier(nil)
-	mustRefuse(t, v, rsList(l.payload()))
-	mustRefuse(t, v, hsList(l.payload()))
-	both := with("iss", l.URL) // all that a session token has, under a list's type
-	maps.Copy(both, l.payload())
-	both["iat"], both["exp"] = clock.Unix(), clock.Unix()+3600
-	mustRefuse(t, v, rsList(both))
-	// And the other way round.
-	l.serveText(rsToken(both))
-	if got, err := l.lists().Revoked(t.Context(), l.ref(1)); got || !errors.Is(err, session.ErrStatusUnavailable) {
-		t.Errorf("%t, %v", got, err)
+		_ = lists.Close()
 	}
 }

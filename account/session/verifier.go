@@ -1,12 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // defaultLeeway is how far the clocks of the issuer and the application may differ.
@@ -23,7 +23,7 @@ type Verifier struct {
 	Audience string
 
 	// Secret is the shared HS256 secret, at least 32 bytes; nil refuses HS256. A
-	// blank secret that is not nil is a mistake that Check tells.
+	// blank secret that is not nil is a mistake that Check reports.
 	Secret []byte
 
 	// SecretUntil is when HS256 tokens cease to count, at the end of a change to RS256 (cairn
@@ -33,7 +33,7 @@ type Verifier struct {
 	// Keys are the issuer's RSA public keys; nil refuses RS256.
 	Keys KeySet
 
-	// Status tells which sessions were taken back since they were issued; nil means that nobody
+	// Status tells which sessions were revoked since they were issued; nil means that nobody
 	// asks, and that a session which its owner or an administrator has ended goes on here until it
 	// expires. With it a token without a reference into a status list is refused.
 	Status StatusChecker
@@ -53,13 +53,13 @@ type Verifier struct {
 // Verify returns the claims of a session token. The error is ErrInvalid for a token
 // that is none (ErrExpired, ErrRevoked and ErrUnknownKey say more), ErrKeysUnavailable when
 // the key could not be looked up, ErrStatusUnavailable when it cannot be said whether the
-// session was taken back, and Check's error for a verifier that is not set up.
+// session was revoked, and Check's error for a verifier that is not set up.
 // ctx bounds the wait for keys and lists.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
 	}
-	payload, alg, err := v.verifySignature(ctx, token, sessionToken)
+	payload, alg, err := v.verifySignature(ctx, token, tokenType, maxToken)
 	if err != nil {
 		return Claims{}, err
 	}
@@ -74,84 +74,104 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	return c, nil
 }
 
-// verifySignature returns the payload of a token of this kind that the issuer has signed.
-func (v *Verifier) verifySignature(ctx context.Context, token string, kind tokenKind) ([]byte, jose.SignatureAlgorithm, error) {
-	h, err := readHeader(token, kind)
-	if err != nil {
-		return nil, "", err
+// notRevoked looks the session up in its status list.
+func (v *Verifier) notRevoked(ctx context.Context, c Claims) error {
+	if v.Status == nil {
+		return nil
 	}
-	key, err := v.key(ctx, h)
-	if err != nil {
-		return nil, "", err
+	if c.Status == nil {
+		return invalid("no reference into a status list")
 	}
-	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{h.alg})
-	if err != nil {
-		// The cause may quote the token.
-		return nil, "", invalid("not a signed token")
-	}
-	payload, err := jws.Verify(key)
-	if err != nil {
-		return nil, "", invalid("the signature does not match")
-	}
-	return payload, h.alg, nil
-}
-
-// key returns the only key that may verify a token with this header. The type of the
-// key follows from the algorithm here and nowhere else: were it the other way round, a
-// public key could be taken for an HMAC secret.
-func (v *Verifier) key(ctx context.Context, h header) (any, error) {
-	if h.alg == jose.HS256 {
-		if v.Secret == nil {
-			return nil, invalid("HS256 is not in use")
-		}
-		if !v.SecretUntil.IsZero() && !v.now().Before(v.SecretUntil) {
-			return nil, invalid("HS256 is no longer in use")
-		}
-		return v.Secret, nil
-	}
-	if v.Keys == nil {
-		return nil, invalid("RS256 is not in use")
-	}
-	k, err := v.Keys.Key(ctx, h.kid)
+	revoked, err := v.Status.Revoked(ctx, *c.Status)
 	switch {
-	case errors.Is(err, ErrUnknownKey):
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, ErrUnknownKey)
-	case errors.Is(err, ErrKeysUnavailable):
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
-	case k == nil || k.KeyID != h.kid:
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, ErrUnknownKey)
+	case revoked && err == nil:
+		return ErrRevoked
+	case err == nil, errors.Is(err, ErrInvalid), errors.Is(err, ErrStatusUnavailable):
+		return err
 	}
-	pub, ok := signingKey(k)
+	return fmt.Errorf("%w: %w", ErrStatusUnavailable, err)
+}
+
+// minSecret is the least length of an HS256 secret in bytes (RFC 7518 section 3.2).
+const minSecret = 32
+
+// Check reports a setting with which the verifier would refuse every token, or
+// believe the wrong ones. Call it at start; Verify fails with the same error.
+func (v *Verifier) Check() error {
+	if v == nil {
+		return errors.New("session: there is no verifier")
+	}
+	if err := v.checkTrust("verifier"); err != nil {
+		return err
+	}
+	if c, ok := v.Status.(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	list, ok := v.Status.(*RemoteStatusList)
 	if !ok {
-		return nil, invalid("the key of this kid is not an RSA signing key of 2048 bits or more")
+		return nil
 	}
-	return pub, nil
+	switch rules := list.rules; {
+	case rules.Issuer != v.Issuer:
+		return errors.New("session: the verifier and its status list have different issuers: give both the same")
+	case v.Keys != nil && rules.Keys == nil:
+		// Who signs session tokens with a private key signs the lists with it.
+		return errors.New("session: the verifier has keys and its status list has none: give both the same")
+	case rules.Secret != nil && !v.SecretUntil.IsZero() && (rules.SecretUntil.IsZero() || rules.SecretUntil.After(v.SecretUntil)):
+		return errors.New("session: the verifier has an end of its secret and its status list none, or a later one: give both the same")
+	}
+	return nil
 }
 
-func (v *Verifier) audience() string {
-	if v.Audience == "" {
-		return Audience
+// checkTrust reports what is wrong with the issuer, the secret or the keys of owner.
+func (v *Verifier) checkTrust(owner string) error {
+	secret := bytes.TrimSpace(v.Secret)
+	switch {
+	case !isWebAddress(v.Issuer):
+		return fmt.Errorf("session: the issuer of the %s is not an address of http or https with a host: set it to the base URL of Cairn", owner)
+	case v.Secret == nil && v.Keys == nil:
+		return fmt.Errorf("session: the %s has neither a secret nor keys: set one of them", owner)
+	case v.Secret != nil && len(v.Secret) < minSecret:
+		return fmt.Errorf("session: the secret of the %s has %d bytes, at least %d are needed: print it with cairn show-secret", owner, len(v.Secret), minSecret)
+	case v.Secret != nil && len(secret) == 0:
+		return fmt.Errorf("session: the secret of the %s is blank: print it with cairn show-secret", owner)
+	case bytes.HasPrefix(secret, []byte("-----BEGIN ")):
+		// A public key as HMAC secret would let anybody sign.
+		return fmt.Errorf("session: the secret of the %s is a PEM block: a public key belongs into Keys", owner)
+	case v.Keys == nil && !v.SecretUntil.IsZero():
+		return fmt.Errorf("session: the %s has an end of its secret and no keys: from then on nobody would be signed in", owner)
 	}
-	return v.Audience
+	if keys, static := v.Keys.(keyMap); static && v.Secret != nil && len(keys) == 0 {
+		return nil // there will be keys, and the secret counts
+	}
+	if c, ok := v.Keys.(interface{ Check() error }); ok {
+		return c.Check()
+	}
+	return nil
 }
 
-// now is without the monotonic reading, which stands still while the machine is suspended: an old
-// copy of a status list would be young after that.
-func (v *Verifier) now() time.Time {
-	if v.Now == nil {
-		return time.Now().Round(0)
+// isWebAddress reports whether s is a URL that can be fetched.
+func isWebAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != ""
+}
+
+func (v *Verifier) now() time.Time { return wallClock(v.Now) }
+
+// wallClock reads a clock (nil: time.Now) without the monotonic reading, which stands still
+// while the machine is suspended: an old copy would be young after that.
+func wallClock(clock func() time.Time) time.Time {
+	if clock == nil {
+		clock = time.Now
 	}
-	return v.Now().Round(0)
+	return clock().Round(0)
 }
 
 func (v *Verifier) leeway() time.Duration {
-	switch {
-	case v.Leeway == 0:
+	if v.Leeway == 0 {
 		return defaultLeeway
-	case v.Leeway < 0:
-		return 0
 	}
-	return v.Leeway
+	return max(v.Leeway, 0)
 }

@@ -2,7 +2,7 @@
 // implementation of JSON Schema, github.com/qri-io/jsonschema, reads the schema that
 // package activityschema publishes and says whether a document is valid, and nothing
 // else. It is for the command and for tests that hold package activityschema
-// against it; it takes twenty times as long, and the tree of the document in
+// against it; it takes twenty times as long and more, and the tree of the document in
 // memory.
 package reference
 
@@ -10,15 +10,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/qri-io/jsonpointer"
@@ -26,6 +23,10 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 )
+
+// one is held while the library validates: it resolves references as it meets them, in
+// a registry of the process that is not synchronised.
+var one sync.Mutex
 
 // Valid tells whether data is a valid document. The error is for the schema, which
 // could not be compiled, and for ctx being done.
@@ -38,6 +39,8 @@ func Valid(ctx context.Context, data []byte) (bool, error) {
 	if !ok {
 		return false, ctx.Err()
 	}
+	one.Lock()
+	defer one.Unlock()
 	state := schema.Validate(ctx, root)
 	return len(*state.Errs) == 0, ctx.Err()
 }
@@ -56,12 +59,8 @@ func decode(data []byte) (any, bool) {
 	return plain(root, 0)
 }
 
-// A fraction is a number that is no integer, however near: qri-io/jsonschema holds
-// numbers as float64, to which 1.0000000000000000001 is 1.
-type fraction float64
-
-// plain replaces the numbers of a tree, integers by float64. It is false for a
-// number beyond the range of a double, and for a tree that is too deep.
+// plain replaces the numbers of a tree. It is false for a number beyond the range of a
+// double, and for a tree that is too deep.
 func plain(v any, depth int) (_ any, ok bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -79,100 +78,67 @@ func plain(v any, depth int) (_ any, ok bool) {
 		}
 		return v, depth < activityschema.MaxDepth
 	case json.Number:
-		f, err := strconv.ParseFloat(v.String(), 64)
-		if err != nil {
-			return nil, false
-		}
-		if f == 0 { // an exponent of any size
-			if mantissa, _, _ := strings.Cut(strings.ToLower(v.String()), "e"); strings.ContainsAny(mantissa, "123456789") {
-				return fraction(f), true
-			}
-			return f, true
-		}
-		if exact, ok := new(big.Rat).SetString(v.String()); ok && exact.IsInt() {
-			return f, true
-		}
-		return fraction(f), true
+		_, err := strconv.ParseFloat(v.String(), 64)
+		return alike(v.String()), err == nil
 	}
 	return v, true
 }
 
-// load compiles the schema once. The registry of keywords is process-wide and not
-// synchronised, and the first validation registers every schema within: both
-// happen here, before any other use.
+// alike returns a number of the same sign that is an integer if and only if text is one:
+// that is all which the schema asks. The library holds numbers as float64 and refuses
+// integers from 2^63 on; 1.0000000000000000001 would be 1.
+func alike(text string) float64 {
+	exact, ok := new(big.Rat).SetString(text)
+	if !ok { // an exponent beyond a million below zero
+		exact = big.NewRat(1, 2)
+		if text[0] == '-' {
+			exact.Neg(exact)
+		}
+	}
+	if exact.IsInt() {
+		return float64(exact.Sign())
+	}
+	return float64(exact.Sign()) / 2
+}
+
+// load compiles the schema once. The registry of keywords is process-wide: it is
+// filled here, before any use.
 var load = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	jsonschema.LoadDraft2019_09()
-	jsonschema.RegisterKeyword("type", func() jsonschema.Keyword { return new(typeKeyword) })
-	jsonschema.RegisterKeyword("format", func() jsonschema.Keyword { return new(formatKeyword) })
-	jsonschema.RegisterKeyword("additionalProperties", func() jsonschema.Keyword { return new(closedKeyword) })
+	jsonschema.RegisterKeyword("format", func() jsonschema.Keyword { return new(format) })
+	jsonschema.RegisterKeyword("additionalProperties", func() jsonschema.Keyword { return new(closed) })
 	var published map[string]any
 	if err := json.Unmarshal(activityschema.Schema(), &published); err != nil {
 		return nil, err
 	}
-	defs, _ := published["$defs"].(map[string]any)
-	delete(published, "$defs")
 	delete(published, "$schema")
-	expanded, err := expand(published, defs, 0)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(expanded)
+	listNames(published)
+	text, err := json.Marshal(published)
 	if err != nil {
 		return nil, err
 	}
 	schema := new(jsonschema.Schema)
-	if err := json.Unmarshal(text, schema); err != nil {
-		return nil, err
-	}
-	schema.Validate(context.Background(), map[string]any{})
-	return schema, nil
+	return schema, json.Unmarshal(text, schema)
 })
 
-// expand replaces references by what they refer to: the library resolves them
-// lazily and unsynchronised, and would fetch others over the network. A closed
-// object is given the names that it lists.
-func expand(v any, defs map[string]any, depth int) (any, error) {
-	if depth > activityschema.MaxDepth {
-		return nil, errors.New("the schema refers to itself")
-	}
+// listNames gives additionalProperties the names of the members, where it forbids others.
+func listNames(v any) {
 	switch v := v.(type) {
 	case []any:
-		for i := range v {
-			item, err := expand(v[i], defs, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			v[i] = item
+		for _, item := range v {
+			listNames(item)
 		}
 	case map[string]any:
-		if ref, ok := v["$ref"].(string); ok {
-			def, ok := defs[strings.TrimPrefix(ref, "#/$defs/")]
-			if !ok {
-				return nil, fmt.Errorf("reference %q leads nowhere", ref)
-			}
-			return expand(def, defs, depth+1)
-		}
-		copied := map[string]any{}
-		for name, value := range v {
-			member, err := expand(value, defs, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			copied[name] = member
+		for _, value := range v {
+			listNames(value)
 		}
 		if properties, ok := v["properties"].(map[string]any); ok && v["additionalProperties"] == false {
-			names := []string{}
-			for name := range properties {
-				names = append(names, name)
-			}
-			copied["additionalProperties"] = names
+			v["additionalProperties"] = slices.Sorted(maps.Keys(properties))
 		}
-		return copied, nil
 	}
-	return v, nil
 }
 
-// leaf is what the keywords without subschemas have in common.
+// leaf is what keywords without subschemas have in common.
 type leaf struct{}
 
 // Register implements jsonschema.Keyword.
@@ -181,18 +147,18 @@ func (leaf) Register(string, *jsonschema.SchemaRegistry) {}
 // Resolve implements jsonschema.Keyword.
 func (leaf) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil }
 
-// closedKeyword is additionalProperties, as the names that an object lists. The
-// library's own trusts a list into which the names of nested objects have leaked.
-type closedKeyword struct {
+// closed is additionalProperties, as the names that an object lists. The library's own
+// trusts a list into which the names of nested objects have leaked.
+type closed struct {
 	leaf
 	names []string
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (k *closedKeyword) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &k.names) }
+func (k *closed) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &k.names) }
 
 // ValidateKeyword implements jsonschema.Keyword.
-func (k *closedKeyword) ValidateKeyword(ctx context.Context, state *jsonschema.ValidationState, data any) {
+func (k *closed) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
 	object, _ := data.(map[string]any)
 	for name := range object {
 		if !slices.Contains(k.names, name) {
@@ -201,75 +167,16 @@ func (k *closedKeyword) ValidateKeyword(ctx context.Context, state *jsonschema.V
 	}
 }
 
-// typeKeyword is the list of types. The library's own takes the string "true" for a
-// boolean, and refuses integers from 2^63 on.
-type typeKeyword struct {
-	leaf
-	allowed []string
-}
+// format is date-time. The library's own follows time.Parse, which takes one-digit
+// hours and offsets up to +24:60, and knows no leap second.
+type format struct{ leaf }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *typeKeyword) UnmarshalJSON(data []byte) error {
-	if data[0] == '"' {
-		k.allowed = make([]string, 1)
-		return json.Unmarshal(data, &k.allowed[0])
-	}
-	return json.Unmarshal(data, &k.allowed)
-}
+// UnmarshalJSON implements json.Unmarshaler: there is no other format.
+func (*format) UnmarshalJSON([]byte) error { return nil }
 
 // ValidateKeyword implements jsonschema.Keyword.
-func (k *typeKeyword) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
-	found := "object"
-	switch data.(type) {
-	case nil:
-		found = "null"
-	case bool:
-		found = "boolean"
-	case string:
-		found = "string"
-	case float64:
-		found = "integer"
-	case fraction:
-		found = "number"
-	case []any:
-		found = "array"
-	}
-	if !slices.Contains(k.allowed, found) && !(found == "integer" && slices.Contains(k.allowed, "number")) {
-		state.AddError(data, "of another type")
-	}
-}
-
-// formatKeyword is the format date-time. The library's own follows time.Parse, which
-// takes one-digit hours and offsets up to +24:60, and knows no leap second.
-type formatKeyword struct{ leaf }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (*formatKeyword) UnmarshalJSON(data []byte) error {
-	if string(data) != `"date-time"` {
-		return fmt.Errorf("format %s is not supported", data)
-	}
-	return nil
-}
-
-var dateTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-// ValidateKeyword implements jsonschema.Keyword.
-func (*formatKeyword) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
-	text, ok := data.(string)
-	if !ok {
-		return
-	}
-	text = strings.ToUpper(text)
-	if !dateTime.MatchString(text) {
-		state.AddError(data, "not a date-time")
-		return
-	}
-	leap := text[17:19] == "60"
-	if leap {
-		text = text[:17] + "59" + text[19:]
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || leap && at.UTC().Format("15:04") != "23:59" {
+func (*format) ValidateKeyword(_ context.Context, state *jsonschema.ValidationState, data any) {
+	if text, ok := data.(string); ok && new(activityschema.Time).UnmarshalText([]byte(text)) != nil {
 		state.AddError(data, "not a date-time")
 	}
 }

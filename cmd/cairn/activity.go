@@ -41,9 +41,6 @@ const (
 	exitUnreadable = 2 // also for a wrong use, and when stopped before the end
 )
 
-// maxProblems is the greatest value of --max-problems.
-const maxProblems = 1000
-
 // Run checks the documents: 0 all valid, 1 some invalid, 2 some unreadable.
 func (c *validateCommand) Run(p *program) error {
 	v, err := c.validation()
@@ -72,8 +69,8 @@ func (c *validateCommand) validation() (*validation, error) {
 		c.Paths = []string{"-"}
 	}
 	switch i := slices.Index(c.Paths, "-"); {
-	case c.MaxProblems < 1 || c.MaxProblems > maxProblems:
-		return nil, usageError{fmt.Sprintf("--max-problems is from 1 to %d", maxProblems)}
+	case c.MaxProblems < 1 || c.MaxProblems > 1000:
+		return nil, usageError{"--max-problems is from 1 to 1000"}
 	case c.Jobs < 0:
 		return nil, usageError{"--jobs is at least 1"}
 	case i >= 0 && slices.Contains(c.Paths[i+1:], "-"):
@@ -81,7 +78,7 @@ func (c *validateCommand) validation() (*validation, error) {
 	}
 	for _, ignored := range c.Ignore {
 		code, pointer, _ := strings.Cut(ignored, ":")
-		if !slices.ContainsFunc(activityschema.Codes(), func(known activityschema.Code) bool { return known.Code == code }) {
+		if !slices.Contains(activityschema.Codes(), code) {
 			return nil, usageError{fmt.Sprintf("--ignore %s: there is no finding of code %q; docs/activity.md lists them", shown(ignored), code)}
 		}
 		if pointer != "" && pointer[0] != '/' {
@@ -89,21 +86,18 @@ func (c *validateCommand) validation() (*validation, error) {
 		}
 	}
 	return &validation{
-		Checker: activitycheck.New(activitycheck.Checker{
-			Options: activityschema.Options{MaxProblems: c.MaxProblems}, Reference: c.Engine == "reference",
-			Lint: !c.NoLint, Ignore: c.Ignore, Strict: c.Strict,
-		}),
-		slots: make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
+		Checker: activitycheck.Checker{MaxProblems: c.MaxProblems, Reference: c.Engine == "reference", Lint: !c.NoLint, Ignore: c.Ignore, Strict: c.Strict},
+		slots:   make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
 	}, nil
 }
 
-// finish prints the report, and the exit code that it comes to.
+// finish prints the report, and returns the exit code that it comes to.
 func (c *validateCommand) finish(p *program, v *validation) error {
 	code := exitDone
 	for _, r := range v.results {
 		switch {
-		case r.err != nil:
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.source.name), r.err)
+		case r.Error != "":
+			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.File), r.Error)
 			code = exitUnreadable
 		case !v.Passes(r.Answer) && code == exitDone:
 			code = exitInvalid
@@ -116,7 +110,7 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 		if n := v.passedOver(); n > 0 {
 			fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
 		}
-		err = reportJSON(p.stdout, v)
+		err = writeJSON(p.stdout, v.results)
 	default:
 		err = reportText(p.stdout, v)
 	}
@@ -131,19 +125,21 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 	return nil
 }
 
-// A result is what became of one source.
+// A result is what became of one source, and what the JSON report says of it.
 type result struct {
+	File string `json:"file"`
 	activitycheck.Answer
+	Error string `json:"error,omitempty"` // why it could not be read
+
 	source *source
-	arg    int   // of the command line
-	rank   int   // in its folder: index, shards, details
-	err    error // unreadable
+	arg    int // of the command line
+	rank   int // in its folder: index, shards, details
 }
 
 // A validation checks the documents of a command line, as many at once as
 // there are jobs.
 type validation struct {
-	*activitycheck.Checker
+	activitycheck.Checker
 	slots chan struct{}
 	work  sync.WaitGroup
 
@@ -165,9 +161,13 @@ func (v *validation) run(ctx context.Context, stdin io.Reader, args []string) {
 		}
 	}
 	v.work.Wait()
-	v.compare(ctx)
+	for _, f := range v.folders {
+		if f.library != nil && ctx.Err() == nil {
+			v.compare(f)
+		}
+	}
 	slices.SortStableFunc(v.results, func(a, b *result) int {
-		return cmp.Or(cmp.Compare(a.arg, b.arg), cmp.Compare(a.rank, b.rank), cmp.Compare(a.source.name, b.source.name))
+		return cmp.Or(cmp.Compare(a.arg, b.arg), cmp.Compare(a.rank, b.rank), cmp.Compare(a.File, b.File))
 	})
 }
 
@@ -187,9 +187,10 @@ func (v *validation) start(ctx context.Context, r *result) {
 // one checks a source, and starts on the shards that it names.
 func (v *validation) one(ctx context.Context, r *result) {
 	var document *activityschema.Document
-	if r.err == nil {
-		r.Answer, document, r.err = v.check(ctx, r.source)
-	}
+	r.read(func(f io.Reader) (err error) {
+		r.Answer, document, err = v.Check(ctx, f)
+		return err
+	})
 	if f := r.source.folder; f != nil {
 		for _, file := range f.add(r.source.file, document) {
 			shard := &result{source: f.source(file), arg: r.arg, rank: rankShard}
@@ -201,42 +202,38 @@ func (v *validation) one(ctx context.Context, r *result) {
 	v.results = append(v.results, r)
 }
 
-// check reads and checks one document.
-func (v *validation) check(ctx context.Context, s *source) (activitycheck.Answer, *activityschema.Document, error) {
-	f, err := s.open()
-	if err != nil {
-		return activitycheck.Answer{}, nil, err
+// read opens the source. A document that cannot be read has no answer.
+func (r *result) read(do func(f io.Reader) error) {
+	f, err := r.source.open()
+	if err == nil {
+		err = do(f)
+		_ = f.Close()
 	}
-	defer func() { _ = f.Close() }()
-	answer, document, err := v.Check(ctx, f)
-	return answer, document, plainError(err)
+	if r.File = r.source.name; err != nil {
+		r.Error = plainError(err)
+		r.Answer = activitycheck.Answer{Problems: []activityschema.Problem{}, Findings: []activitycheck.Finding{}}
+	}
 }
 
-// compare adds what the documents of each folder say about one another.
-func (v *validation) compare(ctx context.Context) {
-	for _, f := range v.folders {
-		if f.library == nil || ctx.Err() != nil {
+// compare adds what the documents of a folder say about one another. They are read
+// again for the places.
+func (v *validation) compare(f *folder) {
+	about := map[string][]activityschema.Finding{}
+	for _, found := range f.library.Findings() {
+		about[found.File] = append(about[found.File], found.Finding)
+	}
+	for _, r := range v.results {
+		plain, packed := strings.CutSuffix(r.source.file, ".gz")
+		if r.source.folder != f || !r.Valid || len(about[plain]) == 0 || packed && f.documents[plain] {
 			continue
 		}
-		about := map[string][]activityschema.Finding{}
-		for _, found := range f.library.Findings() {
-			about[found.File] = append(about[found.File], found.Finding)
-		}
-		for _, r := range v.results {
-			plain, packed := strings.CutSuffix(r.source.file, ".gz")
-			if r.source.folder != f || !r.Valid || packed && f.documents[plain] {
-				continue
+		r.read(func(again io.Reader) error {
+			data, err := io.ReadAll(again)
+			if err == nil {
+				err = v.Add(&r.Answer, data, about[plain])
 			}
-			// A document that cannot be read any more leaves its findings without a place.
-			if again, err := r.source.open(); err == nil {
-				more, err := v.Locate(ctx, again, about[plain])
-				_ = again.Close()
-				if err == nil || ctx.Err() == nil {
-					r.Findings = append(r.Findings, more...)
-					activitycheck.InOrder(r.Findings)
-				}
-			}
-		}
+			return err
+		})
 	}
 }
 
@@ -261,7 +258,7 @@ func count(n int, noun string) string {
 func (v *validation) summary() string {
 	documents, invalid, private, warnings, unreadable := 0, 0, 0, 0, 0
 	for _, r := range v.results {
-		if r.err != nil {
+		if r.Error != "" {
 			unreadable++
 			continue
 		}
@@ -306,7 +303,7 @@ func reportText(w io.Writer, v *validation) error {
 	b := bufio.NewWriter(w)
 	for _, r := range v.results {
 		line := func(at activityschema.Place, pointer, message, code string) {
-			fmt.Fprintf(b, "%s:%d:%d: %s: %s (%s)\n", shown(r.source.name), at.Line, at.Column, shown(pointer), message, code)
+			fmt.Fprintf(b, "%s:%d:%d: %s: %s (%s)\n", shown(r.File), at.Line, at.Column, shown(pointer), message, code)
 		}
 		for _, p := range r.Problems {
 			line(p.Place, p.Pointer, p.Message, p.Keyword)
@@ -319,8 +316,8 @@ func reportText(w io.Writer, v *validation) error {
 			line(f.Place, f.Pointer, f.Message, code)
 		}
 		// Who names a file wants to hear about it; of a folder, what is wrong.
-		if r.err == nil && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
-			fmt.Fprintf(b, "%s: valid\n", shown(r.source.name))
+		if r.Error == "" && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
+			fmt.Fprintf(b, "%s: valid\n", shown(r.File))
 		}
 	}
 	fmt.Fprintln(b, v.summary())
@@ -328,27 +325,6 @@ func reportText(w io.Writer, v *validation) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
-}
-
-// fileReport is what the JSON report says about one file.
-type fileReport struct {
-	File string `json:"file"`
-	activitycheck.Answer
-	Error string `json:"error,omitempty"` // why it could not be read
-}
-
-// reportJSON prints a list of files.
-func reportJSON(w io.Writer, v *validation) error {
-	files := make([]fileReport, 0, len(v.results))
-	for _, r := range v.results {
-		f := fileReport{File: r.source.name, Answer: r.Answer}
-		if r.err != nil {
-			f.Error = r.err.Error()
-			f.Answer = activitycheck.Answer{Problems: []activityschema.Problem{}, Findings: []activitycheck.LocatedFinding{}}
-		}
-		files = append(files, f)
-	}
-	return writeJSON(w, files)
 }
 
 type schemaCommand struct{}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -33,8 +34,6 @@ const (
 	rankDetail
 )
 
-var errNoDocuments = fmt.Errorf("no documents in this folder: looked for %s and %s/*.json", indexFile, detailsFolder)
-
 // A source is where a document comes from.
 type source struct {
 	name   string // as the report shows it
@@ -47,90 +46,65 @@ type source struct {
 // begins as gzip does (RFC 1952 section 2.3.1) and no JSON. Whoever reads it sets the
 // limit: a small file may unpack to a large one.
 func (s *source) open() (io.ReadCloser, error) {
+	type reader struct {
+		io.Reader
+		io.Closer
+	}
 	f, err := s.raw()
 	if err != nil {
-		return nil, plainError(err)
+		return nil, err
 	}
-	return &unpacked{closer: f, packed: bufio.NewReader(f), must: strings.HasSuffix(s.name, ".gz")}, nil
+	packed := bufio.NewReader(f)
+	if begin, _ := packed.Peek(2); !strings.HasSuffix(s.name, ".gz") && !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // an error comes again
+		return reader{packed, f}, nil
+	}
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return reader{z, f}, nil
 }
 
-// unpacked looks at what it reads when it is read, for nobody may have typed yet.
-type unpacked struct {
-	closer io.Closer
-	packed *bufio.Reader
-	must   bool
-	r      io.Reader
-}
-
-// Read implements io.Reader.
-func (u *unpacked) Read(p []byte) (int, error) {
-	if u.r == nil {
-		u.r = u.packed
-		if begin, _ := u.packed.Peek(2); u.must || bytes.Equal(begin, []byte{0x1f, 0x8b}) { // an error comes again
-			z, err := gzip.NewReader(u.packed)
-			if err != nil {
-				return 0, zipError(err)
-			}
-			u.r = z
-		}
+// plainError says why a file could not be read, without its path, which is printed already.
+func plainError(err error) string {
+	pathErr, isPath := errors.AsType[*fs.PathError](err)
+	switch {
+	case isPath:
+		return pathErr.Err.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "not a complete gzip file, or something follows it"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+		return "not a gzip file, or a damaged one: " + err.Error()
 	}
-	n, err := u.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && u.r != io.Reader(u.packed) {
-		err = zipError(err)
-	} else if err == io.ErrUnexpectedEOF { //nolint:errorlint // gzip returns it bare
-		err = zipError(err)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (u *unpacked) Close() error { return u.closer.Close() }
-
-func zipError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("not a complete gzip file, or something follows it")
-	}
-	return fmt.Errorf("not a gzip file, or a damaged one: %w", err)
-}
-
-// plainError leaves out the path, which is printed already.
-func plainError(err error) error {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err
-	}
-	if linkErr, ok := errors.AsType[*os.LinkError](err); ok {
-		return linkErr.Err
-	}
-	return err
+	return err.Error()
 }
 
 // sourcesOf are the documents that one argument names, or the reason why there
 // are none, and the folder if it is one.
 func sourcesOf(arg string, stdin io.Reader, lint bool) ([]*result, *folder) {
+	one := &result{source: &source{name: arg, raw: func() (io.ReadCloser, error) { return os.Open(arg) }}}
 	if arg == "-" {
-		return []*result{{source: &source{name: "-", raw: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}}, nil
+		one.source.raw = func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }
+		return []*result{one}, nil
 	}
-	failed := func(err error) []*result { return []*result{{source: &source{name: arg}, err: plainError(err)}} }
-	info, err := os.Stat(arg)
-	if err != nil {
-		return failed(err), nil
+	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+		return []*result{one}, nil
 	}
-	if !info.IsDir() {
-		return []*result{{source: &source{name: arg, raw: func() (io.ReadCloser, error) { return os.Open(arg) }}}}, nil
-	}
-	root, err := os.OpenRoot(arg)
-	if err != nil {
-		return failed(err), nil
-	}
-	f := &folder{name: arg, root: root, documents: map[string]bool{}, others: map[string]bool{}}
+	f := &folder{name: arg, documents: map[string]bool{}, others: map[string]bool{}}
 	if lint {
 		f.library = activityschema.NewLibrary()
 	}
-	if err := f.walk(); err != nil {
-		return failed(err), f
+	var err error
+	if f.root, err = os.OpenRoot(arg); err == nil {
+		err = f.walk()
 	}
-	if len(f.documents) == 0 {
-		return failed(errNoDocuments), f
+	if err == nil && len(f.documents) == 0 {
+		err = fmt.Errorf("no documents in this folder: looked for %s and %s/*.json", indexFile, detailsFolder)
+	}
+	if err != nil {
+		one.source.raw = func() (io.ReadCloser, error) { return nil, err }
+		return []*result{one}, f
 	}
 	// The indexes first: they may name shards.
 	var indexes, details []*result
@@ -170,7 +144,7 @@ func (f *folder) walk() error {
 	return fs.WalkDir(f.root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil && (file == "." || file == detailsFolder):
-			return fmt.Errorf("%s: %w", file, plainError(err))
+			return fmt.Errorf("%s: %s", file, plainError(err))
 		case err != nil, entry.IsDir() && file != "." && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir
 		case entry.IsDir():
@@ -192,7 +166,7 @@ func (f *folder) walk() error {
 }
 
 func linkError(err error) error {
-	return fmt.Errorf("a symbolic link, which is followed within the folder only: %w", plainError(err))
+	return errors.New("a symbolic link, which is followed within the folder only: " + plainError(err))
 }
 
 // isDocument tells by the path whether a file of the folder is a document. One
@@ -237,18 +211,16 @@ func (f *folder) add(file string, document *activityschema.Document) (shards []s
 	}
 	for _, shard := range document.Index.Shards {
 		names, _ := activityschema.FolderPaths(file, shard.URL)
-		for _, name := range names {
-			if !f.holds(name) && !f.holds(name+".gz") {
-				continue
+		i := slices.IndexFunc(names, func(name string) bool { return f.holds(name) || f.holds(name+".gz") })
+		if i < 0 {
+			continue
+		}
+		for _, name := range []string{names[i], names[i] + ".gz"} {
+			if f.holds(name) && !f.documents[name] {
+				f.documents[name] = true
+				delete(f.others, name)
+				shards = append(shards, name)
 			}
-			for _, name := range []string{name, name + ".gz"} {
-				if f.holds(name) && !f.documents[name] {
-					f.documents[name] = true
-					delete(f.others, name)
-					shards = append(shards, name)
-				}
-			}
-			break
 		}
 	}
 	return shards

@@ -30,7 +30,7 @@ func validateWith(t testing.TB, ctx context.Context, args ...string) (code int, 
 }
 
 // reported runs the command with -o json.
-func reported(t testing.TB, args ...string) (code int, files []fileReport) {
+func reported(t testing.TB, args ...string) (code int, files []result) {
 	t.Helper()
 	code, out, errs := validate(t, append([]string{"-o", "json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &files); err != nil {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
 
 // peakOf runs do and returns the most memory that the heap took meanwhile, in
@@ -55,7 +53,7 @@ func TestMemoryNeverGrowsWithTheNumberOfDocuments(t *testing.T) {
 		}
 	})
 	t.Logf("%d MB at most for %d MB of documents", peak>>20, size>>20)
-	if most := uint64(runtime.GOMAXPROCS(0)) * (4 * activitycheck.SmallBytes); peak > most {
+	if most := uint64(runtime.GOMAXPROCS(0)) * (16 << 20); peak > most {
 		t.Errorf("%d MB of memory, want at most %d", peak>>20, most>>20)
 	}
 }

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 var reserved = map[string][]string{
 	"gorm.io/":                      {"store"},
 	"github.com/mattn/go-sqlite3":   {"store"},
-	"github.com/ory/fosite":         {"provider", "store"},
+	"github.com/ory/fosite":         {"provider"},
 	"github.com/ory/x":              {},
 	"github.com/qri-io/jsonschema":  {"activityschema/reference"},
 	"github.com/go-jose/go-jose/v3": {},

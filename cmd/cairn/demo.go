@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,25 +44,22 @@ const demoClientID = "activity-demo"
 const demoStatusTTL = "15s"
 
 // Run makes or reuses the folder and serves both until a signal comes.
-func (c *demoCommand) Run(p *program) error {
-	issuer, err := localURL(c.Listen)
-	if err != nil {
-		return usageError{"--listen: " + err.Error()}
-	}
-	app, err := localURL(c.AppListen)
-	if err != nil {
-		return usageError{"--app-listen: " + err.Error()}
-	}
+func (c *demoCommand) Run(p *program) (err error) {
 	// The ports first: without them there is nothing to prepare.
-	listeners, err := c.listen(p)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		for _, l := range listeners {
-			_ = l.Close() // an error where it was served on, and is closed
+	var listeners [2]net.Listener
+	var urls [2]string
+	for i, address := range [][2]string{{"--listen", c.Listen}, {"--app-listen", c.AppListen}} {
+		if urls[i], err = localURL(address[1]); err != nil {
+			return usageError{address[0] + ": " + err.Error()}
 		}
-	}()
+	}
+	for i, address := range [][2]string{{"--listen", c.Listen}, {"--app-listen", c.AppListen}} {
+		if listeners[i], err = listenOn(p.ctx, address[0], address[1]); err != nil {
+			return err
+		}
+		defer func() { _ = listeners[i].Close() }() // an error where it was served on, and is closed
+	}
+	issuer, app := urls[0], urls[1]
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
@@ -73,22 +71,24 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
+	demo, err := demoapp.New(demoapp.Config{Issuer: issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
+	if err != nil {
+		return err
+	}
+	var cancel context.CancelFunc
+	quiet := *p
+	quiet.ctx, cancel = context.WithCancel(p.ctx)
+	defer cancel()
 	// The environment is the operator's, not the demo's: a secret there would
 	// not be the stored one.
-	quiet := *p
 	quiet.env = config.NewEnvironment(nil)
-	return c.serveBoth(&quiet, listeners, settings, state, app, account.InviteURL(issuer, invite))
-}
-
-// listen opens the ports of the service and of the application.
-func (c *demoCommand) listen(p *program) (listeners [2]net.Listener, err error) {
-	if listeners[0], err = listenOn(p.ctx, "--listen", c.Listen); err != nil {
-		return listeners, err
-	}
-	if listeners[1], err = listenOn(p.ctx, "--app-listen", c.AppListen); err != nil {
-		return listeners, errors.Join(err, listeners[0].Close())
-	}
-	return listeners, nil
+	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	appDone := make(chan error, 1)
+	go func() { appDone <- serveUntil(quiet.ctx, httpd.NewServer(demo.Handler(), log), listeners[1]) }()
+	serve := serveCommand{Settings: settings}
+	err = serve.serve(&quiet, listeners[0], func() { c.greet(p, issuer, app, account.InviteURL(issuer, invite), state) })
+	cancel()
+	return errors.Join(err, <-appDone, demo.Close())
 }
 
 // localURL is http://localhost:PORT for a loopback address: passkeys and
@@ -105,60 +105,45 @@ func localURL(listen string) (string, error) {
 }
 
 // prepare initializes what is missing and creates an invite.
-func (c *demoCommand) prepare(p *program, settings config.Settings, app string) (demoState, account.Invite, error) {
-	fail := func(err error) (demoState, account.Invite, error) { return demoState{}, account.Invite{}, err }
-	if _, err := config.GenerateKey(settings.PrivateKeyFile, 2048); err != nil && !errors.Is(err, os.ErrExist) {
-		return fail(err)
+func (c *demoCommand) prepare(p *program, settings config.Settings, app string) (state demoState, invite account.Invite, err error) {
+	if _, err := config.GenerateKey(settings.PrivateKeyFile, config.MinKeyBits); err != nil && !errors.Is(err, os.ErrExist) {
+		return state, invite, err
 	}
 	checked, err := settings.Check()
 	if err != nil {
-		return fail(err)
+		return state, invite, err
 	}
 	st, existed, err := openOrCreate(p.ctx, checked, quietLog(p))
 	if err != nil {
-		return fail(err)
+		return state, invite, err
 	}
 	defer func() { _ = st.Close() }()
-	path := filepath.Join(c.Dir, "demo.json")
-	state, err := readDemoState(path)
-	if err != nil {
-		return fail(err)
-	}
-	switch {
-	case existed && state.Handle == "":
-		return fail(fmt.Errorf("--dir: %s holds a database but no demo.json: remove the folder or name another one", c.Dir))
-	case !existed:
-		if state, err = createDemo(p.ctx, st, path); err != nil {
-			return fail(err)
+	file := filepath.Join(c.Dir, "demo.json")
+	if existed {
+		b, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			return state, invite, fmt.Errorf("--dir: %s holds a database but no demo.json: remove the folder or name another one", c.Dir)
 		}
+		if err == nil {
+			err = json.Unmarshal(b, &state)
+		}
+		if err != nil {
+			return state, invite, fmt.Errorf("read %s: %w", file, err)
+		}
+	} else if state, err = createDemo(p.ctx, st, file); err != nil {
+		return state, invite, err
 	}
 	if err := registerDemo(p.ctx, st, state, app); err != nil {
-		return fail(err)
+		return state, invite, fmt.Errorf("register the demo application: %w", err)
 	}
 	admin, err := st.UserByHandle(p.ctx, state.Handle)
 	if err != nil {
-		return fail(fmt.Errorf("find the demo's administrator: %w", err))
+		return state, invite, fmt.Errorf("find the demo's administrator: %w", err)
 	}
-	invite, err := account.NewInvite(admin.Sub, "demo", time.Now())
-	if err != nil {
-		return fail(err)
+	if invite, err = account.NewInvite(admin.Sub, "demo", time.Now()); err != nil {
+		return state, invite, err
 	}
 	return state, invite, st.CreateInvite(p.ctx, invite, -1)
-}
-
-func readDemoState(path string) (demoState, error) {
-	var s demoState
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("read %s: %w", path, err)
-	}
-	return s, nil
 }
 
 // createDemo writes the state first: a database without it could not be used
@@ -173,61 +158,29 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	if err != nil {
 		return s, fmt.Errorf("write %s: %w", path, err)
 	}
-	return s, initialize(ctx, st, s.Handle, "Cairn keeper", s.Password)
+	hasher, err := account.NewHasher()
+	if err == nil {
+		_, err = account.Initialize(ctx, st, hasher, account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}, time.Now())
+	}
+	return s, err
 }
 
 // registerDemo makes the application's client, or gives the one of an earlier run
 // the addresses of this one.
 func registerDemo(ctx context.Context, st *store.Store, s demoState, app string) error {
 	c, err := st.Client(ctx, s.ClientID)
-	made := errors.Is(err, provider.ErrClientNotFound)
-	if made {
-		c, err = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil
+	save := st.UpdateClient
+	if errors.Is(err, provider.ErrClientNotFound) {
+		c, err, save = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil, st.CreateClient
 		c.RequirePKCE = true
 		c.Secrets = []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
 	}
 	if err != nil {
-		return fmt.Errorf("find the demo application: %w", err)
+		return err
 	}
-	addressDemo(c, app)
-	if made {
-		err = st.CreateClient(ctx, c)
-	} else {
-		err = st.UpdateClient(ctx, c)
-	}
-	if err != nil {
-		return fmt.Errorf("register the demo application: %w", err)
-	}
-	return nil
-}
-
-// addressDemo gives the demo's client the addresses of its application.
-func addressDemo(c *provider.Client, app string) {
 	c.RedirectURIs, c.PostLogoutRedirectURIs = []string{app + "/callback"}, []string{app + "/"}
 	c.BackchannelLogoutURI, c.BackchannelPrivate = app+"/backchannel-logout", true
-}
-
-// serveBoth runs the service as serve does, and the application beside it.
-func (c *demoCommand) serveBoth(p *program, listeners [2]net.Listener, settings config.Settings, state demoState, app, invite string) error {
-	ctx, cancel := context.WithCancel(p.ctx)
-	defer cancel()
-	p.ctx = ctx
-	checked, err := settings.Check()
-	if err != nil {
-		return err
-	}
-	demo, err := demoapp.New(demoapp.Config{Issuer: settings.Issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
-	if err != nil {
-		return err
-	}
-	appDone := make(chan error, 1)
-	go func() {
-		appDone <- serveUntil(ctx, httpd.NewServer(demo.Handler(), newLog(p.stderr, checked)), listeners[1])
-	}()
-	serve := serveCommand{Settings: settings}
-	err = serve.serve(p, listeners[0], func(net.Addr) { c.greet(p, settings.Issuer, app, invite, state) })
-	cancel()
-	return errors.Join(err, <-appDone, demo.Close())
+	return save(ctx, c)
 }
 
 // greet prints where to go next.

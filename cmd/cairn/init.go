@@ -2,9 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +11,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
@@ -79,40 +74,33 @@ func (c *initCommand) Run(p *program) error {
 	if err := c.check(in); err != nil {
 		return err
 	}
-	handle, password, err := c.administrator(p)
+	first, err := c.administrator(p)
 	if err != nil {
 		return err
 	}
-	if err := in.create(p, st, handle, c.DisplayName, password); err != nil {
+	if err := in.create(p, st, first); err != nil {
 		return err
 	}
-	done.Created, done.Handle, done.KeyFile, done.Kid = true, handle, in.settings.PrivateKeyFile, in.kid
+	done.Created, done.Handle, done.KeyFile, done.Kid = true, first.Handle, in.settings.PrivateKeyFile, in.kid
 	done.ConfigFile, done.Issuer = in.file, in.settings.Issuer
 	if c.GeneratePassword {
-		done.Password = password
+		done.Password = first.Password
 	}
 	return c.report(p, in, done)
 }
 
-// administrator is the handle and the password, from flags or from a person at a
-// terminal.
-func (c *initCommand) administrator(p *program) (handle, password string, err error) {
-	if handle = c.Handle; handle == "" {
+// administrator is the first one, from flags or from a person at a terminal.
+func (c *initCommand) administrator(p *program) (first account.NewUser, err error) {
+	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, AnyHandle: true}
+	if first.Handle == "" {
 		if !isTerminal(p.stdin) || c.PasswordFile == "-" {
-			return "", "", usageError{"--handle is needed: the handle of the first administrator"}
+			return first, usageError{"--handle is needed: the handle of the first administrator"}
 		}
-		if handle, err = ask(p, "Handle of the first administrator: "); err != nil {
-			return "", "", err
+		if first.Handle, err = ask(p, "Handle of the first administrator: "); err != nil {
+			return first, err
 		}
 	}
-	if handle, err = account.CanonicalHandle(handle); err != nil {
-		return "", "", usageError{"--handle: 1 to 30 letters a-z, digits, - or _, beginning and ending with a letter or digit"}
-	}
-	if _, err := account.CheckDisplayName(cmp.Or(c.DisplayName, handle)); err != nil {
-		return "", "", usageError{"--display-name: 1 to 60 characters, no control characters"}
-	}
-	password, err = newPassword(p, handle, c.PasswordFile, c.GeneratePassword, c.Quiet)
-	return handle, password, err
+	return first, givePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
 }
 
 func (c *initCommand) report(p *program, in *installationPlan, done initialized) error {
@@ -303,7 +291,7 @@ func samePath(a, b string) bool {
 // create makes the settings file, the key and the database, in this order: the
 // same command finds its own settings and its own key when it was killed, and
 // goes on. An error takes away what was made.
-func (in *installationPlan) create(p *program, st *store.Store, handle, name, password string) (err error) {
+func (in *installationPlan) create(p *program, st *store.Store, first account.NewUser) (err error) {
 	var made []string
 	beside := false // another run has made what was not there before, and goes on with the config file of this one
 	defer func() {
@@ -352,7 +340,12 @@ func (in *installationPlan) create(p *program, st *store.Store, handle, name, pa
 		}
 		defer func() { err = errors.Join(err, st.Close()) }()
 	}
-	return initialize(p.ctx, st, handle, name, password)
+	hasher, err := account.NewHasher()
+	if err != nil {
+		return err
+	}
+	_, err = account.Initialize(p.ctx, st, hasher, first, time.Now())
+	return err
 }
 
 // serveWith are the arguments with which serve runs the installation.
@@ -371,44 +364,4 @@ func (in *installationPlan) serveWith(p *program) []string {
 		return args // and SERVICE_DATABASE, as init had it
 	}
 	return append(args, "--database", in.settings.Database)
-}
-
-// initialize stores settings, secrets and the first administrator.
-func initialize(ctx context.Context, st *store.Store, handle, name, password string) error {
-	if name == "" {
-		name = handle
-	}
-	name, err := account.CheckDisplayName(name)
-	if err != nil {
-		return fmt.Errorf("--display-name: %w: 1 to 60 characters, no control characters", err)
-	}
-	hasher, err := account.NewHasher()
-	if err != nil {
-		return err
-	}
-	hash, err := hasher.Hash(ctx, password)
-	if err != nil {
-		return err
-	}
-	installation := make([]byte, 48)
-	_, _ = rand.Read(installation) // never fails
-	shared := make([]byte, 48)
-	_, _ = rand.Read(shared)
-	secrets := map[string][]byte{
-		account.SecretInstallation: installation,
-		// Text, because it goes into an environment file.
-		account.SecretJWT: []byte(base64.RawURLEncoding.EncodeToString(shared)),
-	}
-	if _, err := st.Initialize(ctx, account.DefaultSettings(), secrets); err != nil {
-		return fmt.Errorf("store settings and secrets: %w", err)
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	u := account.User{
-		Sub: uuid.NewString(), Handle: handle, DisplayName: name, PasswordHash: hash, CreatedAt: now, UpdatedAt: now,
-		Flags: []string{account.FlagActivity, account.FlagAdmin},
-	}
-	if err := st.CreateUser(ctx, u, operator("user.create", handle, "first administrator")); err != nil {
-		return fmt.Errorf("create the administrator: %w", err)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -15,37 +14,43 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// newPassword reads or makes the password of a new user; quiet is whether the command
-// would hide one that was made.
-func newPassword(p *program, handle, file string, generate, quiet bool) (string, error) {
-	var password string
-	var err error
+// givePassword reads or makes the password of a new user once the rest is found good,
+// and puts the handle into its canonical form; quiet is whether the command would hide a
+// password that was made.
+func givePassword(p *program, n *account.NewUser, settings account.Settings, file string, generate, quiet bool) error {
+	u, err := n.Check(settings)
+	if problem, known := web.ProblemOf(err); err != nil && known {
+		return usageError{faults(problem, newUserFlags)}
+	} else if err != nil {
+		return err
+	}
+	n.Handle = u.Handle
 	switch {
 	case file != "" && generate:
-		return "", usageError{"give --password-file or --generate-password, not both"}
+		return usageError{"give --password-file or --generate-password, not both"}
 	case generate && quiet:
-		return "", usageError{"-q would hide the generated password: leave -q out, or use -o json"}
+		return usageError{"-q would hide the generated password: leave -q out, or use -o json"}
 	case generate:
-		return rand.Text()[:20], nil // 100 bits
+		n.Password = account.GeneratePassword(settings.MinPassword)
 	case file != "":
 		b, err := p.read(file, 4096)
 		if err != nil {
-			return "", fmt.Errorf("--password-file: %w", err)
+			return fmt.Errorf("--password-file: %w", err)
 		}
 		line, _, _ := strings.Cut(string(b), "\n")
-		password = strings.TrimRight(line, "\r")
+		n.Password = strings.TrimRight(line, "\r")
 	case isTerminal(p.stdin):
-		if password, err = promptPassword(p); err != nil {
-			return "", err
+		if n.Password, err = promptPassword(p); err != nil {
+			return err
 		}
 	default:
-		return "", usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
+		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
 	}
-	if err := account.CheckPassword(password, handle, account.DefaultMinPassword); err != nil {
+	if err := account.CheckPassword(n.Password, n.Handle, settings.MinPassword); err != nil {
 		problem, _ := web.ProblemOf(err)
-		return "", errors.New(problem.Detail)
+		return errors.New(problem.Detail)
 	}
-	return password, nil
+	return nil
 }
 
 // onlyNow is what is printed of a secret that is never shown again.

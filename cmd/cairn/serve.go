@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -27,12 +30,12 @@ type serveCommand struct {
 
 // Run serves until SIGTERM or SIGINT.
 func (c *serveCommand) Run(p *program) error {
-	return c.serve(p, nil, func(net.Addr) {})
+	return c.serve(p, nil, func() {})
 }
 
 // serve runs the service, on a listener that is there already or on --listen;
-// ready is called with the address once it listens.
-func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) error {
+// ready is called once it listens.
+func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	checked, err := c.Check()
 	if err != nil {
 		return err
@@ -52,14 +55,29 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) e
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	if len(keys) == 0 && !c.NoOIDC {
-		if err := keyNotNeeded(p.ctx, st, checked); err != nil {
+	warnings := checked.Warnings()
+	scheme, kid := "HS256", ""
+	switch {
+	case c.NoOIDC:
+		warnings = append(warnings, "--no-oidc: sessions are HS256 and OpenID Connect is off; tokens that a private key has signed do not count")
+	case len(keys) > 0:
+		scheme, kid = "RS256", keys[0].KeyID
+	default:
+		// Who has a token of a forgotten key would be signed out, and every application would fail.
+		if issued, err := st.IssuedRS256(p.ctx); err != nil {
 			return err
+		} else if issued {
+			return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, and %s has issued tokens signed with a private key (RS256): "+
+				"name its key file in cairn.yaml as private-key-file, or give --no-oidc to go on without, which signs people out", checked.DatabaseLabel())
 		}
+		warnings = append(warnings, "no private key: sessions are HS256 and OpenID Connect is off; "+turnOnOIDC)
 	}
 	secret, note, err := sharedSecret(p.ctx, p.env, st)
 	if err != nil {
 		return err
+	}
+	if note != "" {
+		warnings = append(warnings, note)
 	}
 	handler, err := httpd.New(p.ctx, httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Log: log})
 	if err != nil {
@@ -68,31 +86,25 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) e
 	srv := httpd.NewServer(handler, log)
 	srv.RegisterOnShutdown(handler.BeforeStop)
 	if checked.TLS != nil {
-		certs, err := newCertificates(*checked.TLS, log)
-		if err != nil {
+		if srv.TLSConfig, err = tlsConfig(*checked.TLS, log); err != nil {
 			return err
 		}
-		srv.TLSConfig = certs.config()
+	}
+	version, err := st.SchemaVersion(p.ctx)
+	if err != nil {
+		return err
 	}
 	if l == nil {
 		if l, err = listenOn(p.ctx, "--listen (SERVICE_LISTEN)", checked.Listen); err != nil {
 			return err
 		}
 	}
-	version, err := st.SchemaVersion(p.ctx)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	scheme, kid := "HS256", ""
-	if len(keys) > 0 {
-		scheme, kid = "RS256", keys[0].KeyID
-	}
 	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
 		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS)
-	for _, w := range append(checked.Warnings(), notes(note, len(keys), c.NoOIDC)...) {
+	for _, w := range warnings {
 		log.Warn(w)
 	}
-	ready(l.Addr())
+	ready()
 	// What the start needed (tables of libraries, a password hash at init) goes
 	// back to the system: an idle service on a small machine stays small.
 	debug.FreeOSMemory()
@@ -106,31 +118,6 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func(net.Addr)) e
 	background.Wait()
 	log.Info("stopped")
 	return err
-}
-
-// keyNotNeeded refuses a start without the key that has signed tokens: who has one
-// would be signed out, and every application would fail.
-func keyNotNeeded(ctx context.Context, st *store.Store, c config.Checked) error {
-	issued, err := st.IssuedRS256(ctx)
-	if err != nil || !issued {
-		return err
-	}
-	return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, and %s has issued tokens signed with a private key (RS256): "+
-		"name its key file in cairn.yaml as private-key-file, or give --no-oidc to go on without, which signs people out", c.DatabaseLabel())
-}
-
-func notes(secretNote string, keys int, noOIDC bool) []string {
-	var out []string
-	if secretNote != "" {
-		out = append(out, secretNote)
-	}
-	switch {
-	case noOIDC:
-		out = append(out, "--no-oidc: sessions are HS256 and OpenID Connect is off; tokens that a private key has signed do not count")
-	case keys == 0:
-		out = append(out, "no private key: sessions are HS256 and OpenID Connect is off; "+turnOnOIDC)
-	}
-	return out
 }
 
 // turnOnOIDC is the remedy where there is no key.
@@ -163,4 +150,93 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 		case <-t.C:
 		}
 	}
+}
+
+// drainTimeout is for requests in flight at a stop.
+const drainTimeout = 10 * time.Second
+
+// listenOn opens the port of a setting, and says what to do where it is taken.
+func listenOn(ctx context.Context, setting, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another program listens on %s already, perhaps another cairn: stop it, or choose another port", setting, address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: choose another address", setting, err)
+	}
+	return l, nil
+}
+
+// serveUntil serves on l until the context ends, then lets requests in flight
+// finish within drainTimeout.
+func serveUntil(ctx context.Context, srv *http.Server, l net.Listener) error {
+	failed := make(chan error, 1)
+	go func() {
+		if srv.TLSConfig != nil {
+			failed <- srv.ServeTLS(l, "", "")
+			return
+		}
+		failed <- srv.Serve(l)
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := srv.Shutdown(drain); err != nil {
+		_ = srv.Close()
+		return fmt.Errorf("stop: requests were still running after %s: %w", drainTimeout, err)
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// tls12Suites are those with ECDHE and AEAD (RFC 9325 section 4.2). TLS 1.3 has
+// no others.
+var tls12Suites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
+// tlsConfig serves the pair of files and loads it again when a file has changed, which it
+// looks at once a second at most; a pair that does not fit leaves the one in use.
+func tlsConfig(files config.TLSFiles, log *slog.Logger) (*tls.Config, error) {
+	stampOf := func() (s string) {
+		for _, name := range []string{files.CertFile, files.KeyFile} {
+			if info, err := os.Stat(name); err == nil {
+				s += fmt.Sprint(info.ModTime().UnixNano(), info.Size(), " ")
+			}
+		}
+		return s
+	}
+	stamp, checked := stampOf(), time.Now()
+	current, err := files.Load()
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(checked) < time.Second {
+			return current, nil
+		}
+		checked = time.Now()
+		if now := stampOf(); now != stamp {
+			cert, err := files.Load()
+			if err != nil {
+				log.Warn("certificate not reloaded: the earlier one stays in use", "error", err)
+				return current, nil
+			}
+			current, stamp = cert, now
+			log.Info("certificate reloaded")
+		}
+		return current, nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: tls12Suites, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: get}, nil
 }

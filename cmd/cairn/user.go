@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,11 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/store"
 )
 
 type userCommand struct {
@@ -77,57 +75,31 @@ type addUserCommand struct {
 
 // Run adds the user with the given or the default flags.
 func (c *addUserCommand) Run(p *program) error {
-	handle, err := account.CanonicalHandle(c.Handle)
+	hasher, err := account.NewHasher()
 	if err != nil {
-		return usageError{"the handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit"}
+		return err
 	}
-	if c.DisplayName == "" {
-		c.DisplayName = handle
-	}
-	name, err := account.CheckDisplayName(c.DisplayName)
-	if err != nil {
-		return usageError{"--display-name: 1 to 60 characters, no control characters"}
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: name, CreatedAt: now, UpdatedAt: now}
-	err = account.UserChange{"email": c.Email, "email_verified": strconv.FormatBool(c.EmailVerified)}.Apply(&u)
-	if problem, _ := web.ProblemOf(err); err != nil {
-		return usageError{"--" + strings.ReplaceAll(faults(problem), "_", "-")}
-	}
-	return c.withStore(p, func(st *store.Store) error {
-		settings, err := st.Settings(p.ctx)
+	return c.withUsers(p, func(users *account.Administration) error {
+		settings, err := users.Settings(p.ctx)
 		if err != nil {
 			return err
 		}
-		if u.Flags = c.Flag; len(u.Flags) == 0 {
-			u.Flags = settings.DefaultFlags
+		n := account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified, Flags: c.Flag, AnyHandle: true}
+		if err := givePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
+			return err
 		}
-		for _, f := range u.Flags {
-			if !slices.Contains(settings.Flags, f) {
-				return fmt.Errorf("--flag: there is no flag %q here: cairn settings set flags adds one", f)
-			}
+		u, err := users.Create(p.ctx, account.Operator(), hasher, n)
+		if errors.Is(err, account.ErrHandleTaken) {
+			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", n.Handle)
 		}
-		password, err := newPassword(p, handle, c.PasswordFile, c.GeneratePassword, c.Quiet)
 		if err != nil {
-			return err
-		}
-		hasher, err := account.NewHasher()
-		if err != nil {
-			return err
-		}
-		if u.PasswordHash, err = hasher.Hash(p.ctx, password); err != nil {
-			return err
-		}
-		if err := st.CreateUser(p.ctx, u, operator("user.create", handle, "")); errors.Is(err, account.ErrHandleTaken) {
-			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", handle)
-		} else if err != nil {
 			return err
 		}
 		if !c.GeneratePassword {
-			password = ""
+			n.Password = ""
 		}
-		return c.print(p, u.Sub, map[string]any{"sub": u.Sub, "handle": handle, "password": password, "flags": u.Flags},
-			pairs{{"handle", handle}, {"sub", u.Sub}, {"password", onlyNow(password)}})
+		return c.print(p, u.Sub, map[string]any{"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags)},
+			pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"password", onlyNow(n.Password)}})
 	})
 }
 
@@ -275,7 +247,7 @@ func (c *updateUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		u, err := users.Amend(p.ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
-			return usageError{faults(problem)}
+			return usageError{faults(problem, nil)}
 		}
 		if err != nil {
 			return err
@@ -322,11 +294,15 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 	return out, nil
 }
 
-// faults puts all that is refused into one line.
-func faults(p *web.Problem) string {
+// newUserFlags are the flags that set the members of a new user.
+var newUserFlags = map[string]string{"display_name": "--display-name", "email": "--email", "email_verified": "--email-verified", "flags": "--flag"}
+
+// faults puts all that is refused into one line, with the flags of its members.
+func faults(p *web.Problem, flags map[string]string) string {
 	var words []string
 	for _, f := range p.Errors {
-		words = append(words, strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")+": "+f.Detail)
+		member := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
+		words = append(words, cmp.Or(flags[member], member)+": "+f.Detail)
 	}
 	if words == nil {
 		return p.Detail

@@ -70,6 +70,9 @@ func open(t testing.TB, dsn string) *store.Store {
 	return s
 }
 
+// Parallel lets Each and EachDSN run a test beside others; for a package's TestMain.
+var Parallel bool
+
 // Each runs f on a store of each database, without any rows.
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Helper()
@@ -79,11 +82,14 @@ func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 // EachDSN runs f with the address of a database of each kind, for Open.
 func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
+	if Parallel {
+		t.Parallel()
+	}
 	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })
 	t.Run(store.Postgres, func(t *testing.T) { f(t, migratedSchema(t)) })
 }
 
-// EachEmpty is EachDSN with databases that nobody has migrated.
+// EachEmpty is EachDSN with databases that nobody has migrated, and beside no other test.
 func EachEmpty(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })

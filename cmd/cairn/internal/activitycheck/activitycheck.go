@@ -1,13 +1,12 @@
-// Package activitycheck validates and lints one activity document, and says the same
-// by the command and by the service. It leaves to others where the document comes from
-// and how the answer is shown.
+// Package activitycheck checks activity documents one by one: the command and the
+// service give the same answer. It leaves to them what the documents are, and what the
+// documents of a folder say about one another.
 package activitycheck
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -16,33 +15,16 @@ import (
 	"github.com/cairn-id/cairn/activityschema/reference"
 )
 
-const (
-	// SmallBytes is the size up to which documents are kept to be linted, as many at
-	// once as there are jobs; of larger ones one at a time.
-	SmallBytes = 4 << 20
-	// lintBytes is the size up to which a document is linted.
-	lintBytes = activityschema.MaxLintBytes
-)
-
-// A Checker checks documents one by one. It may be used concurrently.
+// A Checker checks documents. It may be used concurrently.
 type Checker struct {
-	Options   activityschema.Options
-	Reference bool // the verdict is that of package reference
-	Lint      bool
-	Ignore    []string // findings that are left out: CODE or CODE:POINTER
-	Strict    bool     // warnings fail, too
-
-	large chan struct{} // held while a document beyond SmallBytes is in memory
+	MaxProblems int  // 0 means activityschema.MaxProblems
+	Reference   bool // the verdict is that of package reference
+	Lint        bool
+	Ignore      []string // findings that are left out: CODE or CODE:POINTER
+	Strict      bool     // warnings fail, too
 }
 
-// New returns a checker as c says.
-func New(c Checker) *Checker {
-	c.large = make(chan struct{}, 1)
-	return &c
-}
-
-// An Answer is what is said about one document, the same by the command and by
-// the service.
+// An Answer is what is said about one document.
 type Answer struct {
 	// Valid tells whether the document is valid, whatever the findings are.
 	Valid bool `json:"valid"`
@@ -50,145 +32,111 @@ type Answer struct {
 	// nothing tells.
 	Form     activityschema.Form      `json:"form"`
 	Problems []activityschema.Problem `json:"problems"`
-	Findings []LocatedFinding         `json:"findings"`
+	Findings []Finding                `json:"findings"`
 }
 
-// A LocatedFinding is a finding with its place.
-type LocatedFinding struct {
+// A Finding is one with its place.
+type Finding struct {
 	activityschema.Finding
 	activityschema.Place
 }
 
 // Passes tells whether nothing is said that fails a document.
 func (c *Checker) Passes(a Answer) bool {
-	return a.Valid && !slices.ContainsFunc(a.Findings, func(f LocatedFinding) bool { return c.Strict || f.Severity == activityschema.SeverityError })
+	return a.Valid && !slices.ContainsFunc(a.Findings, func(f Finding) bool { return c.Strict || f.Severity == activityschema.SeverityError })
 }
 
 // Check validates a document as it streams by, and keeps it to be linted unless it is
-// too large for that. The document is for the comparison with others; it is nil if it is
-// not valid or not linted.
+// too large for that. The Document is nil if it is not valid or not linted. The error
+// is that of r.
 func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activityschema.Document, error) {
-	kept := &keeper{ctx: ctx, checker: c, most: lintBytes}
-	defer kept.release()
+	a := Answer{Problems: []activityschema.Problem{}, Findings: []Finding{}}
+	var kept keeper
+	if c.Lint {
+		kept.most = activityschema.MaxLintBytes
+	}
 	if c.Reference {
 		kept.most = activityschema.MaxBytes
 	}
-	if c.Lint || c.Reference {
-		r = io.TeeReader(r, kept)
+	r = io.TeeReader(r, &kept)
+	form, problems, err := activityschema.Options{MaxProblems: c.MaxProblems}.Validate(ctx, r)
+	if err == nil && c.Reference {
+		_, err = io.Copy(io.Discard, r) // of what is not JSON the rest
 	}
-	form, problems, err := c.Options.Validate(ctx, r)
 	if err != nil {
-		return Answer{}, nil, err
+		return a, nil, err
 	}
-	a := Answer{Valid: len(problems) == 0, Form: form, Problems: append([]activityschema.Problem{}, problems...), Findings: []LocatedFinding{}}
+	a.Form, a.Problems = form, append(a.Problems, problems...)
+	data := bytes.Join(kept.blocks, nil)
 	if c.Reference {
-		if _, err := io.Copy(io.Discard, r); err != nil { // of what is not JSON the rest
-			return Answer{}, nil, err
-		}
-		if a.Valid, err = c.verdict(ctx, kept); err != nil {
-			return Answer{}, nil, err
-		}
-		if a.Problems = []activityschema.Problem{}; !a.Valid {
+		a.Problems = []activityschema.Problem{}
+		if ok, err := reference.Valid(ctx, data); err != nil {
+			return a, nil, err
+		} else if !ok || kept.dropped() {
 			a.Problems = append(a.Problems, activityschema.Problem{
 				Place: activityschema.Place{Line: 1, Column: 1}, Keyword: "reference",
 				Message: "refused by the reference implementation, which does not say where: leave --engine out to see",
 			})
 		}
 	}
-	if !a.Valid || !c.Lint {
+	if a.Valid = len(a.Problems) == 0; !a.Valid || !c.Lint {
 		return a, nil, nil
 	}
-	if kept.dropped || kept.size > lintBytes {
-		found := activityschema.NotLinted()
-		a.Findings, err = c.Locate(ctx, strings.NewReader("{}"), []activityschema.Finding{found})
+	if kept.size > activityschema.MaxLintBytes {
+		return a, nil, c.Add(&a, []byte("{}"), []activityschema.Finding{activityschema.NotLinted()})
+	}
+	document, err := activityschema.DecodeValid(form, data)
+	if err != nil {
 		return a, nil, err
 	}
-	data := bytes.Join(kept.blocks, nil)
-	document, _, err := activityschema.DecodeValid(ctx, form, data)
-	if err != nil {
-		return Answer{}, nil, err
-	}
-	a.Findings, err = c.Locate(ctx, bytes.NewReader(data), activityschema.Lint(document))
-	return a, document, err
+	return a, document, c.Add(&a, data, activityschema.Lint(document))
 }
 
-func (c *Checker) verdict(ctx context.Context, kept *keeper) (bool, error) {
-	if kept.dropped {
-		return false, nil // larger than MaxBytes
+// Add adds findings about a document to an answer, unless they are ignored: with their
+// places, and in the order of these.
+func (c *Checker) Add(a *Answer, data []byte, found []activityschema.Finding) error {
+	found = slices.DeleteFunc(slices.Clone(found), c.ignores)
+	if len(found) == 0 {
+		return nil
 	}
-	return reference.Valid(ctx, bytes.Join(kept.blocks, nil))
-}
-
-// Locate returns those that are not ignored, with their places in a document and in
-// their order.
-func (c *Checker) Locate(ctx context.Context, r io.Reader, found []activityschema.Finding) ([]LocatedFinding, error) {
-	out := []LocatedFinding{}
 	var pointers []string
 	for _, f := range found {
-		if !slices.ContainsFunc(c.Ignore, func(ignored string) bool { return ignores(ignored, f) }) {
-			out = append(out, LocatedFinding{Finding: f})
-			pointers = append(pointers, f.Pointer)
-		}
+		pointers = append(pointers, f.Pointer)
 	}
-	if len(out) == 0 {
-		return out, nil
-	}
-	places, err := activityschema.Locate(ctx, r, pointers)
+	places, err := activityschema.Locate(data, pointers)
 	if err != nil {
-		return out, err
+		return err
 	}
-	for i := range out {
-		out[i].Place = places[i]
+	for i, f := range found {
+		a.Findings = append(a.Findings, Finding{f, places[i]})
 	}
-	InOrder(out)
-	return out, nil
+	slices.SortStableFunc(a.Findings, func(a, b Finding) int { return cmp.Compare(a.Offset, b.Offset) })
+	return nil
 }
 
-// ignores tells whether CODE or CODE:POINTER is about a finding.
-func ignores(ignored string, f activityschema.Finding) bool {
-	code, pointer, _ := strings.Cut(ignored, ":")
-	return code == f.Code && (pointer == "" || f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/"))
+func (c *Checker) ignores(f activityschema.Finding) bool {
+	return slices.ContainsFunc(c.Ignore, func(ignored string) bool {
+		code, pointer, _ := strings.Cut(ignored, ":")
+		return code == f.Code && (pointer == "" || f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/"))
+	})
 }
 
-// InOrder sorts findings by their place, as problems are.
-func InOrder(findings []LocatedFinding) {
-	slices.SortStableFunc(findings, func(a, b LocatedFinding) int { return cmp.Compare(a.Offset, b.Offset) })
-}
-
-// A keeper keeps a document up to a size. It waits, as soon as the document is large,
-// until no other large one is in memory.
+// A keeper keeps a document up to a size, in the blocks in which it comes: one slice
+// that grows would take three times as much.
 type keeper struct {
-	ctx     context.Context
-	checker *Checker
-	most    int
-	blocks  [][]byte
-	size    int
-	dropped bool
-	holds   bool
+	most, size int
+	blocks     [][]byte
 }
+
+func (k *keeper) dropped() bool { return k.size > k.most }
 
 // Write implements io.Writer.
 func (k *keeper) Write(p []byte) (int, error) {
-	if k.size += len(p); k.size > k.most {
-		k.dropped, k.blocks = true, nil
-		k.release()
-		return len(p), nil
+	k.size += len(p)
+	if k.dropped() {
+		k.blocks = nil
+	} else {
+		k.blocks = append(k.blocks, bytes.Clone(p))
 	}
-	if k.size > SmallBytes && !k.holds {
-		select {
-		case k.checker.large <- struct{}{}:
-			k.holds = true
-		case <-k.ctx.Done():
-			return 0, fmt.Errorf("waiting for memory: %w", k.ctx.Err())
-		}
-	}
-	k.blocks = append(k.blocks, bytes.Clone(p))
 	return len(p), nil
-}
-
-func (k *keeper) release() {
-	if k.holds {
-		k.holds = false
-		<-k.checker.large
-	}
 }

@@ -24,7 +24,7 @@ const maxUpload = 8 << 20
 // mountActivity registers the validator for signed-in users.
 func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
-	c := activitycheck.New(activitycheck.Checker{Lint: true})
+	c := &activitycheck.Checker{Lint: true}
 	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
 		wait, err := limits.Take(r.Context(), web.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
 		if wait > 0 {

@@ -99,8 +99,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 			return nil, fmt.Errorf("read the installation secret: %w", err)
 		}
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits,
-			Logouts: o.Store, Pushed: o.Store, Assertions: o.Store, Now: o.Now, Log: o.Log,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
 		})
 		if err != nil {
 			return nil, err

@@ -1,0 +1,433 @@
+package provider
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// clientEndpoint serves what clients call themselves (token, revocation, introspection,
+// pushed requests): method, limit, form, authentication, then serve. check, which may
+// be nil, refuses a form whoever sends it.
+func (p *Provider) clientEndpoint(check func(url.Values) error, serve func(http.ResponseWriter, *http.Request, *Client) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{}
+		r = r.WithContext(withExchange(r.Context(), x))
+		err := p.readClientRequest(w, r)
+		if err == nil && check != nil {
+			err = check(r.PostForm)
+		}
+		if err == nil {
+			x.client, err = p.authenticateClient(r, r.PostForm)
+		}
+		if err == nil {
+			err = serve(w, r, x.client)
+		}
+		if err != nil {
+			p.tokenError(w, r, err)
+		}
+	}
+}
+
+func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return errInvalidRequest.with(http.StatusMethodNotAllowed)
+	}
+	wait, err := p.limits.Take(r.Context(), web.LimitToken, web.ClientAddress(r))
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		return errSlowDown
+	}
+	return readClientForm(w, r)
+}
+
+// readClientForm reads a form with every parameter once.
+func readClientForm(w http.ResponseWriter, r *http.Request) error {
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mt != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
+		return errInvalidRequest
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
+	if err := r.ParseForm(); err != nil {
+		var big *http.MaxBytesError
+		if errors.As(err, &big) {
+			return errInvalidRequest.with(http.StatusRequestEntityTooLarge)
+		}
+		return errInvalidRequest
+	}
+	for _, v := range r.PostForm {
+		if len(v) > 1 { // RFC 6749 section 3.2: parameters must not be repeated
+			return errInvalidRequest
+		}
+	}
+	// Credentials in a URL end up in logs and histories.
+	for _, name := range []string{"client_secret", "client_assertion", "code", "refresh_token", "code_verifier", "access_token", "token"} {
+		if r.URL.Query().Has(name) {
+			return errInvalidRequest
+		}
+	}
+	return nil
+}
+
+// clientTTL is how long a change by another process (the command line) may go
+// unseen.
+const clientTTL = 5 * time.Second
+
+// client finds a client. Unknown ids are not kept: one that was just added works at
+// once. ErrClientNotFound.
+func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
+	if !plausibleClientID(id) {
+		return nil, ErrClientNotFound
+	}
+	return p.clients.Get(ctx, id)
+}
+
+// plausibleClientID spares the database what cannot be an id (RFC 6749
+// appendix A.1: printable ASCII).
+func plausibleClientID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < 0x20 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// HashSecret is how a generated client secret is stored. 256 random bits need
+// no slow hash, and a slow one would be a lever for strangers at the token endpoint.
+func HashSecret(secret string) []byte {
+	h := sha256.Sum256([]byte(secret))
+	return h[:]
+}
+
+// authenticateClient takes basic or post for confidential clients unless registered for
+// one of them, a signed assertion for those with private_key_jwt, an id alone for
+// public ones (RFC 6749 section 2.3). Never more than one method at once. Whatever is
+// wrong is errInvalidClient; only a failing database is another error.
+func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client, error) {
+	ctx := r.Context()
+	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
+		return p.authenticateAssertion(ctx, r, form)
+	}
+	id, secret, method, err := presentedCredentials(r, form)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.client(ctx, id)
+	if errors.Is(err, ErrClientNotFound) {
+		return nil, errInvalidClient
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.IsPublic() {
+		// x/oauth2 sends Basic with an empty secret while it probes.
+		if secret != "" {
+			return nil, errInvalidClient
+		}
+		return c, nil
+	}
+	if method == AuthNone || c.AuthMethod != AuthAny && c.AuthMethod != method {
+		return nil, errInvalidClient
+	}
+	now := p.clock()
+	for _, s := range c.Secrets {
+		if (s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)) && s.matches(secret) {
+			return c, nil
+		}
+	}
+	return nil, errInvalidClient
+}
+
+// matches compares in constant time. An empty secret or an empty hash never matches.
+func (s ClientSecret) matches(secret string) bool {
+	return secret != "" && subtle.ConstantTimeCompare(s.Hash, HashSecret(secret)) == 1
+}
+
+// presentedCredentials reads what the request claims. The id and secret of
+// Basic are form-urlencoded (RFC 6749 section 2.3.1).
+func presentedCredentials(r *http.Request, form url.Values) (id, secret, method string, err error) {
+	header := r.Header.Values("Authorization")
+	if len(header) == 0 {
+		if form.Get("client_secret") == "" {
+			return form.Get("client_id"), "", AuthNone, nil
+		}
+		return form.Get("client_id"), form.Get("client_secret"), AuthPost, nil
+	}
+	user, pass, ok := r.BasicAuth()
+	if len(header) > 1 || !ok {
+		return "", "", "", errInvalidClient
+	}
+	id, idErr := url.QueryUnescape(user)
+	secret, secretErr := url.QueryUnescape(pass)
+	if idErr != nil || secretErr != nil || form.Has("client_secret") && secret != "" {
+		return "", "", "", errInvalidClient
+	}
+	if other := form.Get("client_id"); other != "" && other != id {
+		return "", "", "", errInvalidClient
+	}
+	return id, secret, AuthBasic, nil
+}
+
+const (
+	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	maxAssertion  = 8 << 10 // bytes
+	maxJTI        = 256     // bytes
+	// assertionLifetime is how far ahead exp may lie: as long as a stolen
+	// assertion that was not used is worth something.
+	assertionLifetime = 5 * time.Minute
+	// assertionSkew is how far the client's clock may be ahead of ours.
+	assertionSkew = 30 * time.Second
+)
+
+// authenticateAssertion is private_key_jwt (RFC 7523 section 3, OpenID Connect
+// Core section 9).
+func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, form url.Values) (*Client, error) {
+	refused := func(why error) (*Client, error) { return nil, fmt.Errorf("%w: %w", errInvalidClient, why) }
+	if form.Get("client_assertion_type") != assertionType || form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0 {
+		return refused(errors.New("no assertion, or another method beside it"))
+	}
+	t, claims, aud, err := readAssertion(form.Get("client_assertion"))
+	if err != nil {
+		return refused(err)
+	}
+	id := claims.Issuer
+	if claims.Subject != id || form.Get("client_id") != "" && form.Get("client_id") != id {
+		return refused(errors.New("iss, sub and client_id differ"))
+	}
+	c, err := p.client(ctx, id)
+	if err != nil && !errors.Is(err, ErrClientNotFound) {
+		return nil, err
+	}
+	if err != nil || c.AuthMethod != AuthJWT {
+		return refused(errors.New("not a client with this method"))
+	}
+	key, ok := c.keyFor(t.Headers[0].KeyID, t.Headers[0].Algorithm)
+	if !ok {
+		return refused(errors.New("no key fits, or several"))
+	}
+	if err := t.Claims(key, &jwt.Claims{}); err != nil {
+		return refused(fmt.Errorf("verify assertion: %w", err))
+	}
+	if err := p.checkAssertion(claims, aud); err != nil {
+		return refused(err)
+	}
+	// Last: only a genuine assertion leaves a trace.
+	err = p.storage.SpendAssertion(ctx, c.ID, claims.ID, claims.Expiry.Time().UTC())
+	if errors.Is(err, ErrSpent) {
+		return refused(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readAssertion reads the claims, which nothing has proven yet, and aud where it
+// is a string: jwt.Claims does not tell it from a list of one.
+func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, string, error) {
+	var c jwt.Claims
+	var audience struct {
+		Aud any `json:"aud"`
+	}
+	if len(raw) > maxAssertion || strings.Count(raw, ".") != 2 {
+		return nil, c, "", errors.New("not a token")
+	}
+	t, err := jwt.ParseSigned(raw, assertionAlgorithms)
+	if err != nil {
+		return nil, c, "", fmt.Errorf("read assertion: %w", err)
+	}
+	if len(t.Headers) != 1 || t.Headers[0].ExtraHeaders[jose.HeaderKey("b64")] != nil {
+		return nil, c, "", errors.New("not a plain token")
+	}
+	if err := t.UnsafeClaimsWithoutVerification(&c, &audience); err != nil {
+		return nil, c, "", fmt.Errorf("read assertion: %w", err)
+	}
+	aud, _ := audience.Aud.(string)
+	return t, c, aud, nil
+}
+
+// checkAssertion holds the claims to RFC 7523 section 3. There is one audience,
+// the issuer or the token endpoint whatever the endpoint in use: an assertion that another
+// server may take too could have come from there.
+func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
+	if aud != p.issuer && aud != p.issuer+"/oauth2/token" {
+		return errors.New("aud is not one string, the issuer or the token endpoint")
+	}
+	if c.ID == "" || len(c.ID) > maxJTI {
+		return errors.New("no jti, or a long one")
+	}
+	now := p.clock()
+	if c.Expiry == nil || !now.Before(c.Expiry.Time()) || c.Expiry.Time().After(now.Add(assertionLifetime+assertionSkew)) {
+		return errors.New("exp is missing, over or too far ahead")
+	}
+	if c.NotBefore != nil && c.NotBefore.Time().After(now.Add(assertionSkew)) {
+		return errors.New("nbf is ahead")
+	}
+	if c.IssuedAt != nil && (c.IssuedAt.Time().After(now.Add(assertionSkew)) || c.Expiry.Time().Sub(c.IssuedAt.Time()) > assertionLifetime+assertionSkew) {
+		return errors.New("iat is ahead, or the assertion lives too long")
+	}
+	return nil
+}
+
+const (
+	maxClientKeySet = 32 << 10 // bytes
+	maxClientKeys   = 16
+	maxKeyID        = 128 // bytes
+)
+
+// assertionAlgorithms are what client assertions may be signed with.
+var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256}
+
+// CheckClientKeys holds the key set of a client (RFC 7517 section 5) to the
+// rules of registration: 1 to 16 public keys, RSA of 2048 to 8192 bits or
+// P-256, for signatures, no kid twice. It returns the set as it is kept, without members that
+// nobody reads. The error says what to change.
+func CheckClientKeys(raw []byte) ([]byte, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if len(raw) > maxClientKeySet {
+		return nil, errors.New("the key set is larger than 32 KiB")
+	}
+	if err := json.Unmarshal(raw, &set); err != nil || len(set.Keys) == 0 {
+		return nil, errors.New(`not a key set: a JSON object {"keys": [...]} with at least one key is needed (RFC 7517)`)
+	}
+	if len(set.Keys) > maxClientKeys {
+		return nil, fmt.Errorf("the key set has more than %d keys", maxClientKeys)
+	}
+	kept := jose.JSONWebKeySet{}
+	for i, member := range set.Keys {
+		err := checkKeyMembers(member)
+		var k jose.JSONWebKey
+		if err == nil {
+			k, err = readClientKey(member)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("key %d of the set: %w", i+1, err)
+		}
+		if slices.ContainsFunc(kept.Keys, func(other jose.JSONWebKey) bool { return other.KeyID == k.KeyID }) {
+			return nil, fmt.Errorf("key %d of the set: another key has the same kid", i+1)
+		}
+		kept.Keys = append(kept.Keys, k)
+	}
+	out, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("encode key set: %w", err)
+	}
+	return out, nil
+}
+
+// privateMembers are those of RFC 7518 section 6 that no public key has.
+var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
+
+// checkKeyMembers looks at what go-jose passes over: what is left of a private
+// key, and what the key is for.
+func checkKeyMembers(raw []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return errors.New("not a key that can be read")
+	}
+	for _, name := range privateMembers {
+		if _, there := members[name]; there {
+			return errors.New("a private or symmetric key: only the public half belongs here, and of a new pair, because this one has been copied")
+		}
+	}
+	if ops, there := members["key_ops"]; there {
+		var list []string
+		if json.Unmarshal(ops, &list) != nil || !slices.Contains(list, "verify") {
+			return errors.New("its key_ops do not have verify")
+		}
+	}
+	return nil
+}
+
+// readClientKey reads one key of a set; the error says what is wrong with it.
+func readClientKey(raw []byte) (jose.JSONWebKey, error) {
+	var k jose.JSONWebKey
+	if err := json.Unmarshal(raw, &k); err != nil {
+		return k, errors.New("not a key that can be read")
+	}
+	if !k.IsPublic() {
+		return k, errors.New("a private or symmetric key: only the public half belongs here")
+	}
+	algorithms := keyAlgorithms(k.Key)
+	switch {
+	case !k.Valid() || algorithms == nil:
+		return k, errors.New("neither RSA of 2048 to 8192 bits nor P-256")
+	case len(k.KeyID) > maxKeyID || strings.ContainsFunc(k.KeyID, func(r rune) bool { return r < ' ' || r > '~' }):
+		return k, fmt.Errorf("its kid has more than %d characters, or others than printable ASCII", maxKeyID)
+	case k.Use != "" && k.Use != "sig":
+		return k, errors.New("its use is not sig")
+	case k.Algorithm != "" && !slices.Contains(algorithms, jose.SignatureAlgorithm(k.Algorithm)):
+		return k, fmt.Errorf("its alg is not one of %v", algorithms)
+	}
+	return jose.JSONWebKey{Key: k.Key, KeyID: k.KeyID, Algorithm: k.Algorithm, Use: "sig"}, nil
+}
+
+// keyAlgorithms are those that a key can verify, nil for one that is not
+// accepted.
+func keyAlgorithms(key any) []jose.SignatureAlgorithm {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		// An exponent of 1 signs nothing, and an even one or an even modulus is not RSA.
+		if n := k.N.BitLen(); n >= 2048 && n <= 8192 && k.E >= 3 && k.E%2 == 1 && k.N.Bit(0) == 1 {
+			return []jose.SignatureAlgorithm{jose.RS256, jose.PS256}
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() {
+			return []jose.SignatureAlgorithm{jose.ES256}
+		}
+	}
+	return nil
+}
+
+// keyFor is the one key of the client that fits the header of an assertion. A
+// kid must be that of the key; without one a single key must fit. Keys that
+// cannot be read count as not there.
+func (c *Client) keyFor(kid, alg string) (any, bool) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if len(c.JWKS) > maxClientKeySet || json.Unmarshal(c.JWKS, &set) != nil {
+		return nil, false
+	}
+	var found []any
+	for _, member := range set.Keys {
+		k, err := readClientKey(member)
+		if err != nil || kid != "" && k.KeyID != kid || k.Algorithm != "" && k.Algorithm != alg || !slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg)) {
+			continue
+		}
+		found = append(found, k.Key)
+	}
+	if len(found) != 1 {
+		return nil, false
+	}
+	return found[0], true
+}

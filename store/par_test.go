@@ -1,0 +1,89 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestPushedRequestIsTakenOnce(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		ctx, s, c := t.Context(), instances[0], addClient(t, instances[0], "app")
+		for round := range 10 {
+			hash, query := []byte(name("hash \x00\xff ", round)), "scope=openid&state=%00%FF&round="+name(round)
+			must(t, s.SavePushedRequest(ctx, hash, c.ID, query, noon.Add(time.Minute)))
+			want(t, s.SavePushedRequest(ctx, hash, c.ID, "other", noon.Add(time.Minute)), account.ErrUnavailable)
+			n := wins(t, race(16, func(i int) error {
+				got, err := instances[i%2].TakePushedRequest(ctx, hash, c.ID, noon)
+				if err == nil && got != query {
+					t.Errorf("query %q, want %q", got, query)
+				}
+				return err
+			}), provider.ErrNotFound)
+			if n != 1 {
+				t.Fatalf("round %d: taken %d times", round, n)
+			}
+		}
+	})
+}
+
+func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c, other, hash := t.Context(), addClient(t, s, "app"), addClient(t, s, "other"), []byte("hash")
+		must(t, s.SavePushedRequest(ctx, hash, c.ID, "scope=openid", noon.Add(time.Minute)))
+		for _, x := range []struct {
+			hash   []byte
+			client string
+			at     time.Time
+		}{
+			{hash, other.ID, noon}, {hash, "", noon}, {hash, "\x00", noon}, {nil, c.ID, noon}, {[]byte{}, c.ID, noon}, {[]byte("HASH"), c.ID, noon},
+			{hash, c.ID, noon.Add(time.Minute)}, {hash, c.ID, noon.Add(time.Hour)},
+		} {
+			got, err := s.TakePushedRequest(ctx, x.hash, x.client, x.at)
+			want(t, err, provider.ErrNotFound)
+			if got != "" {
+				t.Errorf("refused, and yet %q", got)
+			}
+		}
+		got, err := s.TakePushedRequest(ctx, hash, c.ID, noon.Add(59*time.Second)) // nobody has spent it for the owner
+		must(t, err)
+		if got != "scope=openid" {
+			t.Errorf("query %q", got)
+		}
+		for _, bad := range []struct {
+			hash          []byte
+			client, query string
+		}{{nil, c.ID, "q"}, {hash, "", "q"}, {hash, "none", "q"}, {hash, c.ID, ""}, {hash, c.ID, "\x00"}, {hash, c.ID, "\xff"}} {
+			want(t, s.SavePushedRequest(ctx, bad.hash, bad.client, bad.query, noon.Add(time.Minute)), account.ErrUnavailable)
+		}
+		must(t, s.SavePushedRequest(ctx, hash, c.ID, "scope=openid", noon.Add(time.Minute)))
+		must(t, s.RemoveClient(ctx, c.ID))
+		_, err = s.TakePushedRequest(ctx, hash, c.ID, noon)
+		want(t, err, provider.ErrNotFound)
+	})
+}
+
+func TestAssertionIsSpentOnceAClient(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		ctx, s, jti := t.Context(), instances[0], "odd \x00\xff id"
+		for _, client := range []string{"one", "two"} { // the same id of another client is another
+			for range 3 {
+				n := wins(t, race(16, func(i int) error {
+					return instances[i%2].SpendAssertion(ctx, client, jti, time.Now().Add(time.Minute))
+				}), provider.ErrSpent)
+				if n != 1 {
+					t.Fatalf("%s: used %d times", client, n)
+				}
+				must(t, s.Exec("UPDATE client_assertions SET expires_at = 1 WHERE client_id = ?", client)) // and then again
+			}
+		}
+		must(t, s.SpendAssertion(ctx, "three", jti, time.Now().Add(time.Minute)))
+		want(t, s.SpendAssertion(ctx, "", "another", time.Now().Add(time.Minute)), account.ErrUnavailable)
+	})
+}

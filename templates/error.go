@@ -1,0 +1,50 @@
+package templates
+
+import "net/http"
+
+// Error says what went wrong, what to do about it, and the request id under which the log has it.
+type Error struct {
+	// Status is the HTTP status, shown small. Title and Detail are sentences for the person; when one is empty, the
+	// usual words for Status stand in.
+	Status        int
+	Title, Detail string
+	RequestID     string
+	// BackURL is a local path, "" for none.
+	BackURL string
+}
+
+func (Error) page() (string, bool) { return "error", false }
+
+// words are a title and what to do, by status.
+var words = map[int][2]string{
+	http.StatusBadRequest:            {"That request does not work", "Go back and try again. If you came from another site, tell its owner."},
+	http.StatusUnauthorized:          {"Please sign in", "You have to be signed in to see this page."},
+	http.StatusForbidden:             {"Not allowed", "Your account may not do this. Ask an administrator if you think it should."},
+	http.StatusNotFound:              {"Page not found", "There is nothing at this address. Check the link, or start from your account."},
+	http.StatusMethodNotAllowed:      {"That does not work here", "Go back and try again."},
+	http.StatusRequestEntityTooLarge: {"That is too much", "What you sent is too large. Shorten it and try again."},
+	http.StatusTooManyRequests:       {"Too many tries", "Wait a little, then try again."},
+	http.StatusServiceUnavailable:    {"Back in a moment", "The service cannot answer right now. Try again in a minute."},
+}
+
+// Headline is Title, or the usual title for Status.
+func (p Error) Headline() string {
+	switch w, known := words[p.Status]; {
+	case p.Title != "":
+		return p.Title
+	case known:
+		return w[0]
+	}
+	return "Something went wrong"
+}
+
+// Advice is Detail, or the usual advice for Status.
+func (p Error) Advice() string {
+	switch w, known := words[p.Status]; {
+	case p.Detail != "":
+		return p.Detail
+	case known:
+		return w[1]
+	}
+	return "It is not your fault. Try again, and if it happens again tell the operator the number below."
+}
