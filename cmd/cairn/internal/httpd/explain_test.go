@@ -28,7 +28,7 @@ func (s *service) explain(address, handle string) *provider.Explanation {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u})
+	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u, Nearest: config.NearestName})
 	if err != nil {
 		s.t.Fatalf("%s: %v", address, err)
 	}
