@@ -140,10 +140,13 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 	case c.IsPublic():
 		c.AuthMethod = provider.AuthAny
 	}
-	if c.AuthMethod != provider.AuthJWT {
+	switch {
+	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
+		return usageError{"--jwks-file: only for a client that authenticates with private_key_jwt"}
+	case c.AuthMethod != provider.AuthJWT:
 		c.JWKS = nil
-	}
-	if o.JWKSFile == nil {
+		return nil
+	case o.JWKSFile == nil:
 		return nil
 	}
 	raw, err := p.read(*o.JWKSFile, maxKeySetFile)
