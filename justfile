@@ -45,10 +45,6 @@ fuzz seconds="30":
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
-# figures of a large installation: 200 means 3,000,000 expired tokens and 1,000,000 users
-scale thousands="200":
-    CAIRN_SCALE={{thousands}} go test -count 1 -timeout 60m -run '^TestScaleFigures$' -v ./store
-
 # accept the present wire formats as the golden files
 golden:
     go test ./account ./provider ./cmd/cairn/internal/httpd -update

@@ -10,6 +10,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -59,7 +60,9 @@ type Service struct {
 	clock      func() time.Time
 	log        *slog.Logger
 	settings   *web.Cache[Settings]
-	statuses   statusLists
+	statuses   *web.Cache[packedStatus] // by the number of the list
+	statusTTL  time.Duration
+	waiters    statusWaiters
 	visits     visits
 	shownCodes shownCodes
 	// applications names the application of a continuation; nil without OpenID Connect.
@@ -85,11 +88,9 @@ func New(o Options) (*Service, error) {
 	}
 	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.store = seenStore{o.Store, &s.visits}
-	s.statuses.ttl = o.StatusTTL
-	if s.statuses.ttl == 0 {
-		s.statuses.ttl = DefaultStatusTTL
-	}
-	s.statuses.versions, s.statuses.log = o.Store.StatusVersions, o.Log
+	s.statuses = web.NewCache(statusGeneration, o.Now, s.signStatus)
+	s.statusTTL = cmp.Or(o.StatusTTL, DefaultStatusTTL)
+	s.waiters.versions, s.waiters.log = o.Store.StatusVersions, o.Log
 	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -9,6 +10,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,9 +35,23 @@ const DefaultStatusTTL = time.Minute
 // signature to its exp.
 const StatusListLifetime = 12 * time.Hour
 
-// statusGeneration is how long an unchanged list is served as it was signed: its
-// copies have most of their life before them.
-const statusGeneration = StatusListLifetime / 4
+const (
+	// statusGeneration is how long an unchanged list is served as it was signed: its
+	// copies have most of their life before them.
+	statusGeneration = StatusListLifetime / 4
+	// maxStatusWait is how long a request is held at most; proxies and the server's
+	// own limits end requests after 30 seconds and more.
+	maxStatusWait = 25 * time.Second
+	// statusPoll is how often the store is asked for changes while somebody waits:
+	// they may come from another instance or from the command line.
+	statusPoll = 250 * time.Millisecond
+	// How many requests are held at once, in all and for one address. Beyond that the
+	// answer comes at once.
+	maxStatusWaiters    = 1024
+	maxWaitersByAddress = 32
+
+	statusMedia = "application/statuslist+jwt"
+)
 
 // statusClaims is a Status List Token (draft-ietf-oauth-status-list section 5.1).
 type statusClaims struct {
@@ -48,95 +65,6 @@ type statusClaims struct {
 	} `json:"status_list"`
 }
 
-func (s *Service) mountStatus(m *mux.Router) {
-	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.statusList})
-}
-
-// statusList tells verifiers which session tokens were taken back: one bit an
-// index, signed like the session token itself.
-func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
-	list, err := strconv.Atoi(mux.Vars(r)["list"])
-	if err != nil || list < 1 || strconv.Itoa(list) != mux.Vars(r)["list"] {
-		s.Fail(w, r, ErrStatusListNotFound)
-		return
-	}
-	if err := servesStatus(r); err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	has := r.Header.Values("If-None-Match")
-	packed, held, err := s.statuses.awaitChange(r, has, func() (packedStatus, error) { return s.packedStatus(r.Context(), list) })
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	h := w.Header()
-	// A cache in between would serve the list for ttl, and the verifier go on with it for
-	// ttl again: it has to ask each time, which costs next to nothing.
-	h.Set("Cache-Control", "public, no-cache, max-age="+strconv.FormatInt(s.statuses.seconds(), 10))
-	h.Add("Vary", "Prefer, Accept, Accept-Encoding")
-	h.Set("ETag", packed.etag)
-	if held > 0 {
-		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
-	}
-	if matches(has, packed.etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Type", statusMedia)
-	if admits(r.Header.Values("Accept-Encoding"), "gzip", "*") {
-		h.Set("Content-Encoding", "gzip")
-		_, _ = w.Write(packed.zipped)
-		return
-	}
-	_, _ = w.Write([]byte(packed.token))
-}
-
-const statusMedia = "application/statuslist+jwt"
-
-// servesStatus refuses what the draft says must not be answered with the list of now
-// as a JWT: a list of the past (section 8.4), and one that may be a CWT only (section
-// 8.2). Who accepts neither is given the JWT: there is nothing else.
-func servesStatus(r *http.Request) error {
-	if r.URL.RawQuery != "" && r.URL.Query().Has("time") {
-		return web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
-	}
-	accept := r.Header.Values("Accept")
-	if admits(accept, "application/statuslist+cwt") && !admits(accept, statusMedia, "application/*", "*/*") {
-		return web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
-	}
-	return nil
-}
-
-// matches is the weak comparison of If-None-Match (RFC 9110 section 13.1.2).
-func matches(ifNoneMatch []string, etag string) bool {
-	for tag := range headerMembers(ifNoneMatch) {
-		if tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
-			return true
-		}
-	}
-	return false
-}
-
-// statusLists holds the last token of each list, because strangers may ask as
-// often as they like and a signature is dear, and those who wait for a change.
-type statusLists struct {
-	ttl time.Duration
-
-	mu     sync.Mutex // of the map alone
-	byList map[int]*statusEntry
-
-	statusWaiters
-}
-
-// statusEntry is what is kept of one list; mu of statusLists guards it.
-type statusEntry struct {
-	packed   packedStatus
-	building chan struct{} // closed when who packs and signs it anew is done; nil when nobody does
-}
-
-func (l *statusLists) seconds() int64 { return int64(l.ttl / time.Second) }
-
 // packedStatus is a signed list.
 type packedStatus struct {
 	version    int64 // of the store
@@ -146,136 +74,129 @@ type packedStatus struct {
 	etag       string
 }
 
+func (s *Service) mountStatus(m *mux.Router) {
+	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.statusList})
+}
+
+// statusList tells verifiers which session tokens were revoked: one bit an
+// index, signed like the session token itself.
+func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
+	name := mux.Vars(r)["list"]
+	list, err := strconv.Atoi(name)
+	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+	switch {
+	case err != nil || list < 1 || strconv.Itoa(list) != name:
+		err = ErrStatusListNotFound
+	case r.URL.Query().Has("time"): // section 8.4 of the draft
+		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
+	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") && !strings.Contains(accept, "*"): // section 8.2
+		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
+	}
+	var packed packedStatus
+	var held int
+	if err == nil {
+		packed, held, err = s.waiters.await(r, func() (packedStatus, error) { return s.packedStatus(r.Context(), list) })
+	}
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	h := w.Header()
+	// A cache in between would serve the list for ttl, and the verifier go on with it for
+	// ttl again: it has to ask each time, which costs next to nothing.
+	h.Set("Cache-Control", "public, no-cache, max-age="+strconv.Itoa(int(s.statusTTL/time.Second)))
+	h.Add("Vary", "Prefer, Accept, Accept-Encoding")
+	h.Set("ETag", packed.etag)
+	h.Set("Content-Type", statusMedia)
+	if held > 0 {
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
+	}
+	body := []byte(packed.token)
+	if acceptsGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		body = packed.zipped
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body)) // 304 for who has it
+}
+
+// acceptsGzip reports whether Accept-Encoding names gzip, with a weight above 0 if
+// there is one (RFC 9110 section 12.5.3).
+func acceptsGzip(r *http.Request) bool {
+	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";q=")
+		if strings.EqualFold(name, "gzip") {
+			return strings.Trim(cmp.Or(weight, "1"), "0.") != ""
+		}
+	}
+	return false
+}
+
 // packedStatus returns a list as it is now. What is kept is served while the
 // store, asked each time, says that nothing has changed: then a revocation is
 // seen by the next request at every instance. Of many who ask after a change one reads
-// the list and signs it.
+// the list and signs it, because strangers may ask and signing is expensive.
 func (s *Service) packedStatus(ctx context.Context, list int) (packedStatus, error) {
-	l := &s.statuses
-	for {
-		version, err := s.store.StatusVersion(ctx, list)
-		if err != nil {
-			if errors.Is(err, ErrStatusListNotFound) {
-				l.mu.Lock()
-				delete(l.byList, list)
-				l.mu.Unlock()
-			}
-			return packedStatus{}, fmt.Errorf("version of status list: %w", err)
+	key := strconv.Itoa(list)
+	version, err := s.store.StatusVersion(ctx, list)
+	if err != nil {
+		if errors.Is(err, ErrStatusListNotFound) {
+			s.statuses.Drop(key)
 		}
-		now := s.now()
-		generation := now.Unix() / int64(statusGeneration/time.Second)
-		l.mu.Lock()
-		e := l.byList[list]
-		if e == nil {
-			if l.byList == nil {
-				l.byList = map[int]*statusEntry{}
-			}
-			e = &statusEntry{}
-			l.byList[list] = e
-		}
-		if e.packed.token != "" && e.packed.version == version && e.packed.generation == generation {
-			defer l.mu.Unlock()
-			return e.packed, nil
-		}
-		building := e.building
-		if building == nil {
-			e.building = make(chan struct{})
-			l.mu.Unlock()
-			return s.buildStatus(ctx, e, list, packedStatus{version: version, generation: generation}, now)
-		}
-		l.mu.Unlock()
-		select {
-		case <-building: // perhaps of a later version: look again
-		case <-ctx.Done():
-			return packedStatus{}, fmt.Errorf("wait for status list: %w", ctx.Err())
-		}
+		return packedStatus{}, fmt.Errorf("version of status list: %w", err)
 	}
+	generation := s.generation()
+	return s.statuses.GetValid(ctx, key, func(p packedStatus) bool { return p.version >= version && p.generation >= generation })
 }
 
-// buildStatus reads a list after its version was read: what is newer than that is
-// asked for again by the next request.
-func (s *Service) buildStatus(ctx context.Context, e *statusEntry, list int, fresh packedStatus, now time.Time) (packedStatus, error) {
-	l := &s.statuses
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if fresh.token != "" {
-			e.packed = fresh
-		}
-		close(e.building)
-		e.building = nil
-	}()
+func (s *Service) generation() int64 { return s.now().Unix() / int64(statusGeneration/time.Second) }
+
+// signStatus reads a list, after its version: what is newer than that is asked for again by
+// the next request. The entity tag is weak, and of what the content depends on, so that it is
+// the same at every instance, though each signs its own.
+func (s *Service) signStatus(ctx context.Context, key string) (p packedStatus, err error) {
+	list, err := strconv.Atoi(key)
+	if err != nil {
+		return p, err
+	}
+	p.generation = s.generation()
+	if p.version, err = s.store.StatusVersion(ctx, list); err != nil {
+		return p, fmt.Errorf("version of status list: %w", err)
+	}
 	revoked, err := s.store.RevokedIndices(ctx, list)
 	if err != nil {
-		return packedStatus{}, fmt.Errorf("read status list: %w", err)
+		return p, fmt.Errorf("read status list: %w", err)
 	}
-	if err := s.signStatus(&fresh, list, revoked, now); err != nil {
-		return packedStatus{}, err
-	}
-	return fresh, nil
-}
-
-// signStatus makes the token of a list, and its entity tag: weak, and of what
-// the content depends on, so that it is the same at every instance, though each signs
-// its own.
-func (s *Service) signStatus(p *packedStatus, list int, revoked []int, now time.Time) error {
-	packed, err := packBits(revoked)
-	if err != nil {
-		return fmt.Errorf("pack status list: %w", err)
-	}
-	c := statusClaims{
-		Subject: s.URL("/oauth2/status/" + strconv.Itoa(list)), IssuedAt: now.Unix(), Expires: now.Add(StatusListLifetime).Unix(), TTL: s.statuses.seconds(),
-	}
-	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed)
-	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {
-		return fmt.Errorf("sign status list: %w", err)
-	}
-	var zipped bytes.Buffer
-	z, err := gzip.NewWriterLevel(&zipped, gzip.HuffmanOnly)
-	if err != nil {
-		return fmt.Errorf("pack status list: %w", err)
-	}
-	if _, err := z.Write([]byte(p.token)); err != nil {
-		return fmt.Errorf("pack status list: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return fmt.Errorf("pack status list: %w", err)
-	}
-	p.zipped = zipped.Bytes()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, s.minter.keyID, c.List.List))
-	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	return nil
-}
-
-// packBits is the compressed byte array of draft-ietf-oauth-status-list section
-// 4.1: the lowest bit of the first byte is index 0.
-func packBits(revoked []int) ([]byte, error) {
+	// Section 4.1 of the draft: the lowest bit of the first byte is index 0.
 	bits := make([]byte, StatusListSize/8)
 	for _, i := range revoked {
 		if i >= 0 && i < StatusListSize {
 			bits[i/8] |= 1 << (i % 8)
 		}
 	}
-	// Long runs pack a list with few bits, Huffman codes alone one with many. The best
-	// level gains 5 % of the size for ten times the work.
-	var best []byte
-	for _, level := range []int{zlib.DefaultCompression, zlib.HuffmanOnly} {
-		var packed bytes.Buffer
-		z, err := zlib.NewWriterLevel(&packed, level)
-		if err == nil {
-			_, err = z.Write(bits)
-		}
-		if err == nil {
-			err = z.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || packed.Len() < len(best) {
-			best = packed.Bytes()
-		}
+	var packed, zipped bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, err = z.Write(bits)
+	if err = errors.Join(err, z.Close()); err != nil {
+		return p, fmt.Errorf("pack status list: %w", err)
 	}
-	return best, nil
+	now := s.now()
+	c := statusClaims{Subject: s.URL("/oauth2/status/" + key), IssuedAt: now.Unix(), Expires: now.Add(StatusListLifetime).Unix(), TTL: int64(s.statusTTL / time.Second)}
+	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed.Bytes())
+	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {
+		return p, fmt.Errorf("sign status list: %w", err)
+	}
+	g, err := gzip.NewWriterLevel(&zipped, gzip.HuffmanOnly)
+	if err == nil {
+		_, err = g.Write([]byte(p.token))
+		err = errors.Join(err, g.Close())
+	}
+	if err != nil {
+		return p, fmt.Errorf("pack status list: %w", err)
+	}
+	p.zipped = zipped.Bytes()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, s.minter.keyID, c.List.List))
+	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return p, nil
 }
 
 func newStatusSigner(sk jose.SigningKey) (jose.Signer, error) {
@@ -284,4 +205,141 @@ func newStatusSigner(sk jose.SigningKey) (jose.Signer, error) {
 		return nil, fmt.Errorf("status list signer: %w", err)
 	}
 	return signer, nil
+}
+
+// statusWaiters are the requests that are held until a list changes.
+type statusWaiters struct {
+	versions func(context.Context) (map[int]int64, error) // of all lists
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	count    map[string]int // by address
+	total    int
+	changed  chan struct{} // closed at the next change of any list
+	watching bool
+	released bool // the service stops: nobody waits any more
+}
+
+// await returns the list as current has it. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to N
+// seconds, or 25, until the list is another one than If-None-Match names. held is the time that was
+// granted; 0 when the request is not of that kind or there is no room.
+func (l *statusWaiters) await(r *http.Request, current func() (packedStatus, error)) (now packedStatus, held int, err error) {
+	wait, has := preferredWait(r.Header.Values("Prefer")), r.Header.Get("If-None-Match")
+	var change <-chan struct{} // before the list: a change in between is not missed
+	if wait > 0 && has != "" {
+		address := web.ClientAddress(r)
+		change = l.enter(address)
+		if change != nil {
+			defer l.leave(address)
+		}
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		if now, err = current(); err != nil || change == nil || has != now.etag {
+			return now, held, err
+		}
+		held = int(wait / time.Second)
+		select {
+		case <-change:
+			change = l.next()
+		case <-over.C: // and read the list once more: nobody has looked if the watcher failed
+			change = nil
+		case <-r.Context().Done():
+			return now, held, nil
+		}
+	}
+}
+
+// enter counts a waiter and returns the channel that the next change closes; nil
+// when there is no room.
+func (l *statusWaiters) enter(address string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released || l.total >= maxStatusWaiters || l.count[address] >= maxWaitersByAddress {
+		return nil
+	}
+	if l.count == nil {
+		l.count, l.changed = map[string]int{}, make(chan struct{})
+	}
+	l.total++
+	l.count[address]++
+	if !l.watching {
+		l.watching = true
+		go l.watch()
+	}
+	return l.changed
+}
+
+func (l *statusWaiters) leave(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.count[address]--; l.count[address] == 0 {
+		delete(l.count, address)
+	}
+}
+
+// next is the channel of the change after the one that has just come; nil when the service stops.
+func (l *statusWaiters) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released {
+		return nil
+	}
+	return l.changed
+}
+
+// watch looks for changes as long as somebody waits. The first look wakes
+// everybody: what they have seen may be older than it.
+func (l *statusWaiters) watch() {
+	var before map[int]int64
+	for ; ; time.Sleep(statusPoll) {
+		l.mu.Lock()
+		if l.watching = l.total > 0 && !l.released; !l.watching {
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		now, err := l.versions(ctx)
+		cancel()
+		if err != nil {
+			l.log.Warn("status lists not watched: those who wait for a change learn of it later", "error", err)
+		} else if before == nil || !maps.Equal(before, now) {
+			l.wake(false)
+		}
+		before = now
+	}
+}
+
+// wake has everybody who waits look at the list again; with release nobody waits from now on.
+func (l *statusWaiters) wake(release bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released = l.released || release; l.changed != nil {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// ReleaseStatusWaiters answers the requests that are held, and holds none from
+// now on: the service is about to stop, which must not take as long as they would.
+func (s *Service) ReleaseStatusWaiters() { s.waiters.wake(true) }
+
+// preferredWait reads the preference wait=SECONDS; 0 means none. The first one
+// counts (RFC 7240 section 2), and one that is no number of seconds is ignored.
+func preferredWait(prefer []string) time.Duration {
+	for preference := range strings.SplitSeq(strings.Join(prefer, ","), ",") {
+		preference, _, _ = strings.Cut(preference, ";") // its parameters
+		name, value, _ := strings.Cut(preference, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "wait") {
+			seconds, err := strconv.ParseUint(strings.Trim(value, ` "`), 10, 31)
+			if err != nil && !errors.Is(err, strconv.ErrRange) {
+				return 0
+			}
+			return min(time.Duration(seconds)*time.Second, maxStatusWait)
+		}
+	}
+	return 0
 }

@@ -405,47 +405,26 @@ func endsOf(d *Detail) (own, shown []position) {
 	return own, shown
 }
 
-// An end is where an activity is seen to begin or to end.
-type end struct {
-	position
-	of *detailRecord
-}
-
 // unblurred reports the blur_start activities that begin or end where several
-// others do.
+// others do. Another record of the same activity is no other activity.
 func (c *comparison) unblurred() {
-	var ends []end
-	for _, d := range c.details {
-		for _, p := range d.shown {
-			ends = append(ends, end{p, d})
-		}
-	}
-	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.lat, b.lat) })
+	all := slices.Collect(maps.Values(c.details))
 	for _, file := range c.names {
 		d := c.files[file].detail
 		if d == nil || d.Privacy != PrivacyBlurStart {
 			continue
 		}
-		if slices.ContainsFunc(d.own, func(p position) bool { return seenBy(ends, p, d) >= seenAlike }) {
+		if slices.ContainsFunc(d.own, func(p position) bool {
+			others := 0
+			for _, o := range all {
+				same := o == d || o.duplicateOf != "" || o.ID == d.duplicateOf
+				if !same && slices.ContainsFunc(o.shown, func(q position) bool { return p.within(cutM, q) }) {
+					others++
+				}
+			}
+			return others >= seenAlike
+		}) {
 			c.in(file).add(CodePrivacyBlurUnproven, "/timeseries/lat", "the track begins or ends within %d m of where other activities do, as if it had not been cut", cutM)
 		}
 	}
-}
-
-// seenBy counts, up to seenAlike, the other activities that begin or end near
-// p. Another record of the same activity is no other activity.
-func seenBy(ends []end, p position, self *detailRecord) int {
-	const degrees = cutM / metresPerDegree * 1.001
-	from, _ := slices.BinarySearchFunc(ends, p.lat-degrees, func(e end, lat float64) int { return cmp.Compare(e.lat, lat) })
-	var others []*detailRecord
-	for _, e := range ends[from:] {
-		if e.lat > p.lat+degrees || len(others) == seenAlike {
-			break
-		}
-		same := e.of == self || e.of.duplicateOf != "" || e.of.ID == self.duplicateOf
-		if !same && !slices.Contains(others, e.of) && p.within(cutM, e.position) {
-			others = append(others, e.of)
-		}
-	}
-	return len(others)
 }

@@ -77,7 +77,7 @@ func FuzzChangedDocument(f *testing.F) {
 func TestChangedDocumentIsNeverJudgedOtherThanByTheOracle(t *testing.T) {
 	published, documents := publishedOracle(t), changeable(t)
 	accepted := 0
-	const runs = 1500
+	const runs = 600
 	for seed := range uint64(runs) {
 		if judge(t, published, changed(t, documents, seed)) {
 			accepted++

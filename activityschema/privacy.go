@@ -1,6 +1,9 @@
 package activityschema
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // blurM is how near a position must be to the cut track, in metres, to count
 // as one that the track shows. A cut is of 200 m.
@@ -29,12 +32,7 @@ func (l *linter) noGPS(d *Detail) {
 }
 
 func holdsValue(c Column[float64]) bool {
-	for _, v := range c {
-		if v.Valid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c, func(v Null[float64]) bool { return v.Valid })
 }
 
 // showsEndpoint tells whether the stated end, read either way round, is where
@@ -50,34 +48,32 @@ func (t *track) showsBox(b BBox) bool {
 	if t.first < 0 {
 		return false
 	}
-	northward, eastward := t.blurDegrees()
 	west, east, right := t.west, t.east, b[2]
 	if b[0] > b[2] { // across the antimeridian
 		turns := 360 * math.Round((b[0]-t.unrolledWest)/360)
 		west, east, right = t.unrolledWest+turns, t.unrolledEast+turns, b[2]+360
 	}
-	return b[0] >= west-eastward && right <= east+eastward &&
-		min(b[1], b[3]) >= t.south-northward && max(b[1], b[3]) <= t.north+northward
+	return b[0] >= west-t.blurEast() && right <= east+t.blurEast() && t.showsLat(b[1]) && t.showsLat(b[3])
 }
 
-// blurDegrees returns blurM in degrees of latitude, and of longitude where
-// these are the shortest along the track.
-func (t *track) blurDegrees() (northward, eastward float64) {
-	northward = blurM / metresPerDegree
+// blurNorth is blurM in degrees of latitude.
+const blurNorth = blurM / metresPerDegree
+
+// blurEast returns blurM in degrees of longitude, where these are the shortest along
+// the track.
+func (t *track) blurEast() float64 {
 	widest := max(math.Abs(t.south), math.Abs(t.north))
-	return northward, northward / max(math.Cos(widest*math.Pi/180), 1e-4)
+	return blurNorth / max(math.Cos(widest*math.Pi/180), 1e-4)
 }
 
 // showsLat tells whether a latitude reaches no further than the track.
 func (t *track) showsLat(lat float64) bool {
-	northward, _ := t.blurDegrees()
-	return t.first >= 0 && lat >= t.south-northward && lat <= t.north+northward
+	return t.first >= 0 && lat >= t.south-blurNorth && lat <= t.north+blurNorth
 }
 
 // showsLon tells whether a longitude reaches no further than the track.
 func (t *track) showsLon(lon float64) bool {
-	_, eastward := t.blurDegrees()
-	west, east := t.unrolledWest-eastward, t.unrolledEast+eastward
+	west, east := t.unrolledWest-t.blurEast(), t.unrolledEast+t.blurEast()
 	return t.first >= 0 && lon+360*math.Ceil((west-lon)/360) <= east
 }
 

@@ -65,8 +65,8 @@ func TestUnlistedMemberIsNeverAccepted(t *testing.T) {
 			if slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 				continue
 			}
-			for _, value := range []any{nil, 1, "x", []any{}, map[string]any{}} {
-				found := problems(t, edited(t, table, func(o map[string]any) { o[name] = value }))
+			for _, value := range []any{nil, map[string]any{}} {
+				_, found := answer(t, activityschema.Options{}, edited(t, table, func(o map[string]any) { o[name] = value }))
 				want := []string{homes[table].pointer + "/" + name + " additionalProperties"}
 				if diff := cmp.Diff(want, places(found)); diff != "" {
 					t.Errorf("%s with the member %q: %v (-want +got):\n%s", table, name, value, diff)
@@ -113,7 +113,7 @@ func TestFieldNeverTakesAValueOutsideItsRow(t *testing.T) {
 			row := compile(t, asJSON(t, schemaOf(f.shape)))
 			at := homes[table].pointer + "/" + f.name
 			for _, probe := range probes {
-				found := problems(t, edited(t, table, func(o map[string]any) { o[f.name] = probe }))
+				_, found := answer(t, activityschema.Options{}, edited(t, table, func(o map[string]any) { o[f.name] = probe }))
 				want := row.Validate(asJSON(t, probe)) == nil
 				if want {
 					accepted++

@@ -148,16 +148,13 @@ func (l *linter) distance(d *Detail, t *track) {
 // which one begins a moment before the other ends are common, and so are gaps
 // between laps: both are ignored.
 func (l *linter) laps(d *Detail) {
-	t, duration := d.Timeseries.T, d.DurationS
-	if duration != nil && *duration < 0 {
-		duration = nil
+	duration := -1.0 // -1 if unknown
+	if d.DurationS != nil {
+		duration = float64(*d.DurationS)
 	}
-	end := 0.0 // within the samples, the duration is what is wrong, and is reported
-	if duration != nil {
-		end = float64(*duration)
-	}
-	if len(t) > 0 {
-		end = max(end, float64(t[len(t)-1]))
+	end := max(0, duration)
+	if t := d.Timeseries.T; len(t) > 0 {
+		end = max(end, float64(t[len(t)-1])) // within the samples, the duration is what is wrong, and is reported
 	}
 	// Between laps the clock may have stood still, and the duration be that of the clock.
 	lapEnd, pauses := -1.0, 0.0 // lapEnd is that of the lap before, -1 if unknown
@@ -184,7 +181,7 @@ func (l *linter) laps(d *Detail) {
 		switch {
 		case after < -roundingS:
 			l.add(CodeLapOutside, at+"/started_at", "starts before the activity")
-		case duration == nil:
+		case duration < 0:
 		case after > end+roundingS:
 			l.add(CodeLapOutside, at+"/started_at", "starts after the end of the activity")
 		case lapEnd > end+pauses+2*roundingS:
@@ -195,8 +192,8 @@ func (l *linter) laps(d *Detail) {
 			together += float64(*lap.DurationS)
 		}
 	}
-	if slack := roundingS * float64(len(d.Laps)+1); duration != nil && together > float64(*duration)+slack && l.counts[CodeLapOutside] == before {
-		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %d", together, *duration)
+	if slack := roundingS * float64(len(d.Laps)+1); duration >= 0 && together > duration+slack && l.counts[CodeLapOutside] == before {
+		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %.0f", together, duration)
 	}
 }
 
@@ -288,10 +285,8 @@ func (l *linter) bbox(d *Detail, t *track) {
 		l.add(CodeBBoxOrder, "/bbox", "min_lon is above max_lon, but the track does not cross the antimeridian")
 		sound = false
 	}
-	if d.Privacy == PrivacyBlurStart {
-		if !t.showsBox(b) && !t.showsBox(exchanged(b)) {
-			l.add(CodePrivacyBlurStart, "/bbox", "reaches more than %d m beyond the cut track: make it the box of the track that is shown", blurM)
-		}
+	if d.Privacy == PrivacyBlurStart && !t.showsBox(b) && !t.showsBox(exchanged(b)) {
+		l.add(CodePrivacyBlurStart, "/bbox", "reaches more than %d m beyond the cut track: make it the box of the track that is shown", blurM)
 	}
 	if !sound || t.first < 0 {
 		return
@@ -313,43 +308,29 @@ const (
 	endpointMPerS = 30
 )
 
-// An endpoint is one end of the track and what the document says of it.
-type endpoint struct {
-	at      string  // pointer to start_latlng or end_latlng
-	stated  *LatLng // nil if not stated
-	sample  int     // first or last with a position, -1 if there is none
-	unseenS float64 // seconds without a position beyond that sample
-}
-
-func (l *linter) endpoint(e endpoint, t *track, privacy Privacy) {
-	if e.stated == nil {
+// endpoint looks at start_latlng or end_latlng, which are stated at a pointer: sample is
+// the first or last with a position, or -1, and unseenS the seconds beyond it.
+func (l *linter) endpoint(at string, stated *LatLng, sample int, unseenS float64, t *track, privacy Privacy) {
+	if stated == nil {
 		return
 	}
-	p, reversed := position{e.stated[0], e.stated[1]}, position{e.stated[1], e.stated[0]}
-	if privacy == PrivacyBlurStart && !t.showsEndpoint(e.sample, p, reversed) {
-		l.add(CodePrivacyBlurStart, e.at, "more than %d m from that end of the cut track: null it, or set it to where the track that is shown begins or ends", blurM)
-		return
-	}
-	if !p.onEarth() {
-		hint := ""
+	p := position{stated[0], stated[1]}
+	reversed := p.exchanged()
+	near, hint := endpointM+endpointMPerS*unseenS, ""
+	switch {
+	case privacy == PrivacyBlurStart && !t.showsEndpoint(sample, p, reversed):
+		l.add(CodePrivacyBlurStart, at, "more than %d m from that end of the cut track: null it, or set it to where the track that is shown begins or ends", blurM)
+	case !p.onEarth():
 		if reversed.onEarth() {
 			hint = "; the order is [latitude, longitude]"
 		}
-		l.add(CodeCoordinateRange, e.at, "not a latitude up to 90 and a longitude up to 180 degrees%s", hint)
-		return
+		l.add(CodeCoordinateRange, at, "not a latitude up to 90 and a longitude up to 180 degrees%s", hint)
+	case sample >= 0 && !p.within(near, t.at(sample)):
+		if reversed.onEarth() && reversed.within(near, t.at(sample)) {
+			hint = "; it would be there with latitude and longitude exchanged, the order being [latitude, longitude]"
+		}
+		l.add(CodeStartEndMismatch, at, "%.1f km from that end of the track%s", p.metresTo(t.at(sample))/1000, hint)
 	}
-	if e.sample < 0 {
-		return
-	}
-	end, near := t.at(e.sample), endpointM+endpointMPerS*e.unseenS
-	if p.within(near, end) {
-		return
-	}
-	hint := ""
-	if reversed.onEarth() && reversed.within(near, end) {
-		hint = "; it would be there with latitude and longitude exchanged, the order being [latitude, longitude]"
-	}
-	l.add(CodeStartEndMismatch, e.at, "%.1f km from that end of the track%s", p.metresTo(end)/1000, hint)
 }
 
 func (l *linter) index(x *Index) {

@@ -45,185 +45,174 @@ func TestTheDefaultsWork(t *testing.T) {
 }
 
 // Each row is refused, with the flag, the variable and the words of the remedy.
-func TestWhatCannotWorkIsNeverAccepted(t *testing.T) {
-	type settings = config.Settings
-	issuer := func(s string) settings { return with(func(c *settings) { c.Issuer = s }) }
-	https := func(change func(*settings)) settings {
-		return with(func(c *settings) { c.Issuer = "https://id.example.org"; change(c) })
-	}
-	domain := func(d string) settings { return https(func(c *settings) { c.CookieDomain = d }) }
-	cookie := func(n string) settings { return https(func(c *settings) { c.CookieName = n }) }
-	listen := func(l string) settings { return with(func(c *settings) { c.Listen = l }) }
-	database := func(d string) settings { return with(func(c *settings) { c.Database = d }) }
-	proxy := func(p string) settings {
-		return with(func(c *settings) { c.TrustedProxies = []string{"10.0.0.0/8", p} })
-	}
-	origin := func(o string) settings { return https(func(c *settings) { c.AllowedOrigins = []string{o} }) }
-	ttl := func(d string) settings { return with(func(c *settings) { c.StatusTTL = d }) }
-	limit := func(l ...string) settings { return with(func(c *settings) { c.RateLimits = l }) }
-	const (
-		iss  = "--issuer (SERVICE_OIDC_ISSUER): "
-		dom  = "--cookie-domain (SERVICE_COOKIE_DOMAIN): "
-		name = "--cookie-name (SERVICE_COOKIE_NAME): "
-		sttl = "--status-ttl (SERVICE_STATUS_TTL): "
-		lis  = "--listen (SERVICE_LISTEN): "
-		db   = "--database (SERVICE_DATABASE): "
-		prox = "--trusted-proxy (SERVICE_TRUSTED_PROXIES): "
-		orig = "--allowed-origin (SERVICE_ALLOWED_ORIGINS): "
-		rate = "--rate-limit (SERVICE_RATE_LIMITS): "
-	)
+func TestWhatCannotWorkIsRefused(t *testing.T) {
 	for _, tt := range []struct {
-		s     settings
-		words []string
+		flag, value string
+		words       []string
 	}{
-		{issuer(""), []string{iss, "not an http or https address", "https://id.example.org"}},
-		{issuer("example.org"), []string{iss, "not an http or https address"}},
-		{issuer("ftp://example.org"), []string{iss, "not an http or https"}},
-		{issuer("HTTPS://example.org"), []string{iss, "write https://example.org"}},
-		{issuer("https:example.org"), []string{iss, "not an http or https"}},
-		{issuer("https://"), []string{iss, "neither a name nor"}},
-		{issuer("https:///id"), []string{iss, "neither a name nor"}},
-		{issuer("https://:443"), []string{iss, "neither a name nor"}},
-		{issuer("https://example.org/"), []string{iss, "write https://example.org"}},
-		{issuer("https://example.org/id/"), []string{iss, "write https://example.org/id"}},
-		{issuer("https://example.org?x=1"), []string{iss, "write https://example.org"}},
-		{issuer("https://example.org?"), []string{iss, "write https://example.org"}},
-		{issuer("https://example.org#x"), []string{iss, "write https://example.org"}},
-		{issuer("https://user:hunter2@example.org"), []string{iss, "user name"}},
-		{issuer("https://example.org/a/../b"), []string{iss, "write https://example.org/b"}},
-		{issuer("https://example.org/./b"), []string{iss, "write https://example.org/b"}},
-		{issuer("https://example.org//b"), []string{iss, "write https://example.org/b"}},
-		{issuer("https://example.org/a%2fb"), []string{iss, "characters in its path"}},
-		{issuer("https://example.org/a b"), []string{iss, "characters in its path"}},
-		{issuer(`https://example.org/a\b`), []string{iss, "characters in its path"}},
-		{issuer("https://example.org\n.evil.example"), []string{iss, "not an http or https"}},
-		{issuer("https://Example.org"), []string{iss, "write https://example.org"}},
-		{issuer("https://exämple.org"), []string{iss, "xn--"}},
-		{issuer("https://example.org."), []string{iss, "neither a name nor"}},
-		{issuer("https://exa mple.org"), []string{iss}},
-		{issuer("https://-example.org"), []string{iss, "neither a name nor"}},
-		{issuer("https://127.1"), []string{iss, "neither a name nor"}},
-		{issuer("https://0x7f000001"), []string{iss, "neither a name nor"}},
-		{issuer("https://[::1%25eth0]"), []string{iss, "neither a name nor"}},
-		{issuer("http://[::1"), []string{iss, "not an http or https"}},
-		{issuer("http://[::ffff:127.0.0.1]"), []string{iss, "neither a name nor"}},
-		{issuer("https://[0:0::1]"), []string{iss, "write https://[::1]"}},
-		{issuer("https://example.org:"), []string{iss, "write https://example.org"}},
-		{issuer("https://example.org:0"), []string{iss, "port"}},
-		{issuer("https://example.org:70000"), []string{iss, "port"}},
-		{issuer("https://example.org:08443"), []string{iss, "write https://example.org:8443"}},
-		{issuer("https://example.org:443"), []string{iss, "write https://example.org"}},
-		{issuer("http://localhost:80"), []string{iss, "write http://localhost"}},
-		{issuer("http://example.org"), []string{iss, "not https", "write https://example.org", "localhost only"}},
-		{issuer("http://192.168.1.7:4040"), []string{iss, "not https"}},
-		{issuer("http://localhost.example.org"), []string{iss, "not https"}},
-		{issuer("https://example.org/" + strings.Repeat("a", 256)), []string{iss, "longer than"}},
+		{"issuer", "", []string{"not an http or https address", "https://id.example.org"}},
+		{"issuer", "example.org", []string{"not an http or https address"}},
+		{"issuer", "ftp://example.org", []string{"not an http or https"}},
+		{"issuer", "HTTPS://example.org", []string{"write https://example.org"}},
+		{"issuer", "https:example.org", []string{"not an http or https"}},
+		{"issuer", "https://", []string{"neither a name nor"}},
+		{"issuer", "https:///id", []string{"neither a name nor"}},
+		{"issuer", "https://:443", []string{"neither a name nor"}},
+		{"issuer", "https://example.org/", []string{"write https://example.org"}},
+		{"issuer", "https://example.org/id/", []string{"write https://example.org/id"}},
+		{"issuer", "https://example.org?x=1", []string{"write https://example.org"}},
+		{"issuer", "https://example.org?", []string{"write https://example.org"}},
+		{"issuer", "https://example.org#x", []string{"write https://example.org"}},
+		{"issuer", "https://user:hunter2@example.org", []string{"user name"}},
+		{"issuer", "https://example.org/a/../b", []string{"write https://example.org/b"}},
+		{"issuer", "https://example.org/./b", []string{"write https://example.org/b"}},
+		{"issuer", "https://example.org//b", []string{"write https://example.org/b"}},
+		{"issuer", "https://example.org/a%2fb", []string{"characters in its path"}},
+		{"issuer", "https://example.org/a b", []string{"characters in its path"}},
+		{"issuer", `https://example.org/a\b`, []string{"characters in its path"}},
+		{"issuer", "https://example.org\n.evil.example", []string{"not an http or https"}},
+		{"issuer", "https://Example.org", []string{"write https://example.org"}},
+		{"issuer", "https://exämple.org", []string{"xn--"}},
+		{"issuer", "https://example.org.", []string{"neither a name nor"}},
+		{"issuer", "https://exa mple.org", nil},
+		{"issuer", "https://-example.org", []string{"neither a name nor"}},
+		{"issuer", "https://127.1", []string{"neither a name nor"}},
+		{"issuer", "https://0x7f000001", []string{"neither a name nor"}},
+		{"issuer", "https://[::1%25eth0]", []string{"neither a name nor"}},
+		{"issuer", "http://[::1", []string{"not an http or https"}},
+		{"issuer", "http://[::ffff:127.0.0.1]", []string{"neither a name nor"}},
+		{"issuer", "https://[0:0::1]", []string{"write https://[::1]"}},
+		{"issuer", "https://example.org:", []string{"write https://example.org"}},
+		{"issuer", "https://example.org:0", []string{"port"}},
+		{"issuer", "https://example.org:70000", []string{"port"}},
+		{"issuer", "https://example.org:08443", []string{"write https://example.org:8443"}},
+		{"issuer", "https://example.org:443", []string{"write https://example.org"}},
+		{"issuer", "http://localhost:80", []string{"write http://localhost"}},
+		{"issuer", "http://example.org", []string{"not https", "write https://example.org", "localhost only"}},
+		{"issuer", "http://192.168.1.7:4040", []string{"not https"}},
+		{"issuer", "http://localhost.example.org", []string{"not https"}},
+		{"issuer", "https://example.org/" + strings.Repeat("a", 256), []string{"longer than"}},
 
-		{domain(".example.org"), []string{dom, "dot", "write example.org"}},
-		{domain("Example.org"), []string{dom, "capital", "write example.org"}},
-		{domain("org"), []string{dom, "public suffix"}},
-		{domain("example.com"), []string{dom, "not a parent", `"id.example.org"`}},
-		{domain("ample.org"), []string{dom, "not a parent"}},
-		{domain("x.id.example.org"), []string{dom, "not a parent"}},
-		{domain("exam ple.org"), []string{dom, "not a domain"}},
-		{domain("example.org; Path=/"), []string{dom}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "https://id.github.io", "github.io" }), []string{dom, "public suffix"}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "https://id.example.co.uk", "co.uk" }), []string{dom, "public suffix"}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "https://192.0.2.7", "192.0.2.7" }), []string{dom, "not a domain"}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "https://192.0.2.7", "2.7" }), []string{dom, "not a domain"}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "http://localhost:4040", "localhost" }), []string{dom, "single word"}},
-		{https(func(c *settings) { c.Issuer, c.CookieDomain = "http://id.app.localhost", "app.localhost" }), []string{dom, "https"}},
+		{"cookie-domain", ".example.org", []string{"dot", "write example.org"}},
+		{"cookie-domain", "Example.org", []string{"capital", "write example.org"}},
+		{"cookie-domain", "org", []string{"public suffix"}},
+		{"cookie-domain", "example.com", []string{"not a parent", `"id.example.org"`}},
+		{"cookie-domain", "ample.org", []string{"not a parent"}},
+		{"cookie-domain", "x.id.example.org", []string{"not a parent"}},
+		{"cookie-domain", "exam ple.org", []string{"not a domain"}},
+		{"cookie-domain", "example.org; Path=/", nil},
 
-		{cookie("__Host-cairn"), []string{name, "adds itself"}},
-		{cookie("__secure-cairn"), []string{name, "adds itself"}},
-		{cookie("a b"), []string{name, "characters"}},
-		{cookie("a;b"), []string{name, "characters"}},
-		{cookie("a=b"), []string{name, "characters"}},
-		{cookie("ä"), []string{name, "characters"}},
-		{cookie("cairn_login"), []string{name, "second cookie"}},
-		{cookie(strings.Repeat("a", 65)), []string{name, "64"}},
+		{"cookie-name", "__Host-cairn", []string{"adds itself"}},
+		{"cookie-name", "__secure-cairn", []string{"adds itself"}},
+		{"cookie-name", "a b", []string{"characters"}},
+		{"cookie-name", "a;b", []string{"characters"}},
+		{"cookie-name", "a=b", []string{"characters"}},
+		{"cookie-name", "ä", []string{"characters"}},
+		{"cookie-name", "cairn_login", []string{"second cookie"}},
+		{"cookie-name", strings.Repeat("a", 65), []string{"64"}},
 
-		{ttl(""), []string{sttl, "not a duration", "60s"}},
-		{ttl("60"), []string{sttl, "not a duration"}},
-		{ttl("0s"), []string{sttl, "between 1s and 1h"}},
-		{ttl("1500ms"), []string{sttl, "whole seconds"}},
-		{ttl("61m"), []string{sttl, "between 1s and 1h"}},
+		{"status-ttl", "", []string{"not a duration", "60s"}},
+		{"status-ttl", "60", []string{"not a duration"}},
+		{"status-ttl", "0s", []string{"between 1s and 1h"}},
+		{"status-ttl", "1500ms", []string{"whole seconds"}},
+		{"status-ttl", "61m", []string{"between 1s and 1h"}},
 
-		{listen(""), []string{lis, "host:port"}},
-		{listen("4040"), []string{lis, "host:port"}},
-		{listen("127.0.0.1"), []string{lis, "host:port"}},
-		{listen("::1:4040"), []string{lis, "host:port"}},
-		{listen("127.0.0.1:http"), []string{lis, "port"}},
-		{listen("127.0.0.1:65536"), []string{lis, "port"}},
-		{listen("127.0.0.1:"), []string{lis, "port"}},
-		{listen("http://x:1"), []string{lis}},
-		{listen("a/b:1"), []string{lis, "neither"}},
+		{"listen", "", []string{"host:port"}},
+		{"listen", "4040", []string{"host:port"}},
+		{"listen", "127.0.0.1", []string{"host:port"}},
+		{"listen", "::1:4040", []string{"host:port"}},
+		{"listen", "127.0.0.1:http", []string{"port"}},
+		{"listen", "127.0.0.1:65536", []string{"port"}},
+		{"listen", "127.0.0.1:", []string{"port"}},
+		{"listen", "http://x:1", nil},
+		{"listen", "a/b:1", []string{"neither"}},
 
-		{database(""), []string{db, "is empty", "cairn.db", "postgres://"}},
-		{database("mysql://root:hunter2@h/d"), []string{db, "postgres://"}},
-		{database("Postgres://u:hunter2@h/d"), []string{db, "postgres://"}},
-		{database("postgres://u:hunter2/@h/d"), []string{db, "percent-encode"}},
-		{database("postgres://u:hunter2%zz@h/d"), []string{db, "percent-encode"}},
-		{database("postgres://u:hunter2#@h/d"), []string{db}},
-		{database("postgres://h/d?password=hunter2%zz"), []string{db, "percent-encode"}},
-		{database("postgres:u:hunter2@h"), []string{db, "neither a plain path"}},
-		{database("host=h user=u password=hunter2"), []string{db, "neither a plain path"}},
-		{database("file:cairn.db?mode=hunter2"), []string{db, "neither a plain path"}},
-		{database(":memory:"), []string{db, "neither a plain path"}},
-		{database("a.db?x=hunter2"), []string{db, "neither a plain path"}},
-		{database("data/"), []string{db, "folder", "data/cairn.db"}},
-		{database("a\nb"), []string{db, "control"}},
+		{"database", "", []string{"is empty", "cairn.db", "postgres://"}},
+		{"database", "mysql://root:hunter2@h/d", []string{"postgres://"}},
+		{"database", "Postgres://u:hunter2@h/d", []string{"postgres://"}},
+		{"database", "postgres://u:hunter2/@h/d", []string{"percent-encode"}},
+		{"database", "postgres://u:hunter2%zz@h/d", []string{"percent-encode"}},
+		{"database", "postgres://u:hunter2#@h/d", nil},
+		{"database", "postgres://h/d?password=hunter2%zz", []string{"percent-encode"}},
+		{"database", "postgres:u:hunter2@h", []string{"neither a plain path"}},
+		{"database", "host=h user=u password=hunter2", []string{"neither a plain path"}},
+		{"database", "file:cairn.db?mode=hunter2", []string{"neither a plain path"}},
+		{"database", ":memory:", []string{"neither a plain path"}},
+		{"database", "a.db?x=hunter2", []string{"neither a plain path"}},
+		{"database", "data/", []string{"folder", "data/cairn.db"}},
+		{"database", "a\nb", []string{"control"}},
 
-		{with(func(c *settings) { c.AdditionalKeyFiles = []string{"a.pem"} }), []string{"--additional-key-file (SERVICE_OIDC_ADDITIONAL_KEY_FILES): ", "set --private-key-file"}},
-		{https(func(c *settings) { c.TLSCertFile = "c" }), []string{"--tls-key-file (SERVICE_TLS_KEY_FILE): ", "is missing", "or neither"}},
-		{https(func(c *settings) { c.TLSKeyFile = "k" }), []string{"--tls-cert-file (SERVICE_TLS_CERT_FILE): ", "is missing", "or neither"}},
-		{with(func(c *settings) { c.TLSCertFile, c.TLSKeyFile = "c", "k" }), []string{iss, "is http while TLS files", "https issuer"}},
+		{"trusted-proxy", "proxy.example.org", []string{"neither a network nor", "10.0.0.0/8"}},
+		{"trusted-proxy", "10.0.0.0/33", []string{"neither a network nor"}},
+		{"trusted-proxy", "fe80::1%eth0", []string{"neither a network nor"}},
+		{"trusted-proxy", "10.1.2.3/8", []string{"beyond its mask", "write 10.0.0.0/8"}},
+		{"trusted-proxy", "0.0.0.0/0", []string{"every visitor"}},
+		{"trusted-proxy", "::/0", []string{"every visitor"}},
+		{"trusted-proxy", "::ffff:0:0/90", []string{"neither a network nor"}},
 
-		{proxy("proxy.example.org"), []string{prox, "neither a network nor", "10.0.0.0/8"}},
-		{proxy("10.0.0.0/33"), []string{prox, "neither a network nor"}},
-		{proxy("fe80::1%eth0"), []string{prox, "neither a network nor"}},
-		{proxy("10.1.2.3/8"), []string{prox, "beyond its mask", "write 10.0.0.0/8"}},
-		{proxy("0.0.0.0/0"), []string{prox, "every visitor"}},
-		{proxy("::/0"), []string{prox, "every visitor"}},
-		{proxy("::ffff:0:0/90"), []string{prox, "neither a network nor"}},
+		{"allowed-origin", "*", []string{"wildcard", "list each"}},
+		{"allowed-origin", "https://*.example.org", []string{"wildcard"}},
+		{"allowed-origin", "null", []string{"not an http or https address", "https://app.example.org"}},
+		{"allowed-origin", "app.example.org", []string{"not an http or https address"}},
+		{"allowed-origin", "https://app.example.org/", []string{"write https://app.example.org"}},
+		{"allowed-origin", "https://app.example.org/x", []string{"write https://app.example.org"}},
+		{"allowed-origin", "https://app.example.org?x", []string{"write https://app.example.org"}},
+		{"allowed-origin", "https://app.example.org#", []string{"write https://app.example.org"}},
+		{"allowed-origin", "https://u:hunter2@app.example.org", []string{"user name"}},
+		{"allowed-origin", "https://App.example.org", []string{"write https://app.example.org"}},
+		{"allowed-origin", "https://app.example.org:443", []string{"write https://app.example.org"}},
+		{"allowed-origin", "capacitor://localhost", []string{"not an http or https address"}},
+		{"allowed-origin", "https://", []string{"neither a name nor"}},
+		{"allowed-origin", "http://app.example.org", []string{"plain http", "write https://app.example.org"}},
 
-		{origin("*"), []string{orig, "wildcard", "list each"}},
-		{origin("https://*.example.org"), []string{orig, "wildcard"}},
-		{origin("null"), []string{orig, "not an http or https address", "https://app.example.org"}},
-		{origin("app.example.org"), []string{orig, "not an http or https address"}},
-		{origin("https://app.example.org/"), []string{orig, "write https://app.example.org"}},
-		{origin("https://app.example.org/x"), []string{orig, "write https://app.example.org"}},
-		{origin("https://app.example.org?x"), []string{orig, "write https://app.example.org"}},
-		{origin("https://app.example.org#"), []string{orig, "write https://app.example.org"}},
-		{origin("https://u:hunter2@app.example.org"), []string{orig, "user name"}},
-		{origin("https://App.example.org"), []string{orig, "write https://app.example.org"}},
-		{origin("https://app.example.org:443"), []string{orig, "write https://app.example.org"}},
-		{origin("capacitor://localhost"), []string{orig, "not an http or https address"}},
-		{origin("https://"), []string{orig, "neither a name nor"}},
-		{origin("http://app.example.org"), []string{orig, "plain http", "write https://app.example.org"}},
+		{"rate-limit", "login", []string{"count", "login=10/15m"}},
+		{"rate-limit", "logins=1/1m", []string{`"logins" is not a limit`, "the names are activity, all, invite, login, login-account, register, reset, reset-account, token"}},
+		{"rate-limit", "login=5", []string{"window", "login=off"}},
+		{"rate-limit", "login=0/1m", []string{"count", "login=off"}},
+		{"rate-limit", "login=-1/1m", []string{"count"}},
+		{"rate-limit", "login=x/1m", []string{"count"}},
+		{"rate-limit", "login=9999999/1m", []string{"count"}},
+		{"rate-limit", "login=1/m", []string{"window"}},
+		{"rate-limit", "login=1/0s", []string{"window"}},
+		{"rate-limit", "login=1/1500ms", []string{"window"}},
+		{"rate-limit", "login=1/48h", []string{"window"}},
+		{"rate-limit", "login=OFF", nil},
+		{"rate-limit", "login=1/1m,login=2/1m", []string{"twice"}},
 
-		{limit("login"), []string{rate, "count", "login=10/15m"}},
-		{limit("logins=1/1m"), []string{rate, `"logins" is not a limit`, "the names are activity, all, invite, login, login-account, register, reset, reset-account, token"}},
-		{limit("login=5"), []string{rate, "window", "login=off"}},
-		{limit("login=0/1m"), []string{rate, "count", "login=off"}},
-		{limit("login=-1/1m"), []string{rate, "count"}},
-		{limit("login=x/1m"), []string{rate, "count"}},
-		{limit("login=9999999/1m"), []string{rate, "count"}},
-		{limit("login=1/m"), []string{rate, "window"}},
-		{limit("login=1/0s"), []string{rate, "window"}},
-		{limit("login=1/1500ms"), []string{rate, "window"}},
-		{limit("login=1/48h"), []string{rate, "window"}},
-		{limit("login=OFF"), []string{rate}},
-		{limit("login=1/1m", "login=2/1m"), []string{rate, "twice"}},
+		{"issuer https://id.github.io cookie-domain", "github.io", []string{"public suffix"}},
+		{"issuer https://id.example.co.uk cookie-domain", "co.uk", []string{"public suffix"}},
+		{"issuer https://192.0.2.7 cookie-domain", "192.0.2.7", []string{"not a domain"}},
+		{"issuer https://192.0.2.7 cookie-domain", "2.7", []string{"not a domain"}},
+		{"issuer http://localhost:4040 cookie-domain", "localhost", []string{"single word"}},
+		{"issuer http://id.app.localhost cookie-domain", "app.localhost", []string{"https"}},
 
-		{with(func(c *settings) { c.LogLevel = "INFO" }), []string{"--log-level (SERVICE_LOG_LEVEL): ", "debug, info, warn or error"}},
-		{with(func(c *settings) { c.LogFormat = "xml" }), []string{"--log-format (SERVICE_LOG_FORMAT): ", "text or json"}},
+		{"additional-key-file", "a.pem", []string{"set --private-key-file"}},
+		{"log-level", "INFO", []string{"debug, info, warn or error"}},
+		{"log-format", "xml", []string{"text or json"}},
 	} {
-		_, err := tt.s.Check()
-		refused(t, err, tt.words...)
-		if strings.Contains(err.Error(), "hunter2") {
+		words := strings.Fields(tt.flag) // flags and their values
+		flag := words[len(words)-1]
+		args := []string{"serve", "--issuer=https://id.example.org"}
+		for i := 0; i+1 < len(words); i += 2 {
+			args = append(args, "--"+words[i]+"="+words[i+1])
+		}
+		p, _, err := parse(t, nil, append(args, "--"+flag+"="+tt.value)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Serve.Check()
+		refused(t, err, append(tt.words, "--"+flag+" (SERVICE_")...)
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error repeats a password: %v", err)
 		}
+	}
+	for _, tt := range []struct{ issuer, cert, key, want string }{
+		{"https://id.example.org", "c", "", "--tls-key-file (SERVICE_TLS_KEY_FILE): is missing"},
+		{"https://id.example.org", "", "k", "--tls-cert-file (SERVICE_TLS_CERT_FILE): is missing"},
+		{"http://localhost", "c", "k", "--issuer (SERVICE_OIDC_ISSUER): is http while TLS files are set: write an https issuer"},
+	} {
+		_, err := with(func(s *config.Settings) { s.Issuer, s.TLSCertFile, s.TLSKeyFile = tt.issuer, tt.cert, tt.key }).Check()
+		refused(t, err, tt.want)
 	}
 }
 
@@ -290,7 +279,7 @@ func TestWhatWorksIsAccepted(t *testing.T) {
 	}
 }
 
-func TestTheCookiePrefixNeverPromisesTooMuch(t *testing.T) {
+func TestTheCookiePrefixPromisesWhatTheAttributesKeep(t *testing.T) {
 	for _, tt := range []struct{ issuer, domain, name, wantName, wantLogin string }{
 		{"http://localhost:4040", "", "cairn_session", "cairn_session", ""},
 		{"http://localhost:4040", "", "", "cairn_session", ""},
@@ -312,7 +301,7 @@ func TestTheCookiePrefixNeverPromisesTooMuch(t *testing.T) {
 	}
 }
 
-func TestALimitNeverChangesAnother(t *testing.T) {
+func TestALimitChangesOnlyItself(t *testing.T) {
 	c, err := with(func(s *config.Settings) {
 		s.RateLimits = []string{"login=3/1h", "login-account=4/30m", " token = off", "all=100000/10s", ""}
 	}).Check()
@@ -338,52 +327,23 @@ func TestALimitNeverChangesAnother(t *testing.T) {
 	}
 }
 
+// What works and may not be meant is told at the start, and not by a browser that finds nothing. Behind a proxy the two
+// addresses differ rightly.
 func TestQuestionableChoicesAreNamed(t *testing.T) {
-	c, err := with(func(s *config.Settings) { s.Issuer = "https://192.0.2.7" }).Check()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := strings.Join(c.Warnings(), "\n")
-	if !strings.Contains(w, "passkeys") || !strings.Contains(w, "--trusted-proxy") {
-		t.Errorf("warnings: %s", w)
-	}
-}
-
-// Whoever listens on another port than the issuer says is told at the start, and not by a browser that finds nothing.
-func TestAListenAddressBesideTheIssuerIsNamed(t *testing.T) {
-	for _, tt := range []struct {
-		issuer, listen, proxy string
-		want                  string
-	}{
-		{"http://localhost:4040", "127.0.0.1:5050", "", "write http://localhost:5050 in --issuer"},
-		{"http://localhost:4040/id", ":5050", "", "write http://localhost:5050/id in --issuer"},
-		{"http://[::1]", "[::1]:5050", "", "write http://[::1]:5050 in --issuer"},
-		{"http://localhost:4040", ":4040", "", ""},
-		{"http://localhost", "127.0.0.1:80", "", ""},
-		{"http://localhost:4040", "127.0.0.1:0", "", ""},
-		{"http://localhost:8080", "127.0.0.1:4040", "127.0.0.1", ""},
-		{"https://id.example.org", "127.0.0.1:4040", "127.0.0.1", ""},
-	} {
-		c, err := with(func(s *config.Settings) {
-			s.Issuer, s.Listen, s.TrustedProxies = tt.issuer, tt.listen, []string{tt.proxy}
-		}).Check()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := strings.Join(c.Warnings(), "\n")
-		if tt.want == "" && strings.Contains(w, "another port") || !strings.Contains(w, tt.want) {
-			t.Errorf("%+v: %q", tt, w)
-		}
-	}
-}
-
-// An address for this machine alone and one for others do not go together, unless a proxy stands between them.
-func TestALoopbackAddressBesideAPublicOneIsNamed(t *testing.T) {
 	for _, tt := range []struct {
 		issuer, listen, proxy string
 		tls                   bool
-		want                  string
+		want                  string // "": nothing about --listen
 	}{
+		{"https://192.0.2.7", ":443", "", false, "passkeys"},
+		{"https://id.example.org", ":443", "", false, "--trusted-proxy"},
+		{"http://localhost:4040", "127.0.0.1:5050", "", false, "write http://localhost:5050 in --issuer"},
+		{"http://localhost:4040/id", ":5050", "", false, "write http://localhost:5050/id in --issuer"},
+		{"http://[::1]", "[::1]:5050", "", false, "write http://[::1]:5050 in --issuer"},
+		{"http://localhost", "127.0.0.1:80", "", false, ""},
+		{"http://localhost:4040", "127.0.0.1:0", "", false, ""},
+		{"http://localhost:8080", "127.0.0.1:4040", "127.0.0.1", false, ""},
+		{"https://id.example.org", "127.0.0.1:4040", "127.0.0.1", false, ""},
 		{"http://localhost:4040", ":4040", "", false, "127.0.0.1:4040 in --listen"},
 		{"http://127.0.0.1:4040", "0.0.0.0:4040", "", false, "127.0.0.1:4040 in --listen"},
 		{"http://localhost:4040", "192.0.2.7:4040", "", false, "127.0.0.1:4040 in --listen"},
@@ -404,7 +364,7 @@ func TestALoopbackAddressBesideAPublicOneIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := strings.Join(c.Warnings(), "\n")
-		if tt.want == "" && strings.Contains(w, " in --listen") || !strings.Contains(w, tt.want) {
+		if tt.want == "" && strings.Contains(w, "--listen") || !strings.Contains(w, tt.want) {
 			t.Errorf("%+v: %q", tt, w)
 		}
 	}

@@ -106,6 +106,8 @@ func (s setting) text(node *yaml.Node, folder string) (string, error) {
 	var list []string
 	var one string
 	switch {
+	case node.ShortTag() == "!!null": // and not the default, which nobody meant who wrote the key
+		return "", errors.New("it is empty: write a value, or remove the line")
 	case s.bool:
 		var b bool
 		if node.Decode(&b) != nil {

@@ -77,7 +77,7 @@ func TestAnEmptyConfigFileSetsNothing(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
+func TestAWrongConfigFileIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, text string
 		words            []string
@@ -90,6 +90,7 @@ func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
 		{"file flags", "c.yaml", "env-file: x", []string{"unknown key"}},
 		{"duplicate", "c.yaml", "listen: a\nissuer: b\nlisten: c", []string{"c.yaml: line 3", `"listen" already defined`, "remove one"}},
 		{"no boolean", "c.yaml", "no-oidc: maybe", []string{"line 1", `"no-oidc": it is not a boolean`, "true or false"}},
+		{"null", "c.yaml", "listen: a\ndatabase:", []string{"line 2", `"database": it is empty`, "remove the line"}},
 		{"mapping", "c.yaml", "issuer: {a: hunter2}", []string{`"issuer": it is not one text`}},
 		{"list for one", "c.yaml", "issuer: [a, hunter2]", []string{`"issuer": it is not one text`}},
 		{"mapping for list", "c.yaml", "rate-limit: {login: hunter2}", []string{`"rate-limit": it is not a list`, "[a, b]"}},
@@ -116,7 +117,7 @@ func TestAWrongConfigFileIsNeverUsed(t *testing.T) {
 	}
 }
 
-func TestAMissingFileIsNeverIgnored(t *testing.T) {
+func TestAMissingFileIsRefused(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, _, err := parse(t, nil, "serve", "--config", gone)
 	refused(t, err, "--config", gone)

@@ -49,7 +49,7 @@ func TestAnEnvFileIsReadLikeAnEnvironment(t *testing.T) {
 	}
 }
 
-func TestAWrongEnvFileIsNeverUsed(t *testing.T) {
+func TestAWrongEnvFileIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		words      []string
@@ -80,7 +80,7 @@ func TestAWrongEnvFileIsNeverUsed(t *testing.T) {
 	}
 }
 
-func TestAnEnvFileWithTheSecretIsNeverOpenToEverybody(t *testing.T) {
+func TestAnEnvFileWithTheSecretThatEverybodyReadsIsRefused(t *testing.T) {
 	path := write(t, "service.env", "SERVICE_AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef")
 	for mode, good := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o604: false, 0o602: false} {
 		if err := os.Chmod(path, mode); err != nil {

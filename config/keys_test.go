@@ -75,7 +75,7 @@ func thumbprint(key *rsa.PublicKey) string {
 	return b64(sum[:])
 }
 
-func TestOnlyTheFirstKeyEverSigns(t *testing.T) {
+func TestOnlyTheFirstKeySigns(t *testing.T) {
 	first, second := firstKey(), secondKey()
 	preface := "Bag Attributes\n    friendlyName: cairn\n"
 	for name, private := range map[string]string{"pkcs1": pkcs1(first), "pkcs8": pkcs8(t, first), "preface": preface + pkcs8(t, first)} {
@@ -120,7 +120,7 @@ func TestAPublicAdditionalKeyMayBeReadByAll(t *testing.T) {
 	}
 }
 
-func TestAnUnfitKeyIsNeverLoaded(t *testing.T) {
+func TestAnUnfitKeyIsRefused(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestAnUnfitKeyIsNeverLoaded(t *testing.T) {
 	}
 }
 
-func TestAKeySetThatContradictsItselfIsNeverLoaded(t *testing.T) {
+func TestAKeySetThatContradictsItselfIsRefused(t *testing.T) {
 	private := write(t, "a.pem", pkcs8(t, firstKey()))
 	again := write(t, "again.pem", publicPEM(t, &firstKey().PublicKey))
 	_, err := config.LoadSigningKeys("", []string{private})
@@ -196,7 +196,7 @@ func TestAKeySetThatContradictsItselfIsNeverLoaded(t *testing.T) {
 	refused(t, err, "--private-key-file", "is a folder")
 }
 
-func TestAPrivateKeyIsNeverOpenToOthers(t *testing.T) {
+func TestAPrivateKeyThatOthersReadIsRefused(t *testing.T) {
 	private, other := write(t, "a.pem", pkcs8(t, firstKey())), write(t, "b.pem", pkcs1(secondKey()))
 	for _, mode := range []os.FileMode{0o644, 0o640, 0o604, 0o620} {
 		if err := os.Chmod(private, mode); err != nil {

@@ -34,7 +34,7 @@ func TestTheSecretIsTakenByteForByte(t *testing.T) {
 	}
 }
 
-func TestAWeakOrExposedSecretIsNeverUsed(t *testing.T) {
+func TestAWeakOrExposedSecretIsRefused(t *testing.T) {
 	const variable, file = "SERVICE_AUTH_JWT_SECRET", "SERVICE_AUTH_JWT_SECRET_FILE"
 	inFile := func(text string) string { return file + "=" + write(t, "secret", text) }
 	withMode := func(mode os.FileMode) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -67,7 +68,7 @@ func refused(t *testing.T, err error, words ...string) {
 
 // Each row sets one setting in the sources named, and the winner is the first of flag, environment, env-file, config
 // file, default.
-func TestALaterSourceNeverBeatsAnEarlierOne(t *testing.T) {
+func TestTheFirstSourceWins(t *testing.T) {
 	envFile := write(t, "service.env", "SERVICE_COOKIE_NAME=from_env_file\nSERVICE_TRUSTED_PROXIES=10.3.0.0/16,10.33.0.0/16\n")
 	configFile := write(t, "cairn.yaml", "cookie-name: from_config\ntrusted-proxy: [10.4.0.0/16, 10.44.0.0/16]\n")
 	flags := []string{"--cookie-name=from_flag", "--trusted-proxy=10.1.0.0/16", "--trusted-proxy", "10.11.0.0/16"}
@@ -123,7 +124,7 @@ func TestALaterSourceNeverBeatsAnEarlierOne(t *testing.T) {
 	}
 }
 
-func TestTheProcessEnvironmentIsNeverReadBehindTheCopy(t *testing.T) {
+func TestOnlyTheCopyOfTheEnvironmentIsRead(t *testing.T) {
 	t.Setenv("SERVICE_COOKIE_NAME", "of_the_process")
 	t.Setenv("SERVICE_CONFIG", "/nonexistent")
 	p, e, err := parse(t, nil, "serve")
@@ -162,25 +163,14 @@ func TestTheConfigFileIsFoundByFlagThenEnvironmentThenEnvFile(t *testing.T) {
 	}
 }
 
-func TestAnotherCommandsFlagNeverTakesASettingsKey(t *testing.T) {
-	p, _, err := parse(t, nil, "version", "--config", write(t, "c.yaml", "database: other.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Version.Database != "" {
-		t.Errorf("the unrelated flag has %q", p.Version.Database)
-	}
-}
-
-func TestEveryFlagOfTheProgramFollowsTheSameOrder(t *testing.T) {
-	envFile := write(t, "service.env", "SERVICE_DATABASE=file")
-	p, _, err := parse(t, nil, "version", "--env-file", envFile)
-	if err != nil || p.Version.Database != "" {
-		t.Errorf("got %q, %v", p.Version.Database, err)
-	}
-	p, _, err = parse(t, []string{"SERVICE_OTHER=process"}, "version", "--env-file", envFile)
-	if err != nil || p.Version.Database != "process" {
-		t.Errorf("got %q, %v", p.Version.Database, err)
+// A flag of another command is no setting because it has the name of one; its variable is read like all others.
+func TestAnotherCommandsFlagIsNoSetting(t *testing.T) {
+	file, envFile := write(t, "c.yaml", "database: other.db"), write(t, "service.env", "SERVICE_DATABASE=file")
+	for want, environ := range map[string][]string{"": nil, "process": {"SERVICE_OTHER=process"}} {
+		p, _, err := parse(t, environ, "version", "--config", file, "--env-file", envFile)
+		if err != nil || p.Version.Database != want {
+			t.Errorf("got %q, %v, want %q", p.Version.Database, err, want)
+		}
 	}
 }
 
@@ -241,6 +231,22 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
 		t.Errorf("from the environment, -want +got\n%s", diff)
+	}
+}
+
+func TestTheDocumentedTableIsThatOfTheProgram(t *testing.T) {
+	text, err := os.ReadFile("../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range reflect.TypeFor[config.Settings]().Fields() {
+		row := "| `--" + f.Tag.Get("name") + "` | `" + f.Tag.Get("env") + "` | "
+		if d := f.Tag.Get("default"); d != "" {
+			row += "`" + d + "`"
+		}
+		if !strings.Contains(string(text), "\n"+row) {
+			t.Errorf("docs/settings.md lacks the row %s", row)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type auditRow struct {
 // insertAudit writes down an act in the transaction of the act.
 func insertAudit(tx *gorm.DB, a account.Audit) error {
 	return tx.Exec("INSERT INTO audit (at, actor, action, target, detail, address, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		seconds(a.At), storable(a.Actor), storable(a.Action), storable(a.Target), storable(a.Detail), storable(a.Address), storable(a.RequestID)).Error
+		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID)).Error
 }
 
 // Audit implements account.Store.
@@ -37,5 +37,5 @@ func (s *Store) Audit(ctx context.Context, before int64, limit int) ([]account.A
 }
 
 func (r auditRow) audit() account.Audit {
-	return account.Audit{ID: r.ID, At: moment(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
+	return account.Audit{ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +49,7 @@ func (r clientRow) client() *provider.Client {
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, Trusted: r.Trusted, IDTokenClaims: r.IDTokenClaims,
 		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
-		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: moment(r.CreatedAt),
+		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt),
 	}
 	// nil where there is none, as the client was made.
 	if r.JWKS != "" {
@@ -62,13 +64,13 @@ func (r clientRow) client() *provider.Client {
 	return c
 }
 
-func rowOf(c *provider.Client) clientRow {
+func newClientRow(c *provider.Client) clientRow {
 	return clientRow{
 		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
 		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims,
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
-		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: seconds(c.CreatedAt),
+		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
 	}
 }
 
@@ -96,7 +98,7 @@ func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 }
 
 func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
-	row := rowOf(c)
+	row := newClientRow(c)
 	return s.write(ctx, "create client", func(tx *gorm.DB) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
@@ -105,7 +107,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 		// The oldest first, so that the order of ids is that of age.
 		for i := len(c.Secrets) - 1; i >= 0; i-- {
 			n := c.Secrets[i]
-			err := tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)", c.ID, n.Hash, seconds(n.CreatedAt), seconds(n.ExpiresAt)).Error
+			err := tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)", c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt)).Error
 			if err != nil {
 				return err
 			}
@@ -116,52 +118,153 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 
 // Client implements provider.ClientStore.
 func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error) {
-	if odd(id) {
+	if invalidKey(id) {
 		return nil, provider.ErrClientNotFound
 	}
-	db := s.conn(ctx)
-	var row clientRow
-	if err := expect(db.Raw("SELECT * FROM clients WHERE id = ? AND removed_at = 0", id).Find(&row), provider.ErrClientNotFound); err != nil {
+	found, err := s.readClients(ctx, " AND id = ?", id)
+	if err == nil && len(found) == 0 {
+		err = provider.ErrClientNotFound
+	}
+	if err != nil {
 		return nil, fail("find client", err)
 	}
-	c := row.client()
-	var secrets []clientSecretRow
-	err := db.Raw("SELECT * FROM client_secrets WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC", id, s.now()).Find(&secrets).Error
-	if err != nil {
-		return nil, fail("read client secrets", err)
-	}
-	for _, r := range secrets {
-		c.Secrets = append(c.Secrets, r.secret())
-	}
-	return c, nil
-}
-
-func (r clientSecretRow) secret() provider.ClientSecret {
-	return provider.ClientSecret{Hash: r.Hash, CreatedAt: moment(r.CreatedAt), ExpiresAt: moment(r.ExpiresAt)}
+	return found[0], nil
 }
 
 // Clients implements provider.ClientStore.
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
-	db := s.conn(ctx)
+	all, err := s.readClients(ctx, "")
+	return all, fail("list clients", err)
+}
+
+func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRow
-	if err := db.Raw("SELECT * FROM clients WHERE removed_at = 0 ORDER BY name, id").Find(&rows).Error; err != nil {
-		return nil, fail("list clients", err)
+	err := s.conn(ctx).Raw("SELECT * FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
+	out, byID := each(rows, clientRow.client), make(map[string]*provider.Client, len(rows))
+	if err != nil || len(rows) == 0 {
+		return out, err
+	}
+	for _, c := range out {
+		byID[c.ID] = c
 	}
 	var secrets []clientSecretRow
-	err := db.Raw("SELECT * FROM client_secrets WHERE expires_at = 0 OR expires_at > ? ORDER BY created_at DESC, id DESC", s.now()).Find(&secrets).Error
-	if err != nil {
-		return nil, fail("list client secrets", err)
-	}
-	out := make([]*provider.Client, 0, len(rows))
-	byID := make(map[string]*provider.Client, len(rows))
-	for _, r := range rows {
-		c := r.client()
-		out, byID[c.ID] = append(out, c), c
-	}
+	err = s.conn(ctx).Raw("SELECT * FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
+		slices.Collect(maps.Keys(byID)), s.now()).Find(&secrets).Error
 	for _, r := range secrets {
-		if c := byID[r.ClientID]; c != nil {
-			c.Secrets = append(c.Secrets, r.secret())
+		c := byID[r.ClientID]
+		c.Secrets = append(c.Secrets, provider.ClientSecret{Hash: r.Hash, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt)})
+	}
+	return out, err
+}
+
+// UpdateClient implements provider.ClientStore.
+func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
+	if invalidKey(c.ID) {
+		return provider.ErrClientNotFound
+	}
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("update client: %w", err)
+	}
+	row := newClientRow(c)
+	return s.writeOne(ctx, "update client", func(db *gorm.DB) error {
+		// Select("*") writes zero values too.
+		return expect(db.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row), provider.ErrClientNotFound)
+	})
+}
+
+// RotateClientSecret implements provider.ClientStore. An earlier end of a
+// secret is not put off.
+func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error {
+	if invalidKey(id) {
+		return provider.ErrClientNotFound
+	}
+	end := max(toUnix(now), toUnix(until))
+	return s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
+		// Two rotations at once come one after the other.
+		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound); err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE client_secrets SET expires_at = ? WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)", end, id, end).Error; err != nil {
+			return err
+		}
+		return tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at) VALUES (?, ?, ?)", id, hash, toUnix(now)).Error
+	})
+}
+
+// RemoveClient implements provider.ClientStore. The client is unknown at once.
+// What is stored of it goes in batches; should this end before, the sweep goes on.
+func (s *Store) RemoveClient(ctx context.Context, id string) error {
+	if invalidKey(id) {
+		return provider.ErrClientNotFound
+	}
+	err := s.write(ctx, "remove client", func(tx *gorm.DB) error {
+		if err := expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id), provider.ErrClientNotFound); err != nil {
+			return err
+		}
+		return tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id).Error
+	})
+	if err != nil {
+		return err
+	}
+	return s.purgeClient(ctx, id)
+}
+
+// ifRemoved is a condition: another process may finish the removal meanwhile, and the id
+// be registered again.
+const ifRemoved = " AND EXISTS (SELECT 1 FROM clients k WHERE k.id = @client AND k.removed_at > 0)"
+
+// purgeClient deletes what is stored of a removed client, its own row last. The rest
+// would go with that (ON DELETE CASCADE), but all at once.
+func (s *Store) purgeClient(ctx context.Context, id string) error {
+	const doing = "remove client"
+	for _, rows := range []string{
+		"consents WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consents WHERE client_id = @client LIMIT @rows)",
+		"client_tokens WHERE sig IN (SELECT sig FROM client_tokens WHERE client_id = @client LIMIT @rows)",
+		"logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE client_id = @client LIMIT @rows)",
+	} {
+		err := s.batches(ctx, doing, func(b *batch) (bool, error) {
+			n, err := b.exec("DELETE FROM "+rows+ifRemoved, map[string]any{"client": id, "rows": b.rows})
+			return n == int64(b.rows), err
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return out, nil
+	after := ""
+	err := s.batches(ctx, doing, func(b *batch) (bool, error) {
+		var grants []string
+		err := s.conn(ctx).Raw("SELECT id FROM grants WHERE client_id = ? AND id > ? ORDER BY id LIMIT ?", id, after, b.rows).Find(&grants).Error
+		if err != nil || len(grants) == 0 {
+			return false, fail(doing, err)
+		}
+		args := map[string]any{"client": id, "grants": grants, "rows": b.rows}
+		n, err := b.exec("DELETE FROM tokens WHERE sig IN (SELECT sig FROM tokens WHERE grant_id IN @grants LIMIT @rows)"+ifRemoved, args)
+		if err != nil || n == int64(b.rows) {
+			return true, err // there may be more of them
+		}
+		after = grants[len(grants)-1]
+		_, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeOne(ctx, doing, func(db *gorm.DB) error {
+		return db.Exec("DELETE FROM clients WHERE id = ? AND removed_at > 0", id).Error
+	})
+}
+
+// sweepClients deletes what is left of removed clients.
+func (s *Store) sweepClients(ctx context.Context, count *int64) error {
+	var ids []string
+	if err := s.conn(ctx).Raw("SELECT id FROM clients WHERE removed_at > 0 ORDER BY id").Find(&ids).Error; err != nil {
+		return fail("sweep clients", err)
+	}
+	for _, id := range ids {
+		if err := s.purgeClient(ctx, id); err != nil {
+			return err
+		}
+		*count++
+	}
+	return nil
 }

@@ -1,45 +1,18 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
-
-func TestClientComesBackAsStored(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx := t.Context()
-		old := provider.ClientSecret{Hash: []byte("old"), CreatedAt: noon, ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Second)}
-		full := &provider.Client{
-			ID: "full", Name: "B %_'\"", Secrets: []provider.ClientSecret{{Hash: []byte("new"), CreatedAt: noon}, old},
-			RedirectURIs: []string{"https://a.example.org/cb?x=1", "com.example.app:/cb"}, Scopes: []string{"openid", "groups"}, AuthMethod: provider.AuthBasic,
-			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenClaims: true, AllowInsecureRedirect: true, CreatedAt: noon,
-		}
-		public := &provider.Client{ID: "public", Name: "A", RedirectURIs: []string{"https://b.example.org/cb"}, AuthMethod: provider.AuthNone, CreatedAt: noon}
-		must(t, s.CreateClient(ctx, full))
-		must(t, s.CreateClient(ctx, public))
-		want(t, s.CreateClient(ctx, full), provider.ErrClientExists)
-		got, err := s.Client(ctx, "full")
-		must(t, err)
-		if diff := cmp.Diff(full, got); diff != "" {
-			t.Error(diff)
-		}
-		list, err := s.Clients(ctx)
-		must(t, err)
-		if diff := cmp.Diff([]*provider.Client{public, full}, list, cmpopts.EquateEmpty()); diff != "" {
-			t.Error(diff)
-		}
-		_, err = s.Client(ctx, "none")
-		want(t, err, provider.ErrClientNotFound)
-	})
-}
 
 func TestExpiredSecretIsNeverGiven(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -92,6 +65,253 @@ func TestConsentIsAddedAndTakenBackWhole(t *testing.T) {
 		must(t, err)
 		if diff := cmp.Diff([]string{"openid"}, left); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+func TestEveryFieldOfAClientComesBack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		full := &provider.Client{
+			ID: "full", Name: "Full", RedirectURIs: []string{"https://a.example.org/cb"}, Scopes: []string{"openid"}, AuthMethod: provider.AuthJWT,
+			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenClaims: true, AllowInsecureRedirect: true, ClientCredentials: true,
+			JWKS: []byte(`{"keys":[{"kty":"EC","crv":"P-256","x-note":"€ü","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`), RefreshGrace: 45 * time.Second,
+			PostLogoutRedirectURIs: []string{"https://a.example.org/bye?x=1", "com.example.app:/bye"}, BackchannelLogoutURI: "https://10.0.0.1/logout",
+			BackchannelPrivate: true, Groups: []string{"activity", "admin"}, CreatedAt: noon,
+		}
+		bare := &provider.Client{ID: "bare", Name: "Bare", RedirectURIs: []string{"https://b.example.org/cb"}, Scopes: []string{"openid"}, AuthMethod: provider.AuthNone, CreatedAt: noon}
+		check := func(expected *provider.Client) {
+			t.Helper()
+			one, err := s.Client(ctx, expected.ID)
+			must(t, err)
+			if diff := cmp.Diff(expected, one); diff != "" {
+				t.Error(diff)
+			}
+			all, err := s.Clients(ctx)
+			must(t, err)
+			for _, c := range all {
+				if c.ID == expected.ID && cmp.Diff(one, c) != "" {
+					t.Error("the list says something else")
+				}
+			}
+		}
+		must(t, s.CreateClient(ctx, full))
+		must(t, s.CreateClient(ctx, bare))
+		want(t, s.CreateClient(ctx, full), provider.ErrClientExists)
+		_, err := s.Client(ctx, "none")
+		want(t, err, provider.ErrClientNotFound)
+		check(full)
+		check(bare)
+		// Each becomes the other, but for what never changes.
+		for id, from := range map[string]*provider.Client{"full": bare, "bare": full} {
+			change := *from
+			change.ID = id
+			must(t, s.UpdateClient(ctx, &change))
+			check(&change)
+		}
+	})
+}
+
+// A client that is rotated, changed and removed while people use it: nobody
+// waits in a circle, and nothing of it is left.
+func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		ctx, s := t.Context(), instances[0]
+		for round := range 5 {
+			c := addTelling(t, s, name("app", round))
+			var people [16]held
+			var grants [16]*provider.Grant
+			var tokens [16]string
+			for i := range people {
+				people[i].user = addUser(t, s, name("user", round, "-", i))
+				people[i].session = signIn(t, s, people[i].user)
+				must(t, s.SaveConsent(ctx, people[i].user.Sub, c.ID, []string{"openid"}, noon))
+				grants[i] = useClient(t, s, c, people[i].session, "openid", "offline_access")
+				_, tokens[i] = addTokens(t, s, grants[i])
+			}
+			errs := race(16, func(i int) error {
+				s, p := instances[i%2], people[i]
+				switch {
+				case i == 0:
+					return s.RemoveClient(ctx, c.ID)
+				case i == 1:
+					return s.UpdateClient(ctx, c)
+				case i == 2:
+					return s.RotateClientSecret(ctx, c.ID, []byte("new"), noon, noon)
+				case i%3 == 0:
+					return s.RemoveApp(ctx, p.user.Sub, c.ID, noon)
+				case i%3 == 1:
+					return refresh(ctx, s, grants[i], tokens[i], "next-"+tokens[i])
+				}
+				return s.EndSession(ctx, p.user.Sub, p.session.ID, noon)
+			})
+			must(t, errs[0])
+			wins(t, errs, provider.ErrClientNotFound, account.ErrAppNotFound, provider.ErrNotFound, provider.ErrSpent)
+			for _, table := range []string{"client_secrets", "consents", "grants", "client_tokens", "pushed_requests"} {
+				if n, err := s.Count("SELECT count(*) FROM "+table+" WHERE client_id = ?", c.ID); err != nil || n != 0 {
+					t.Fatalf("%d rows are left in %s (%v)", n, table, err)
+				}
+			}
+		}
+	})
+}
+
+func TestUpdateNeverTouchesSecretsOrOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		c, other := addClient(t, s, "app"), addClient(t, s, "other")
+		change := *c
+		change.Name, change.RedirectURIs, change.Scopes, change.AuthMethod = "Renamed", []string{"https://new.example.org/cb"}, []string{"openid"}, provider.AuthPost
+		change.RequirePKCE, change.RequireFlag, change.Trusted, change.IDTokenClaims, change.AllowInsecureRedirect = true, "beta", true, true, true
+		sent := change
+		sent.Secrets, sent.CreatedAt = nil, noon.Add(time.Hour)
+		must(t, s.UpdateClient(t.Context(), &sent))
+		for _, expected := range []*provider.Client{&change, other} {
+			got, err := s.Client(t.Context(), expected.ID)
+			must(t, err)
+			if diff := cmp.Diff(expected, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		sent.Trusted, sent.RequireFlag = false, "" // zero values are written too
+		must(t, s.UpdateClient(t.Context(), &sent))
+		got, err := s.Client(t.Context(), "app")
+		must(t, err)
+		if got.Trusted || got.RequireFlag != "" {
+			t.Errorf("%+v", got)
+		}
+		sent.ID = "none"
+		want(t, s.UpdateClient(t.Context(), &sent), provider.ErrClientNotFound)
+	})
+}
+
+// The rules stand behind every way to write a client.
+func TestClientThatBreaksARuleIsNeverWritten(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		c := addClient(t, s, "app")
+		for member, change := range map[string]func(*provider.Client){
+			"client_id":     func(c *provider.Client) { c.ID = "Activity" },
+			"redirect_uris": func(c *provider.Client) { c.ID, c.RedirectURIs = "new", []string{"http://app.example.org/cb"} },
+		} {
+			bad := *c
+			change(&bad)
+			for _, err := range []error{s.CreateClient(t.Context(), &bad), s.UpdateClient(t.Context(), &bad)} {
+				var broken *provider.RegistrationError
+				if !errors.As(err, &broken) || broken.Member != member {
+					t.Errorf("%s: %v", member, err)
+				}
+			}
+		}
+		all, err := s.Clients(t.Context())
+		must(t, err)
+		if diff := cmp.Diff([]*provider.Client{c}, all); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestRotatedSecretEndsInTime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, now := t.Context(), time.Now().UTC().Truncate(time.Second)
+		addClient(t, s, "app")
+		hashes := func() (out []string) {
+			c, err := s.Client(ctx, "app")
+			must(t, err)
+			for _, x := range c.Secrets {
+				out = append(out, string(x.Hash))
+			}
+			return out
+		}
+		first := string(provider.HashSecret("secret of app"))
+		must(t, s.RotateClientSecret(ctx, "app", []byte("second"), now, now.Add(time.Hour)))
+		if diff := cmp.Diff([]string{"second", first}, hashes()); diff != "" {
+			t.Error(diff)
+		}
+		must(t, s.RotateClientSecret(ctx, "app", []byte("third"), now, time.Time{}))
+		if diff := cmp.Diff([]string{"third"}, hashes()); diff != "" {
+			t.Errorf("the earlier ones should have ended at once: %s", diff)
+		}
+		want(t, s.RotateClientSecret(ctx, "none", []byte("x"), now, now), provider.ErrClientNotFound)
+	})
+}
+
+// A client that is being removed is refused before its rows are gone, and what an
+// interrupted removal has left goes with the sweep.
+func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c, u := t.Context(), addTelling(t, s, "app"), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+		g := newGrantStored(t, s, c, n)
+		access, refresh := addTokens(t, s, g)
+		own := addClientToken(t, s, c)
+		ends, cancel := context.WithCancel(ctx)
+		s.AfterStatement("UPDATE clients SET removed_at", cancel)
+		if err := s.RemoveClient(ends, c.ID); err == nil {
+			t.Fatal("the removal was not interrupted")
+		}
+		rows := func() int64 {
+			n, err := s.Count("SELECT (SELECT count(*) FROM tokens) + (SELECT count(*) FROM grants) + (SELECT count(*) FROM consents) + (SELECT count(*) FROM client_tokens) + (SELECT count(*) FROM clients)")
+			must(t, err)
+			return n
+		}
+		if n := rows(); n != 4 {
+			t.Fatalf("%d rows, want two tokens, their grant and the client", n)
+		}
+		_, err := s.Client(ctx, c.ID)
+		want(t, err, provider.ErrClientNotFound)
+		want(t, s.UpdateClient(ctx, c), provider.ErrClientNotFound)
+		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon), provider.ErrClientNotFound)
+		want(t, s.RemoveClient(ctx, c.ID), provider.ErrClientNotFound)
+		for _, token := range []string{access, own} {
+			_, err = useToken(ctx, s, token)
+			want(t, err, provider.ErrNotFound)
+		}
+		_, err = useToken(ctx, s, refresh)
+		want(t, err, provider.ErrNotFound)
+		apps, err := s.Apps(ctx, u.Sub, noon)
+		must(t, err)
+		if clients, err := s.Clients(ctx); err != nil || len(clients)+len(apps) > 0 {
+			t.Errorf("%d clients and %d applications are listed (%v)", len(clients), len(apps), err)
+		}
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		if told := notices(t, s, u.Sub); len(told) > 0 {
+			t.Errorf("notices %q", told)
+		}
+		got, err := s.Sweep(ctx, noon)
+		must(t, err)
+		if n := rows(); n != 0 || got.Clients != 1 {
+			t.Errorf("%d rows are left: %+v", n, got)
+		}
+		addClient(t, s, c.ID)
+	})
+}
+
+// While one process deletes what is left of a removed client, another may finish that
+// and register the id again: what the new one has stays.
+func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		addClient(t, s, "app")
+		n := signIn(t, s, u)
+		var refresh string
+		s.AfterStatement("DELETE FROM client_secrets", func() {
+			c := addTelling(t, s, "app")
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+			g := newGrantStored(t, s, c, n)
+			must(t, spendCode(ctx, s, "sig-"+g.ID))
+			_, refresh = addTokens(t, s, g)
+		})
+		must(t, s.RemoveClient(ctx, "app"))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		if scopes, err := s.ConsentedScopes(ctx, u.Sub, "app"); err != nil || len(scopes) != 1 {
+			t.Errorf("consent %q, %v", scopes, err)
+		}
+		if _, err := useToken(ctx, s, refresh); err != nil {
+			t.Errorf("token: %v", err)
+		}
+		if told := notices(t, s, u.Sub); len(told) != 1 {
+			t.Errorf("notices %q", told)
 		}
 	})
 }

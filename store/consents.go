@@ -21,7 +21,7 @@ type consentRow struct {
 
 // ConsentedScopes implements provider.Storage.
 func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error) {
-	if odd(sub) || odd(clientID) {
+	if invalidKey(sub) || invalidKey(clientID) {
 		return nil, nil
 	}
 	var scopes []string
@@ -35,7 +35,7 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 // SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
 // who was deleted meanwhile.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error {
-	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, seconds(now)} })
+	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
 	if len(rows) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ const liveGrant = `g.revoked_at = 0 AND (g.code_used_at = 0 AND g.code_expires_a
 
 // Apps implements account.Store.
 func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.App, error) {
-	if odd(sub) {
+	if invalidKey(sub) {
 		return []account.App{}, nil
 	}
 	var rows []appRow
@@ -72,7 +72,7 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
 		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
 			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
-		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, seconds(now), seconds(now)).Find(&rows).Error
+		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, toUnix(now), toUnix(now)).Find(&rows).Error
 	return each(rows, appRow.app), fail("list applications", err)
 }
 
@@ -80,13 +80,13 @@ func (r appRow) app() account.App {
 	scopes := strings.Fields(r.Scopes)
 	slices.Sort(scopes)
 	return account.App{
-		ClientID: r.ClientID, ClientName: r.Name, Scopes: slices.Compact(scopes), GrantedAt: moment(r.GrantedAt), LastUsedAt: moment(max(r.LastUsedAt, r.LastToken)),
+		ClientID: r.ClientID, ClientName: r.Name, Scopes: slices.Compact(scopes), GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
 	}
 }
 
 // RemoveApp implements account.Store.
 func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error {
-	if odd(sub) || odd(clientID) {
+	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
 	return s.write(ctx, "remove application", func(tx *gorm.DB) error {
@@ -94,7 +94,7 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 			return err
 		}
 		var live int64
-		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant, sub, clientID, seconds(now), seconds(now)).Find(&live).Error
+		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant, sub, clientID, toUnix(now), toUnix(now)).Find(&live).Error
 		if err != nil {
 			return err
 		}
@@ -105,6 +105,6 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if live == 0 && consent.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
-		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", seconds(now), sub, clientID).Error
+		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", toUnix(now), sub, clientID).Error
 	})
 }

@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/provider"
@@ -50,4 +54,65 @@ func (s *Store) Begin(ctx context.Context) (in *Store, end func(commit bool) err
 		}
 		return tx.Rollback().Error
 	}, nil
+}
+
+// MigrateTo brings an empty database to an earlier version's schema.
+func (s *Store) MigrateTo(ctx context.Context, version int64) error {
+	return s.withMigrator(ctx, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, version)
+		return err
+	})
+}
+
+// StatementTimeouts are those of PostgreSQL for the service and for migrations.
+func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations string, err error) {
+	pool, err := openMigrations(s.dsn)
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { _ = pool.Close() }()
+	err = s.db.Raw("SHOW statement_timeout").Find(&service).Error
+	return service, migrations, errors.Join(err, pool.QueryRowContext(ctx, "SHOW statement_timeout").Scan(&migrations))
+}
+
+// Texts is the single column that a query returns.
+func (s *Store) Texts(query string, args ...any) (out []string, err error) {
+	return out, s.db.Raw(query, args...).Find(&out).Error
+}
+
+// Series is a table n(i) of the numbers from 0.
+func (s *Store) Series(length string) string {
+	if s.Dialect() == Postgres {
+		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
+	}
+	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
+}
+
+// AfterQuery calls do once, when a query that begins so has been answered.
+func (s *Store) AfterQuery(begin string, do func()) {
+	once := sync.OnceFunc(do)
+	_ = s.db.Callback().Query().After("gorm:query").Register("after query", func(db *gorm.DB) {
+		if strings.HasPrefix(db.Statement.SQL.String(), begin) {
+			once()
+		}
+	})
+}
+
+// AfterStatement calls do once, before the statement that follows the first one that
+// begins so.
+func (s *Store) AfterStatement(begin string, do func()) {
+	const name = "after statement"
+	seen := false
+	see := func(db *gorm.DB) {
+		if seen {
+			_ = s.db.Callback().Query().Remove(name)
+			_ = s.db.Callback().Row().Remove(name)
+			do()
+		}
+	}
+	_ = s.db.Callback().Raw().After("gorm:raw").Register(name, func(db *gorm.DB) {
+		seen = seen || strings.HasPrefix(db.Statement.SQL.String(), begin)
+	})
+	_ = s.db.Callback().Query().Before("gorm:query").Register(name, see)
+	_ = s.db.Callback().Row().Before("gorm:row").Register(name, see)
 }

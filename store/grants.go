@@ -41,8 +41,8 @@ const grantColumns = `g.id, g.client_id, g.sub, g.sid, g.granted_scope, g.code_s
 func (r *grantRow) grant() *provider.Grant {
 	return &provider.Grant{
 		ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, Scopes: strings.Fields(r.GrantedScope), CodeSignature: r.CodeSig,
-		CodeExpires: moment(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, Claims: r.Claims,
-		AuthTime: moment(r.AuthTime), CreatedAt: moment(r.CreatedAt), CodeUsed: r.CodeUsedAt != 0, Revoked: r.RevokedAt != 0,
+		CodeExpires: fromUnix(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, Claims: r.Claims,
+		AuthTime: fromUnix(r.AuthTime), CreatedAt: fromUnix(r.CreatedAt), CodeUsed: r.CodeUsedAt != 0, Revoked: r.RevokedAt != 0,
 	}
 }
 
@@ -54,7 +54,7 @@ const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scop
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
-	if odd(g.CodeSignature) || odd(g.Sub) || odd(g.SessionID) {
+	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
 		return fail("create grant", account.ErrSessionNotFound)
 	}
 	query := insertGrant
@@ -73,15 +73,15 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	scope := strings.Join(g.Scopes, " ")
 	return s.writeOne(ctx, "create grant", func(db *gorm.DB) error {
 		return expect(db.Exec(query,
-			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, seconds(g.CodeExpires), g.RedirectURI,
-			g.CodeChallenge, method, nonce, g.ACR, g.Claims, seconds(g.AuthTime), seconds(g.AuthTime), seconds(g.CreatedAt), seconds(g.CodeExpires),
+			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
+			g.CodeChallenge, method, nonce, g.ACR, g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
 			g.SessionID, g.Sub), account.ErrSessionNotFound)
 	})
 }
 
 // GrantOfCode implements provider.GrantStore.
 func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Grant, error) {
-	if odd(signature) {
+	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
 	var row grantRow
@@ -109,7 +109,7 @@ const rotate = `UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE us
 
 // RotateRefreshToken implements provider.GrantStore.
 func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature string, issued []provider.Token) error {
-	if odd(signature) {
+	if invalidKey(signature) {
 		return provider.ErrNotFound
 	}
 	now := s.now()
@@ -125,7 +125,7 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 // Whoever finds it spent has used it a second time, be it at the same moment, and
 // revokes the grant in the same transaction.
 func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend, revoke func(tx *gorm.DB) *gorm.DB) error {
-	if odd(grantID) {
+	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
 	var refused error
@@ -157,14 +157,14 @@ const (
 
 func (s *Store) insertTokens(tx *gorm.DB, grantID string, issued []provider.Token) error {
 	for _, t := range issued {
-		if odd(t.Signature) || t.Expires.IsZero() {
+		if invalidKey(t.Signature) || t.Expires.IsZero() {
 			return errBadToken
 		}
 		kind := kindAccess
 		if t.Refresh {
 			kind = kindRefresh
 		}
-		err := tx.Exec("INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)", t.Signature, kind, grantID, s.now(), seconds(t.Expires)).Error
+		err := tx.Exec("INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)", t.Signature, kind, grantID, s.now(), toUnix(t.Expires)).Error
 		if err != nil {
 			return err
 		}
@@ -179,11 +179,11 @@ var errBadToken = errors.New("a token needs a signature, an expiry and a client"
 // but its client: it has a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
 	return s.writeOne(ctx, "create client token", func(db *gorm.DB) error {
-		if odd(t.Signature) || t.Expires.IsZero() || t.Refresh || odd(t.Grant.ID) || odd(t.Grant.ClientID) {
+		if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
 			return errBadToken
 		}
 		return db.Exec("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
-			t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), seconds(t.Expires)).Error
+			t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires)).Error
 	})
 }
 
@@ -204,7 +204,7 @@ const (
 
 // Token implements provider.GrantStore.
 func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, error) {
-	if odd(signature) {
+	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
 	for _, query := range []string{selectToken, selectClientToken} {
@@ -212,7 +212,7 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 		err := expect(s.conn(ctx).Raw(query, signature).Find(&row), provider.ErrNotFound)
 		if err == nil {
 			return &provider.Token{
-				Signature: signature, Refresh: row.Kind == kindRefresh, Expires: moment(row.ExpiresAt), Rotated: moment(row.UsedAt), Grant: row.Grant.grant(),
+				Signature: signature, Refresh: row.Kind == kindRefresh, Expires: fromUnix(row.ExpiresAt), Rotated: fromUnix(row.UsedAt), Grant: row.Grant.grant(),
 			}, nil
 		}
 		if !errors.Is(err, provider.ErrNotFound) {
@@ -224,7 +224,7 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 
 // RevokeGrant implements provider.GrantStore.
 func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error {
-	if odd(id) {
+	if invalidKey(id) {
 		return nil
 	}
 	return s.writeOne(ctx, "revoke grant", func(db *gorm.DB) error {
@@ -232,7 +232,7 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 			"UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
 			"UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
 		} {
-			if res := db.Exec(statement, seconds(now), id); res.Error != nil || res.RowsAffected > 0 {
+			if res := db.Exec(statement, toUnix(now), id); res.Error != nil || res.RowsAffected > 0 {
 				return res.Error
 			}
 		}

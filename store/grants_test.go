@@ -42,7 +42,7 @@ func TestGrantComesBackAsStored(t *testing.T) {
 		ctx, c := t.Context(), addClient(t, s, "app")
 		n := signIn(t, s, addUser(t, s, "ada"))
 		bare := newGrant(c, n, "profile")
-		bare.CodeChallenge, bare.Nonce, bare.ACR = "", "", ""
+		bare.CodeChallenge, bare.Nonce, bare.ACR, bare.Claims = "", "", "", ""
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid", "profile", "offline_access"), bare} {
 			code := addCode(t, s, g)
 			got, err := s.GrantOfCode(ctx, code)

@@ -31,8 +31,8 @@ const inviteCounts = "(created_by IS NULL OR EXISTS (SELECT 1 FROM users v WHERE
 
 func (r inviteRow) invite() account.Invite {
 	return account.Invite{
-		Code: r.Code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: moment(r.CreatedAt), ExpiresAt: moment(r.ExpiresAt),
-		UsedAt: moment(r.UsedAt), UsedBy: r.Registrar,
+		Code: r.Code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 	}
 }
 
@@ -46,7 +46,7 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) e
 			}
 		}
 		return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
-			i.Code, i.CreatedBy, storable(i.Note), seconds(i.CreatedAt), seconds(i.ExpiresAt)).Error
+			i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 	})
 }
 
@@ -63,7 +63,7 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 		return nil
 	}
 	var count int64
-	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, seconds(i.CreatedAt)).Find(&count).Error
+	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 
 // Invites implements account.Store.
 func (s *Store) Invites(ctx context.Context, q account.InviteQuery) ([]account.Invite, error) {
-	if odd(q.Sub) {
+	if invalidKey(q.Sub) {
 		return []account.Invite{}, nil
 	}
 	return s.listInvites(ctx, "i.created_by = ?", q.Sub, q.After, q.Limit)
@@ -89,8 +89,8 @@ func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit
 func (s *Store) listInvites(ctx context.Context, whose, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
 	query, args := selectInvite+"WHERE "+whose, []any{arg}
 	if after != (account.InvitePlace{}) {
-		at := seconds(after.CreatedAt)
-		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, storable(after.Code))
+		at := toUnix(after.CreatedAt)
+		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, sanitize(after.Code))
 	}
 	var rows []inviteRow
 	err := s.conn(ctx).Raw(query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...).Find(&rows).Error
@@ -99,7 +99,7 @@ func (s *Store) listInvites(ctx context.Context, whose, arg string, after accoun
 
 // Invite implements account.Store.
 func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error) {
-	if odd(code) {
+	if invalidKey(code) {
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
@@ -111,7 +111,7 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 
 // DeleteInvite implements account.Store.
 func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
-	if odd(sub) || odd(code) {
+	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
 	return s.write(ctx, "delete invite", func(tx *gorm.DB) error {
@@ -133,7 +133,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
 // RevokeInvite removes an unused invite, whoever made it, and returns it as it
 // was. code is canonical. account.ErrInviteNotFound, account.ErrInviteUsed.
 func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {
-	if odd(code) {
+	if invalidKey(code) {
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
@@ -156,11 +156,11 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 
 // Register implements account.Store.
 func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time) error {
-	if odd(code) {
+	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
 	return s.write(ctx, "register", func(tx *gorm.DB) error {
-		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code = ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, seconds(now), u.Sub, code, seconds(now))
+		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code = ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, toUnix(now), u.Sub, code, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}

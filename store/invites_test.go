@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -132,30 +133,6 @@ func TestMemberLimitIsNeverExceeded(t *testing.T) {
 	})
 }
 
-func TestInvitesAreListedNewestFirst(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, u := t.Context(), addUser(t, s, "ada")
-		var wantCodes []string
-		for n := range 3 {
-			i, err := account.NewInvite(u.Sub, "", noon.Add(time.Duration(n)*time.Second))
-			must(t, err)
-			must(t, s.CreateInvite(ctx, i, -1))
-			wantCodes = append([]string{i.Code}, wantCodes...)
-		}
-		addInvite(t, s, "") // the operator's
-		addInvite(t, s, addUser(t, s, "bob").Sub)
-		list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
-		must(t, err)
-		var got []string
-		for _, i := range list {
-			got = append(got, i.Code)
-		}
-		if diff := cmp.Diff(wantCodes, got); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 func TestRevokedInviteLetsNobodyInAndUsedOneStays(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
@@ -186,6 +163,43 @@ func TestRevokedInviteLetsNobodyInAndUsedOneStays(t *testing.T) {
 		}
 		if acts != 1 {
 			t.Errorf("%d rows of the audit log, want 1", acts)
+		}
+	})
+}
+
+// Also where many invites are of one second.
+func TestPagesOfInvitesHaveEachOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada")
+		for n := range 14 { // two of each second, oldest first
+			i, err := account.NewInvite([]string{u.Sub, ""}[n%2], "", noon.Add(time.Duration(n/4)*time.Second))
+			must(t, err)
+			must(t, s.CreateInvite(t.Context(), i, -1))
+		}
+		for whose, list := range map[string]func(after account.InvitePlace, limit int) ([]account.Invite, error){
+			"everybody's": func(after account.InvitePlace, limit int) ([]account.Invite, error) {
+				return s.AllInvites(t.Context(), after, limit)
+			},
+			"a user's": func(after account.InvitePlace, limit int) ([]account.Invite, error) {
+				return s.Invites(t.Context(), account.InviteQuery{Sub: u.Sub, After: after, Limit: limit})
+			},
+		} {
+			all, err := list(account.InvitePlace{}, 100)
+			must(t, err)
+			var paged []account.Invite
+			for after := (account.InvitePlace{}); len(paged) <= len(all); {
+				page, err := list(after, 2)
+				must(t, err)
+				if len(page) == 0 {
+					break
+				}
+				paged = append(paged, page...)
+				after = page[len(page)-1].Place()
+			}
+			newestFirst := slices.IsSortedFunc(all, func(a, b account.Invite) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			if diff := cmp.Diff(all, paged); diff != "" || len(all) < 7 || !newestFirst {
+				t.Errorf("%s: %s", whose, diff)
+			}
 		}
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -151,54 +149,6 @@ func TestStartingTogetherMigratesOnce(t *testing.T) {
 		must(t, err)
 		if rows != 1 {
 			t.Errorf("migration 1 is noted %d times", rows)
-		}
-	})
-}
-
-// Both migrations have the same tables with the same columns in the same order.
-func TestDialectsNeverDiffer(t *testing.T) {
-	columns := func(dialect string) string {
-		files, err := filepath.Glob(filepath.Join("migrations", dialect, "*.sql"))
-		must(t, err)
-		var out strings.Builder
-		for _, f := range files {
-			b, err := os.ReadFile(f)
-			must(t, err)
-			out.WriteString(filepath.Base(f) + "\n")
-			for line := range strings.Lines(string(b)) {
-				if word := strings.Fields(line); len(word) > 0 && !strings.HasPrefix(word[0], "--") {
-					if word[0] == "CREATE" || word[0] == "INSERT" {
-						out.WriteString(strings.Join(word, " ") + "\n")
-					} else if strings.HasPrefix(word[0], ")") {
-						out.WriteString(")\n")
-					} else {
-						out.WriteString(strings.TrimSuffix(word[0], ";") + "\n")
-					}
-				}
-			}
-		}
-		return out.String()
-	}
-	if diff := cmp.Diff(columns("sqlite"), columns("postgres")); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestTwoInstancesNeverDisagree(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		one, two := storetest.Open(t, dsn), storetest.Open(t, dsn)
-		u := addUser(t, one, "ada")
-		n := signIn(t, two, u)
-		must(t, one.EndSession(t.Context(), u.Sub, n.ID, noon))
-		if live(t, two, n.ID) {
-			t.Error("the session lives at the other instance")
-		}
-		i := addInvite(t, one, u.Sub)
-		errs := race(16, func(n int) error {
-			return []*store.Store{one, two}[n%2].Register(t.Context(), i.Code, newUser(name("guest", n)), nil, 0, noon)
-		})
-		if n := wins(t, errs, account.ErrInvalidInvite); n != 1 {
-			t.Errorf("%d people came in with one invite", n)
 		}
 	})
 }

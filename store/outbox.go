@@ -22,7 +22,7 @@ func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
-			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, seconds(now), seconds(now), sub, ids).Error
+			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), sub, ids).Error
 		if err != nil {
 			return err
 		}
@@ -62,14 +62,14 @@ func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Durati
 	}
 	// Mostly nothing is due, and to find that out nobody has to wait for a writer.
 	var due int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM logout_outbox WHERE next_at <= ? AND leased_until <= ? LIMIT 1) due", seconds(now), seconds(now)).Find(&due).Error
+	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM logout_outbox WHERE next_at <= ? AND leased_until <= ? LIMIT 1) due", toUnix(now), toUnix(now)).Find(&due).Error
 	if err != nil || due == 0 {
 		return nil, fail("look for logout notices", err)
 	}
 	var rows []noticeRow
 	err = s.writeOne(ctx, "lease logout notices", func(db *gorm.DB) error {
 		rows = nil
-		return db.Raw(s.leaseDue(), seconds(now), seconds(now), limit, seconds(now.Add(lease))).Find(&rows).Error
+		return db.Raw(s.leaseDue(), toUnix(now), toUnix(now), limit, toUnix(now.Add(lease))).Find(&rows).Error
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Durati
 }
 
 func (r noticeRow) notice() provider.LogoutNotice {
-	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: moment(r.CreatedAt), Attempts: r.Attempts}
+	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts}
 }
 
 // LogoutDone implements provider.LogoutOutbox. No error when it is gone already.
@@ -92,6 +92,6 @@ func (s *Store) LogoutDone(ctx context.Context, id int64) error {
 // LogoutFailed implements provider.LogoutOutbox. It ends the lease.
 func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
 	return s.writeOne(ctx, "put off logout notice", func(db *gorm.DB) error {
-		return db.Exec("UPDATE logout_outbox SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?", seconds(next), id).Error
+		return db.Exec("UPDATE logout_outbox SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?", toUnix(next), id).Error
 	})
 }

@@ -1,15 +1,202 @@
 package store_test
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
+
+// addTelling adds a client that wants to be told of logouts.
+func addTelling(t *testing.T, s *store.Store, id string) *provider.Client {
+	t.Helper()
+	c := addClient(t, s, id)
+	c.BackchannelLogoutURI = "https://" + id + ".example.org/logout"
+	must(t, s.UpdateClient(t.Context(), c))
+	return c
+}
+
+// useClient signs a session in at a client.
+func useClient(t *testing.T, s *store.Store, c *provider.Client, n account.Session, scopes ...string) *provider.Grant {
+	t.Helper()
+	g := newGrant(c, n, scopes...)
+	must(t, spendCode(t.Context(), s, addCode(t, s, g)))
+	addTokens(t, s, g)
+	return g
+}
+
+// notices are all that are due, each as "client session", and are gone then.
+func notices(t *testing.T, s *store.Store, sub string) []string {
+	t.Helper()
+	due, err := s.DueLogouts(t.Context(), noon, time.Minute, 100)
+	must(t, err)
+	out := []string{}
+	for _, n := range due {
+		if n.Sub != sub || !n.CreatedAt.Equal(noon) || n.Attempts != 0 {
+			t.Errorf("notice %+v", n)
+		}
+		out = append(out, n.ClientID+" "+n.SessionID)
+		must(t, s.LogoutDone(t.Context(), n.ID))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Every operation that ends sessions tells the clients of exactly those sessions,
+// each once, and nobody else.
+func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		telling, offline, silent, unused := addTelling(t, s, "telling"), addTelling(t, s, "offline"), addClient(t, s, "silent"), addTelling(t, s, "unused")
+		bob := signIn(t, s, addUser(t, s, "bob"))
+		useClient(t, s, telling, bob, "openid")
+		for operation, do := range map[string]struct {
+			ends int // of three sessions, the first ones
+			do   func(u account.User, sessions []account.Session) error
+		}{
+			"sign-out": {1, func(u account.User, n []account.Session) error { return s.EndSession(ctx, u.Sub, n[0].ID, noon) }},
+			"sign-out-others": {2, func(u account.User, n []account.Session) error {
+				_, err := s.EndOtherSessions(ctx, u.Sub, n[2].ID, noon)
+				return err
+			}},
+			"password": {2, func(u account.User, n []account.Session) error {
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n[2].ID, noon)
+			}},
+			"reset": {3, func(u account.User, _ []account.Session) error {
+				if err := s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")); err != nil {
+					return err
+				}
+				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon)
+			}},
+			"suspension": {3, func(u account.User, _ []account.Session) error {
+				return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
+			}},
+			"deletion": {3, func(u account.User, _ []account.Session) error {
+				return s.DeleteUser(ctx, u.Sub, noon, act("user.delete"))
+			}},
+		} {
+			u := addUser(t, s, operation)
+			var sessions []account.Session
+			var expected []string
+			for i := range 3 {
+				n := signIn(t, s, u)
+				sessions = append(sessions, n)
+				useClient(t, s, telling, n, "openid")
+				useClient(t, s, telling, n, "openid") // twice: told once
+				revoked := useClient(t, s, offline, n, "openid", "offline_access")
+				must(t, s.RevokeGrant(ctx, revoked.ID, noon)) // the client may be signed in all the same
+				useClient(t, s, silent, n, "openid")
+				addCode(t, s, newGrant(unused, n, "openid"))
+				if i < do.ends {
+					expected = append(expected, "telling "+n.ID, "offline "+n.ID)
+				}
+			}
+			before := signIn(t, s, u) // ended earlier, and told then
+			useClient(t, s, telling, before, "openid")
+			must(t, s.EndSession(ctx, u.Sub, before.ID, noon))
+			if diff := cmp.Diff([]string{"telling " + before.ID}, notices(t, s, u.Sub)); diff != "" {
+				t.Error(diff)
+			}
+			must(t, do.do(u, sessions))
+			slices.Sort(expected)
+			if diff := cmp.Diff(expected, notices(t, s, u.Sub)); diff != "" {
+				t.Errorf("%s: %s", operation, diff)
+			}
+		}
+		if !live(t, s, bob.ID) {
+			t.Error("somebody else's session ended")
+		}
+	})
+}
+
+func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c := t.Context(), addTelling(t, s, "app")
+		u := addUser(t, s, "root", account.FlagAdmin)
+		n := signIn(t, s, u)
+		useClient(t, s, c, n, "openid")
+		want(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")), account.ErrLastAdmin)
+		want(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")), account.ErrLastAdmin)
+		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", "", noon), account.ErrInvalidCredentials)
+		want(t, s.ResetPassword(ctx, u.Handle, []byte("wrong"), "new", noon), account.ErrInvalidResetCode)
+		want(t, s.EndSession(ctx, "somebody", n.ID, noon), account.ErrSessionNotFound)
+		in, end, err := s.Begin(ctx)
+		must(t, err)
+		must(t, in.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, end(false))
+		if got := notices(t, s, u.Sub); len(got) != 0 {
+			t.Errorf("notices %q of nothing", got)
+		}
+		// And nothing ends without its notice.
+		must(t, s.Exec("ALTER TABLE logout_outbox RENAME TO elsewhere"))
+		want(t, s.EndSession(ctx, u.Sub, n.ID, noon), account.ErrUnavailable)
+		if _, err := s.EndOtherSessions(ctx, u.Sub, "", noon); !errors.Is(err, account.ErrUnavailable) {
+			t.Errorf("ended without a notice: %v", err)
+		}
+		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon), account.ErrUnavailable)
+		if !live(t, s, n.ID) {
+			t.Error("the session ended without a notice")
+		}
+	})
+}
+
+// A client that gets its tokens at the moment of the logout either hears of it
+// or gets nothing.
+func TestExchangeNeverSlipsPastTheLogout(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		s := instances[0]
+		c, u := addTelling(t, s, "app"), addUser(t, s, "ada")
+		for round := range 40 {
+			n := signIn(t, s, u)
+			g := newGrant(c, n, "openid")
+			addCode(t, s, g)
+			errs := race(2, func(i int) error {
+				if (i+round)%2 == 0 {
+					return instances[0].EndSession(t.Context(), u.Sub, n.ID, noon)
+				}
+				return instances[1].SpendCode(t.Context(), g.ID, []provider.Token{accessToken(g.ID)})
+			})
+			must(t, errs[round%2])
+			exchanged := errs[1-round%2] == nil
+			wins(t, errs, provider.ErrSpent)
+			if got := notices(t, s, u.Sub); (len(got) == 1) != exchanged {
+				t.Fatalf("round %d: exchanged %v, notices %q", round, exchanged, got)
+			}
+		}
+	})
+}
+
+// More sessions than a statement may name.
+func TestManySessionsEndAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		c, u := addTelling(t, s, "app"), addUser(t, s, "ada")
+		g := useClient(t, s, c, signIn(t, s, u), "openid")
+		const many = 2100
+		numbers := "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n) x"
+		must(t, s.Exec(`INSERT INTO sessions (id, sub, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
+			SELECT 'many' || i, ?, 1, 1, 1, 9999999999, 1, 2000000 + i FROM `+numbers, u.Sub, many))
+		must(t, s.Exec(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, code_used_at, redirect_uri,
+			code_challenge, code_challenge_method, acr, auth_time, arrived_at, created_at)
+			SELECT 'many' || i, client_id, sub, 'many' || i, '', '', offline, 'many' || i, 1, 1, '', '', '', '', 1, 1, 1 FROM grants g, `+numbers+` WHERE g.id = ?`, many, g.ID))
+		must(t, s.Suspend(t.Context(), u.Sub, "", noon, act("user.suspend")))
+		told, err := s.Count("SELECT count(DISTINCT sid) FROM logout_outbox")
+		must(t, err)
+		rows, err := s.Count("SELECT count(*) FROM logout_outbox")
+		must(t, err)
+		if told != many+1 || rows != many+1 {
+			t.Errorf("%d notices of %d sessions, want %d", rows, told, many+1)
+		}
+	})
+}
 
 // addNotices ends n sessions at one client.
 func addNotices(t *testing.T, s *store.Store, n int) {

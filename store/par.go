@@ -14,22 +14,22 @@ import (
 // SavePushedRequest implements provider.Storage.
 func (s *Store) SavePushedRequest(ctx context.Context, hash []byte, clientID, query string, expires time.Time) error {
 	return s.writeOne(ctx, "save pushed request", func(db *gorm.DB) error {
-		if len(hash) == 0 || odd(clientID) || odd(query) {
+		if len(hash) == 0 || invalidKey(clientID) || invalidKey(query) {
 			return account.ErrUnavailable
 		}
-		return db.Exec("INSERT INTO pushed_requests (client_id, hash, query, expires_at) VALUES (?, ?, ?, ?)", clientID, hash, query, seconds(expires)).Error
+		return db.Exec("INSERT INTO pushed_requests (client_id, hash, query, expires_at) VALUES (?, ?, ?, ?)", clientID, hash, query, toUnix(expires)).Error
 	})
 }
 
 // TakePushedRequest implements provider.Storage. Of several at once one gets it. An
 // attempt of another client leaves it to its owner.
 func (s *Store) TakePushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (string, error) {
-	if len(hash) == 0 || odd(clientID) {
+	if len(hash) == 0 || invalidKey(clientID) {
 		return "", provider.ErrNotFound
 	}
 	var query string
 	err := s.writeOne(ctx, "take pushed request", func(db *gorm.DB) error {
-		return expect(db.Raw("DELETE FROM pushed_requests WHERE hash = ? AND client_id = ? AND expires_at > ? RETURNING query", hash, clientID, seconds(now)).Find(&query),
+		return expect(db.Raw("DELETE FROM pushed_requests WHERE hash = ? AND client_id = ? AND expires_at > ? RETURNING query", hash, clientID, toUnix(now)).Find(&query),
 			provider.ErrNotFound)
 	})
 	return query, err
@@ -40,11 +40,11 @@ func (s *Store) TakePushedRequest(ctx context.Context, hash []byte, clientID str
 func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
 	hash := sha256.Sum256([]byte(jti))
 	return s.writeOne(ctx, "keep client assertion", func(db *gorm.DB) error {
-		if odd(clientID) {
+		if invalidKey(clientID) {
 			return account.ErrUnavailable
 		}
 		return expect(db.Exec(`INSERT INTO client_assertions (client_id, jti_hash, expires_at) VALUES (?, ?, ?)
 			ON CONFLICT (client_id, jti_hash) DO UPDATE SET expires_at = excluded.expires_at WHERE client_assertions.expires_at <= ?`,
-			clientID, hash[:], seconds(expires), s.now()), provider.ErrSpent)
+			clientID, hash[:], toUnix(expires), s.now()), provider.ErrSpent)
 	})
 }

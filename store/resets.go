@@ -18,7 +18,7 @@ func (s *Store) CreateResetCode(ctx context.Context, sub string, hash []byte, ex
 		}
 		err := tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-			sub, hash, seconds(now), seconds(expires)).Error
+			sub, hash, toUnix(now), toUnix(expires)).Error
 		if err != nil {
 			return err
 		}
@@ -28,11 +28,11 @@ func (s *Store) CreateResetCode(ctx context.Context, sub string, hash []byte, ex
 
 // validCode finds whose code it is. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {
-	if odd(handle) || len(hash) == 0 {
+	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
 	}
 	err = expect(db.Raw(`SELECT u.sub FROM users u JOIN reset_codes r ON r.sub = u.sub
-		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, seconds(now)).Find(&sub), account.ErrInvalidResetCode)
+		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, toUnix(now)).Find(&sub), account.ErrInvalidResetCode)
 	return sub, err
 }
 
@@ -53,11 +53,11 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 		if err != nil {
 			return err
 		}
-		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND deleted_at = 0", passwordHash, seconds(now), sub)
+		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND deleted_at = 0", passwordHash, toUnix(now), sub)
 		if err := expect(set, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
-		spend := tx.Exec("DELETE FROM reset_codes WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, seconds(now))
+		spend := tx.Exec("DELETE FROM reset_codes WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, toUnix(now))
 		if err := expect(spend, account.ErrInvalidResetCode); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (p place) String() string { return fmt.Sprintf("%d %s %s", p.term, p.word, 
 // placeOf reads a place in a list for these words of a query.
 func placeOf(s string, terms []string) (place, error) {
 	part := strings.Split(s, " ")
-	if len(part) != 3 || odd(s) {
+	if len(part) != 3 || invalidKey(s) {
 		return place{}, account.ErrInvalidCursor
 	}
 	n, err := strconv.Atoi(part[0])

@@ -33,16 +33,16 @@ type sessionRow struct {
 
 func (r sessionRow) session() account.Session {
 	return account.Session{
-		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: moment(r.CreatedAt), AuthTime: moment(r.AuthTime),
-		LastSeenAt: moment(r.LastSeenAt), ExpiresAt: moment(r.ExpiresAt), EndedAt: moment(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
+		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt), AuthTime: fromUnix(r.AuthTime),
+		LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt), EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
 		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
 	}
 }
 
 func newSessionRow(n *account.Session) *sessionRow {
 	return &sessionRow{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: seconds(n.CreatedAt), AuthTime: seconds(n.AuthTime),
-		LastSeenAt: seconds(n.LastSeenAt), ExpiresAt: seconds(n.ExpiresAt), Address: storable(n.Address), UserAgent: storable(n.UserAgent),
+		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt), AuthTime: toUnix(n.AuthTime),
+		LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt), Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent),
 		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm,
 	}
 }
@@ -59,11 +59,11 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 // have to hold: neither deleted nor suspended, and the password is the one that
 // was verified. It locks the row: whatever ends sessions waits or came before.
 func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
-	if odd(sub) {
+	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
 	for range 2 {
-		mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", seconds(at), sub, storable(verifiedHash))
+		mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", toUnix(at), sub, sanitize(verifiedHash))
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
@@ -107,7 +107,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
 			return err
 		}
-		if odd(n.ID) {
+		if invalidKey(n.ID) {
 			return account.ErrSessionNotFound
 		}
 		// The token before this one counts no more: its bit is set and the new one
@@ -119,7 +119,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		var old revocation
 		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?"+lock,
-			n.ID, n.Sub, seconds(n.AuthTime)).Find(&old)
+			n.ID, n.Sub, toUnix(n.AuthTime)).Find(&old)
 		if err := expect(was, account.ErrSessionNotFound); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (s *Store) identity(ctx context.Context, column string, key any) (account.S
 
 // Session implements account.Store.
 func (s *Store) Session(ctx context.Context, id string) (account.Session, account.User, error) {
-	if odd(id) {
+	if invalidKey(id) {
 		return account.Session{}, account.User{}, account.ErrSessionNotFound
 	}
 	return s.identity(ctx, "id", id)
@@ -176,16 +176,12 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
 // Sessions implements account.Store.
-func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.Time) ([]account.Session, error) {
-	if odd(q.Sub) {
+func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
+	if invalidKey(sub) {
 		return []account.Session{}, nil
 	}
-	query, args := "SELECT s.* "+newestSessions, []any{q.Sub, seconds(now)}
-	if q.After != (account.SessionPlace{}) {
-		query, args = query+" AND (s.created_at, s.id) < (?, ?)", append(args, seconds(q.After.CreatedAt), storable(q.After.ID))
-	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT s.* "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 
@@ -196,11 +192,11 @@ const touchBatch = 1000
 // stays that of the sign-in: a stolen cookie must not make the thief's address a
 // known one, nor a journey the owner's an unknown one.
 func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) error {
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), odd)
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), invalidKey)
 	for batch := range slices.Chunk(ids, touchBatch) {
 		args := make([]any, 0, 2*len(batch))
 		for _, id := range batch {
-			args = append(args, id, seconds(seen[id]))
+			args = append(args, id, toUnix(seen[id]))
 		}
 		query := "WITH v (id, at) AS (VALUES " + repeated("(?, CAST(? AS BIGINT))", len(batch)) + `)
 			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
@@ -213,7 +209,7 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 
 // KnownAddress implements account.Store.
 func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
-	if odd(sub) || odd(address) {
+	if invalidKey(sub) || invalidKey(address) {
 		return false, nil
 	}
 	var found int64
@@ -233,7 +229,7 @@ const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 // come before grants: a grant that is being made holds its session. Lists come last: see
 // takeIndex.
 func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any) ([]string, error) {
-	args["sub"], args["now"] = sub, seconds(now)
+	args["sub"], args["now"] = sub, toUnix(now)
 	var rows []struct {
 		ID    string
 		Token revocation `gorm:"embedded"`
@@ -288,7 +284,7 @@ func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
 func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 	for {
 		var ids []string
-		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, seconds(now), noticeBatch, keep).Find(&ids).Error
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -301,7 +297,7 @@ func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 
 // EndSession implements account.Store.
 func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) error {
-	if odd(sub) || odd(id) {
+	if invalidKey(sub) || invalidKey(id) {
 		return account.ErrSessionNotFound
 	}
 	return s.write(ctx, "end session", func(tx *gorm.DB) error {
@@ -316,12 +312,12 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) e
 
 // EndOtherSessions implements account.Store.
 func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (n int, err error) {
-	if odd(sub) {
+	if invalidKey(sub) {
 		return 0, nil
 	}
 	err = s.write(ctx, "end other sessions", func(tx *gorm.DB) (err error) {
 		if err = lockUser(tx, sub); err == nil {
-			n, err = signOutOthers(tx, sub, storable(keep), now)
+			n, err = signOutOthers(tx, sub, sanitize(keep), now)
 		}
 		return err
 	})
@@ -330,7 +326,7 @@ func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time
 
 // RevokeSessions implements account.Store.
 func (s *Store) RevokeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
-	if odd(sub) || id != "" && odd(id) {
+	if invalidKey(sub) || id != "" && invalidKey(id) {
 		return 0, account.ErrSessionNotFound
 	}
 	err = s.write(ctx, "revoke sessions", func(tx *gorm.DB) (err error) {
@@ -350,9 +346,9 @@ func (s *Store) RevokeSessions(ctx context.Context, sub, id string, now time.Tim
 	return n, err
 }
 
-// ofSecret is the condition that the token of a session may be signed with the
+// notRS256 is the condition that the token of a session may be signed with the
 // shared secret: one from before the algorithm was noted may be.
-const ofSecret = "algorithm <> '" + account.AlgorithmRS256 + "'"
+const notRS256 = "algorithm <> '" + account.AlgorithmRS256 + "'"
 
 // HS256Sessions implements account.Store.
 func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error) {
@@ -360,11 +356,11 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 		Live int
 		Last int64
 	}
-	err = s.conn(ctx).Raw("SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret, seconds(now)).Find(&row).Error
+	err = s.conn(ctx).Raw("SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256, toUnix(now)).Find(&row).Error
 	if err != nil {
 		return 0, time.Time{}, fail("count HS256 sessions", err)
 	}
-	return row.Live, moment(row.Last), nil
+	return row.Live, fromUnix(row.Last), nil
 }
 
 // IssuedRS256 tells whether tokens that a private key has signed may be in use: a session's, or those of a grant, of
@@ -380,8 +376,8 @@ func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
 func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
 	for after := ""; ; {
 		var subs []string
-		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+ofSecret+" AND sub > ? ORDER BY sub LIMIT ?",
-			seconds(now), after, largestBatch).Find(&subs).Error
+		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256+" AND sub > ? ORDER BY sub LIMIT ?",
+			toUnix(now), after, largestBatch).Find(&subs).Error
 		if err != nil || len(subs) == 0 {
 			return total, fail("look for HS256 sessions", err)
 		}
@@ -400,8 +396,8 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+ofSecret,
-			"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s."+ofSecret+")"+signOutGrants, map[string]any{})
+		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256,
+			"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s."+notRS256+")"+signOutGrants, map[string]any{})
 		n = len(ended)
 		return err
 	})
@@ -411,7 +407,7 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
 	return s.write(ctx, "set the end of HS256", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", seconds(until)), account.ErrNotInitialized); err != nil {
+		if err := expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until)), account.ErrNotInitialized); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

@@ -31,7 +31,7 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 	if err := json.Unmarshal([]byte(row.Value), &out); err != nil {
 		return account.Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
-	out.HS256Until = moment(row.Hs256Until)
+	out.HS256Until = fromUnix(row.Hs256Until)
 	return out, nil
 }
 
@@ -69,7 +69,7 @@ func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings
 
 // Secret implements account.Store.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
-	if odd(name) {
+	if invalidKey(name) {
 		return nil, account.ErrNotInitialized
 	}
 	var row struct{ Value []byte }

@@ -91,7 +91,7 @@ func randomIndex() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:]) % account.StatusListSize)
 }
 
-// revocation is a token that is taken back: its place in the lists, and its end.
+// revocation is a revoked token: its place in the lists, and its end.
 type revocation struct {
 	StatusList  int64
 	StatusIndex int64

@@ -25,8 +25,8 @@ func version(t *testing.T, s *store.Store, list int) int64 {
 	return v
 }
 
-// Every deed that takes a session back is seen by who keeps a copy of the
-// list, and what takes nothing back is not.
+// Every operation that revokes a session is seen by who keeps a copy of the
+// list, and what revokes nothing is not.
 func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()

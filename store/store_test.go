@@ -112,6 +112,7 @@ func newGrant(c *provider.Client, n account.Session, scopes ...string) *provider
 	return &provider.Grant{
 		ID: id, ClientID: c.ID, Sub: n.Sub, SessionID: n.ID, Scopes: scopes, CodeSignature: "sig-" + id, CodeExpires: noon.Add(time.Minute),
 		RedirectURI: c.RedirectURIs[0], CodeChallenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n\x00 \xff€", ACR: "1",
+		Claims:   `{"userinfo":{"given_name":null},"id_token":["email","€"]}`,
 		AuthTime: noon.Add(-time.Minute), CreatedAt: noon,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -44,7 +43,7 @@ type SweepResult struct {
 // their time, in batches so small that nobody waits long.
 func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
-	until := seconds(now.Add(-sweepMargin))
+	until := toUnix(now.Add(-sweepMargin))
 	steps := []func() error{
 		func() error { return s.sweepTokens(ctx, &r.Tokens, until) },
 		func() error { return s.noteRevocations(ctx, now) },
@@ -56,15 +55,15 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		and            string
 		until          int64
 	}{
-		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0", seconds(now.Add(-indexRest))},
+		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0", toUnix(now.Add(-indexRest))},
 		{&r.Sessions, "sessions", "id", "expires_at", "", until},
-		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", seconds(now.Add(-inviteMemory))},
+		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", toUnix(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
-		{&r.RateCounters, "rate_counters", "name, key_hash, started_at", "expires_at", "", seconds(now)},
+		{&r.RateCounters, "rate_counters", "name, key_hash, started_at", "expires_at", "", toUnix(now)},
 		{&r.Assertions, "client_assertions", "client_id, jti_hash", "expires_at", "", until},
 		{&r.ClientTokens, "client_tokens", "sig", "expires_at", "", until},
-		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", seconds(now.Add(-pushedMargin))},
-		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", seconds(now.Add(-noticeMemory))},
+		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", toUnix(now.Add(-pushedMargin))},
+		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {
 			return s.sweepExpired(ctx, e.count, expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until})
@@ -94,15 +93,16 @@ type expired struct {
 	from  int64 // what is older is deleted already, but still in the index on PostgreSQL
 }
 
-// batch is the condition on as many of them as its argument says, oldest first. They are
-// deleted by their keys: the + keeps the databases from the index on the time. It is
-// compared again for a row that another process has changed meanwhile.
-func (e expired) batch() string {
-	where := fmt.Sprintf("%s >= %d AND %s <= %d", e.at, e.from, e.at, e.until)
+// batch is the condition on the oldest rows of them. They are deleted by their keys: the
+// + keeps the databases from the index on the time. It is compared again for a row that
+// another process has changed meanwhile.
+func (e expired) batch(rows int) (condition string, args []any) {
+	and := ""
 	if e.and != "" {
-		where += " AND " + e.and
+		and = " AND " + e.and
 	}
-	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT ?) AND +%s <= %d", e.key, e.key, e.table, where, e.at, e.at, e.until)
+	return fmt.Sprintf("(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?", e.table, e.key, e.at, and),
+		[]any{e.from, e.until, rows, e.until}
 }
 
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
@@ -110,7 +110,8 @@ func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error
 		var gone []int64 // their times
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
-			return tx.Raw("DELETE FROM "+e.table+" WHERE "+e.batch()+" RETURNING "+e.at, b.rows).Find(&gone).Error
+			batch, args := e.batch(b.rows)
+			return tx.Raw("DELETE FROM "+e.table+" WHERE "+batch+" RETURNING "+e.at, args...).Find(&gone).Error
 		})
 		if err != nil || len(gone) == 0 {
 			return false, err
@@ -131,11 +132,12 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 		}
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
-			err := tx.Raw("DELETE FROM tokens WHERE "+e.batch()+" RETURNING grant_id, issued_at, expires_at", b.rows).Find(&gone).Error
+			batch, args := e.batch(b.rows)
+			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at", args...).Find(&gone).Error
 			if err != nil || len(gone) == 0 {
 				return err
 			}
-			args := make([]any, 0, 2*len(gone))
+			args = nil
 			for _, t := range gone {
 				args, e.from = append(args, t.GrantID, t.IssuedAt), max(e.from, t.ExpiresAt)
 			}
@@ -150,9 +152,6 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 		return len(gone) == b.rows, err
 	})
 }
-
-// repeated is a list of n times the same.
-func repeated(one string, n int) string { return strings.Repeat(one+", ", n-1) + one }
 
 // heldUntil is when nothing needs a grant g any more, as far as is known: its code, its
 // tokens, and its session s, whose end the client k is to be told (addNotices). The
@@ -194,12 +193,13 @@ func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) erro
 // clearRevocations clears the bits of tokens that have expired. Their indices are free
 // later, when no verifier can have a copy in which they are set.
 func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
-	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0", until: seconds(now.Add(-sweepMargin))}
+	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0", until: toUnix(now.Add(-sweepMargin))}
 	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
 		var cleared []revocation
 		err := b.write(func(tx *gorm.DB) error {
 			cleared = nil
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+e.batch()+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", seconds(now), b.rows).Find(&cleared).Error
+			batch, args := e.batch(b.rows)
+			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
 			if err != nil {
 				return err
 			}
@@ -220,14 +220,14 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 		var missing []revocation
 		err := s.conn(ctx).Raw(`SELECT s.status_list, s.status_index, s.expires_at FROM sessions s WHERE s.ended_at > ? AND s.ended_at > 0 AND s.expires_at > ?
 			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index) LIMIT ?`,
-			s.revocationsNoted.Load(), seconds(now), b.rows).Find(&missing).Error
+			s.revocationsNoted.Load(), toUnix(now), b.rows).Find(&missing).Error
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
 		return len(missing) == b.rows, b.write(func(tx *gorm.DB) error { return revoke(tx, missing) })
 	})
 	if err == nil {
-		s.revocationsNoted.Store(seconds(now.Add(-sweepMargin))) // the clocks of instances differ
+		s.revocationsNoted.Store(toUnix(now.Add(-sweepMargin))) // the clocks of instances differ
 	}
 	return err
 }

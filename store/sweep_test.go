@@ -101,11 +101,11 @@ func TestSweptFileBecomesSmaller(t *testing.T) {
 		return n
 	}
 	empty := pages()
-	must(t, s.Exec("INSERT INTO client_assertions (client_id, jti_hash, expires_at) SELECT 'app', randomblob(200), ? FROM "+s.Series("20000"), noon.Unix()))
+	must(t, s.Exec("INSERT INTO client_assertions (client_id, jti_hash, expires_at) SELECT 'app', randomblob(2000), ? FROM "+s.Series("1500"), noon.Unix()))
 	full := pages()
 	got, err := s.Sweep(t.Context(), noon.Add(2*time.Hour))
 	must(t, err)
-	if left := pages(); got.Assertions != 20000 || full < empty+1000 || left > empty+empty/10 {
+	if left := pages(); got.Assertions != 1500 || full < empty+500 || left > empty+empty/10 {
 		t.Errorf("%d pages at first, %d with %d rows, %d without", empty, full, got.Assertions, left)
 	}
 }

@@ -3,8 +3,16 @@ package store_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
@@ -81,4 +89,176 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 		}
 		must(t, end(false))
 	})
+}
+
+// silentProxy stands between the store and PostgreSQL. While it is silent it takes
+// what it is sent and answers nothing, as a network that has lost the way: the
+// connections of that time are never closed, and never answer again.
+type silentProxy struct {
+	mu     sync.Mutex
+	silent bool
+	all    []net.Conn
+}
+
+// startProxy returns the address of the database at dsn behind the proxy.
+func startProxy(t *testing.T, dsn string) (*silentProxy, string) {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	must(t, err)
+	network, address := pgconn.NetworkAddress(config.Host, config.Port)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	p := &silentProxy{}
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.all {
+			_ = c.Close()
+		}
+	})
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial(network, address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.all = append(p.all, client, server)
+			p.mu.Unlock()
+			go p.pass(client, server)
+			go p.pass(server, client)
+		}
+	}()
+	u, err := url.Parse(dsn)
+	must(t, err)
+	q := u.Query()
+	q.Del("host")
+	u.Host, u.RawQuery = l.Addr().String(), q.Encode()
+	return p, u.String()
+}
+
+func (p *silentProxy) pass(from, to net.Conn) {
+	b := make([]byte, 4096)
+	for lost := false; ; {
+		n, err := from.Read(b)
+		p.mu.Lock()
+		lost = lost || p.silent
+		p.mu.Unlock()
+		if err == nil && !lost {
+			_, err = to.Write(b[:n])
+		}
+		if err != nil {
+			if !lost {
+				_ = to.Close()
+			}
+			return
+		}
+	}
+}
+
+func (p *silentProxy) beSilent(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = silent
+}
+
+// A connection that is dead without a word (a pulled cable, a firewall that forgot
+// it) keeps nobody: reads, writes and transactions end by themselves, with contexts
+// that never do, and afterwards all is well without a restart.
+func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		if !strings.HasPrefix(dsn, "postgres") {
+			t.Skip("a file has no connection")
+		}
+		direct := storetest.Open(t, dsn)
+		u := addUser(t, direct, "ada")
+		n := signIn(t, direct, u)
+		addClient(t, direct, "app")
+		_, err := direct.Initialize(t.Context(), account.DefaultSettings(), nil)
+		must(t, err)
+		proxy, behind := startProxy(t, dsn)
+		s, err := store.Open(t.Context(), behind, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second})
+		must(t, err)
+		defer func() { _ = s.Close() }()
+		ctx := context.Background()
+		calls := map[string]func() error{
+			"settings":  func() error { _, err := s.Settings(ctx); return err },
+			"user":      func() error { _, err := s.UserByHandle(ctx, "ada"); return err },
+			"client":    func() error { _, err := s.Client(ctx, "app"); return err },
+			"schema":    func() error { return s.Ping(ctx) },
+			"statement": func() error { return s.UpgradeHash(ctx, u.Sub, "no", "new") },
+			"revoke":    func() error { return s.RevokeGrant(ctx, "no grant", noon) },
+			"write": func() error {
+				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
+				return err
+			},
+			"transaction": func() error { return s.SaveConsent(ctx, u.Sub, "app", []string{"openid"}, noon) },
+		}
+		var warm []func(bool) error // each call is to find a connection of before the silence
+		for range calls {
+			_, end, err := s.Begin(ctx)
+			must(t, err)
+			warm = append(warm, end)
+		}
+		for _, end := range warm {
+			must(t, end(false))
+		}
+		proxy.beSilent(true)
+		type ended struct {
+			what string
+			err  error
+		}
+		all := make(chan ended, len(calls))
+		for what, call := range calls {
+			go func() { all <- ended{what, call()} }()
+		}
+		late := time.After(time.Minute)
+		for range calls {
+			select {
+			case got := <-all:
+				if !errors.Is(got.err, account.ErrUnavailable) {
+					t.Errorf("%s: %v", got.what, got.err)
+				}
+			case <-late:
+				t.Fatal("a call waits for a connection that is silent")
+			}
+		}
+		proxy.beSilent(false)
+		for what, call := range calls {
+			for range 20 { // at most what the pool has of dead connections
+				if err = call(); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				t.Errorf("%s afterwards: %v", what, err)
+			}
+		}
+	})
+}
+
+// A statement that does not come to an end is ended, on either database.
+func TestEveryStatementHasADeadline(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: time.Second})
+		must(t, err)
+		defer func() { _ = s.Close() }()
+		_, err = s.Count("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n")
+		want(t, err, context.DeadlineExceeded)
+	})
+}
+
+// The index of a large table takes longer than any request may.
+func TestMigrationTakesAsLongAsItDoes(t *testing.T) {
+	service, migrations, err := storetest.NewPostgres(t).StatementTimeouts(t.Context())
+	must(t, err)
+	if service != "15s" || migrations != "0" {
+		t.Errorf("statement_timeout %s, of migrations %s", service, migrations)
+	}
 }

@@ -53,14 +53,14 @@ func (u storedUser) user() account.User {
 	slices.Sort(flags)
 	return account.User{
 		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
-		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: moment(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: moment(r.CreatedAt), UpdatedAt: moment(r.UpdatedAt), LastLoginAt: moment(r.LastLoginAt), InvitedBy: u.Inviter,
+		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt), SuspendReason: r.SuspendReason,
+		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter,
 	}
 }
 
 // userBy finds a user whose column is key. ErrUserNotFound.
 func userBy(db *gorm.DB, column, key string) (account.User, error) {
-	if odd(key) {
+	if invalidKey(key) {
 		return account.User{}, account.ErrUserNotFound
 	}
 	var row storedUser
@@ -83,16 +83,6 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
-// maxRows is a page where the caller gives no size.
-const maxRows = 1000
-
-func pageSize(limit int) int {
-	if limit <= 0 {
-		return maxRows
-	}
-	return limit
-}
-
 // Users implements account.Store.
 func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
 	if strings.TrimSpace(q.Query) != "" {
@@ -102,22 +92,13 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 	// One more than the page has tells whether there is another one.
 	size := pageSize(q.Limit)
 	var rows []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", storable(q.After), size+1).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", sanitize(q.After), size+1).Find(&rows).Error
 	next := ""
 	if len(rows) > size {
 		rows = rows[:size]
 		next = rows[size-1].Row.Handle
 	}
 	return each(rows, storedUser.user), next, fail("list users", err)
-}
-
-// each is what f makes of each row, never nil.
-func each[R, V any](rows []R, f func(R) V) []V {
-	out := make([]V, len(rows))
-	for i, r := range rows {
-		out[i] = f(r)
-	}
-	return out
 }
 
 // insertUser adds a user, with the words by which they are found; a handle is taken for
@@ -131,7 +112,7 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	}
 	row := userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(u.UpdatedAt), LastLoginAt: seconds(u.LastLoginAt),
+		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt),
 	}
 	if inviter != "" {
 		row.InvitedBy = &inviter
@@ -161,7 +142,7 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 // transaction. All take this lock before rows of the user, so that they cannot wait
 // for one another in a circle. ErrUserNotFound.
 func lockUser(tx *gorm.DB, sub string) error {
-	if odd(sub) {
+	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
 	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
@@ -189,8 +170,8 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 		if refused = change(&changed); refused != nil {
 			return refused
 		}
-		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.Profile, moment(seconds(now))
-		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, UpdatedAt: seconds(now)}
+		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.Profile, fromUnix(toUnix(now))
+		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, UpdatedAt: toUnix(now)}
 		columns := []string{"display_name", "email", "email_verified", "profile", "search", "updated_at"}
 		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
 			return err
@@ -211,7 +192,7 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 
 // UpgradeHash implements account.Store.
 func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
-	if odd(sub) || odd(old) {
+	if invalidKey(sub) || invalidKey(old) {
 		return nil
 	}
 	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
@@ -221,15 +202,15 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 
 // ChangePassword implements account.Store.
 func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error {
-	if odd(sub) || odd(old) {
+	if invalidKey(sub) || invalidKey(old) {
 		return account.ErrInvalidCredentials
 	}
 	return s.write(ctx, "change password", func(tx *gorm.DB) error {
-		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, seconds(now), sub, old)
+		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
-		keepSession = storable(keepSession)
+		keepSession = sanitize(keepSession)
 		// A code that is being made in that session holds its row: it is waited for, and
 		// its grant revoked with the others.
 		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
@@ -275,7 +256,7 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ? WHERE sub = ?", seconds(now), reason, seconds(now), sub).Error
+		err := tx.Exec("UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ? WHERE sub = ?", toUnix(now), reason, toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -292,7 +273,7 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		if !u.Suspended() {
 			return nil
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ? WHERE sub = ?", seconds(now), sub).Error
+		err := tx.Exec("UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ? WHERE sub = ?", toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -315,7 +296,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			return err
 		}
 		// All columns but the omitted ones, whatever a migration adds.
-		row := userRow{CreatedAt: seconds(u.CreatedAt), UpdatedAt: seconds(now), DeletedAt: seconds(now)}
+		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
 		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
 			return err
 		}
@@ -385,7 +366,7 @@ func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool,
 				return err
 			}
 		}
-		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", seconds(now), sub).Error; err != nil {
+		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
 			return err
 		}
 		if err := insertAudit(tx, a); err != nil || !signOut || len(remove) == 0 {
@@ -404,7 +385,7 @@ type preferenceRow struct{ Sub, Name, Value string }
 
 func preferencesOf(db *gorm.DB, sub string) (map[string]string, error) {
 	out := map[string]string{}
-	if odd(sub) {
+	if invalidKey(sub) {
 		return out, nil
 	}
 	var rows []preferenceRow
@@ -428,7 +409,7 @@ func (s *Store) MergePreferences(ctx context.Context, sub string, change map[str
 	var remove []string
 	for name, value := range change {
 		switch {
-		case odd(name):
+		case invalidKey(name):
 			return nil, account.ErrInvalidPreference
 		case value == nil:
 			remove = append(remove, name)

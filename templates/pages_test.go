@@ -175,7 +175,7 @@ func TestClosedRegistrationHasNoForm(t *testing.T) {
 	}
 }
 
-func TestOwnAccountIsNeverSuspendedByItsAdministrator(t *testing.T) {
+func TestAdministratorsAreNotOfferedToSuspendThemselves(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	doc := parse(t, render(t, r, templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Self: true}).Body.String())
 	for _, s := range []string{"form[action=/admin/users/ada/suspend#end]", "form[action=/admin/users/ada/delete#end]"} {
@@ -185,7 +185,7 @@ func TestOwnAccountIsNeverSuspendedByItsAdministrator(t *testing.T) {
 	}
 }
 
-func TestNoPasswordIsEverFilledIn(t *testing.T) {
+func TestNoPasswordIsFilledIn(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	for name, page := range allPages() {
 		doc := parse(t, render(t, r, page).Body.String())
@@ -197,7 +197,7 @@ func TestNoPasswordIsEverFilledIn(t *testing.T) {
 	}
 }
 
-func TestEndOfASessionNeverOffersTheCurrentOne(t *testing.T) {
+func TestTheListOffersToEndOnlyOtherSessions(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	doc := parse(t, render(t, r, fullPages()["account"]).Body.String())
 	for _, n := range all(doc, "input[name=id]") {

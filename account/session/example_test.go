@@ -12,7 +12,8 @@ import (
 
 // An activity application verifies the session cookie of its visitors. Both schemes are
 // on, as in the 30 days after Cairn was given a private key: RS256 by the published
-// keys, HS256 by the secret that `cairn show-secret` prints.
+// keys, HS256 by the secret that `cairn show-secret` prints. A revoked session is refused,
+// though its token has weeks to live: with Wait the application knows of it within a second.
 func ExampleVerifier() {
 	cairn := startCairn() // stands for https://id.example.org
 	defer cairn.Close()
@@ -22,25 +23,33 @@ func ExampleVerifier() {
 		Keys:   session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{}),
 		Secret: []byte(cairn.SharedSecret), // in production os.Getenv("SERVICE_AUTH_JWT_SECRET")
 	}
+	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret, Wait: 25 * time.Second})
+	defer lists.Close()
+	v.Status = lists
 	if err := v.Check(); err != nil {
 		fmt.Println(err)
 		return
 	}
 
-	for _, cookie := range []*http.Cookie{cairn.CookieRS256("ada"), cairn.CookieHS256("grace"), {Name: "cairn_session", Value: "made up"}} {
+	for _, cookie := range []*http.Cookie{cairn.CookieRS256("ada"), cairn.CookieHS256("grace"), cairn.RevokedCookie("eve"), {Name: "cairn_session", Value: "made up"}} {
 		r := httptest.NewRequest(http.MethodGet, "/activities/", nil)
 		r.AddCookie(cookie)
-
 		claims, err := v.VerifyRequest(r)
-		if err != nil {
+		switch {
+		case errors.Is(err, session.ErrStatusUnavailable), errors.Is(err, session.ErrKeysUnavailable):
+			fmt.Println("nobody can say now")
+		case errors.Is(err, session.ErrRevoked):
+			fmt.Println("this session is over")
+		case err != nil:
 			fmt.Println(err)
-			continue
+		default:
+			fmt.Println(claims.Handle, claims.HasGroup("activity"))
 		}
-		fmt.Println(claims.Handle, claims.HasGroup("activity"))
 	}
 	// Output:
 	// ada true
 	// grace true
+	// this session is over
 	// session: invalid token: not in compact serialization
 }
 
@@ -72,34 +81,4 @@ func ExampleMiddleware() {
 	// Output:
 	// 200 Hello Ada L.
 	// 401 {"type":"about:blank","title":"Unauthorized","status":401,"detail":"Sign in to continue.","code":"not_authenticated"}
-}
-
-// A session that was taken back is refused, though its token has weeks to live. With Wait
-// the application knows of it within a second.
-func ExampleRemoteStatusList() {
-	cairn := startCairn()
-	defer cairn.Close()
-
-	keys := session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{})
-	v := &session.Verifier{
-		Issuer: cairn.URL,
-		Keys:   keys,
-		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: cairn.URL, Keys: keys, Wait: 25 * time.Second}),
-	}
-	for _, cookie := range []*http.Cookie{cairn.CookieRS256("ada"), cairn.RevokedCookie("grace")} {
-		r := httptest.NewRequest(http.MethodGet, "/activities/", nil)
-		r.AddCookie(cookie)
-		claims, err := v.VerifyRequest(r)
-		switch {
-		case errors.Is(err, session.ErrStatusUnavailable):
-			fmt.Println("nobody can say now")
-		case errors.Is(err, session.ErrRevoked):
-			fmt.Println("this session is over")
-		case err == nil:
-			fmt.Println(claims.Handle)
-		}
-	}
-	// Output:
-	// ada
-	// this session is over
 }

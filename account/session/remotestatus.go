@@ -62,15 +62,10 @@ type RemoteStatusOptions struct {
 // is made by NewRemoteStatusList and may be used by many goroutines. A program that ends, or
 // whose sessions nobody asks for any more, need not close it.
 //
-// One goroutine for each list fetches it when three quarters of its ttl have passed, or with Wait
-// when it changes, as long as the list is in use. Requests read the latest copy. Only who finds none
-// younger than ttl waits for the fetch, because a session is to be refused within ttl. After a
-// failure the last copy serves until its exp, nobody waits, and it is tried again with growing
-// pauses; after exp, FailOpen decides.
-//
-// Of one list one request is out at a time, and two begin at least MinInterval apart (a longer
-// one than ttl makes sessions end that much later). At most 64 lists are kept: another one takes the
-// place of the one that was not used for the longest time.
+// One goroutine for each list that is in use fetches it, waits and backs off; requests read the latest
+// copy, and wait only for a fetch that makes up for a copy older than ttl. A MinInterval longer than ttl
+// makes sessions end that much later. At most 64 lists are kept: another one takes the place of the one
+// that was not used for the longest time.
 type RemoteStatusList struct {
 	prefix      string    // of the address of every list
 	rules       *Verifier // issuer, secret, keys, leeway and clock

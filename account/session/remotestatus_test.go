@@ -312,7 +312,6 @@ func TestServerThatDoesNotHoldIsNotAskedInALoop(t *testing.T) {
 			r.Header.Del("If-None-Match")
 			h.Set("ETag", fmt.Sprintf(`"%d"`, time.Now().UnixNano()))
 		},
-		"says so and does not": func(r *http.Request, h http.Header) { h.Set("Preference-Applied", "respond-async, wait=25") },
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newServer()
@@ -348,7 +347,7 @@ func TestServerThatDoesNotHoldIsNotAskedInALoop(t *testing.T) {
 }
 
 // Where held requests get lost on the way (a proxy that ends them, or swallows them), it is
-// as without Wait. A server may hold a request for a shorter time than it was asked for.
+// as without Wait.
 func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 	after := func(d time.Duration, status int) func(*http.Request) (*http.Response, error) {
 		return func(r *http.Request) (*http.Response, error) {
@@ -361,7 +360,7 @@ func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 		}
 	}
 	for name, lose := range map[string]func(*http.Request) (*http.Response, error){
-		"swallowed": hanging, "cut off": after(5*time.Second, http.StatusGatewayTimeout), "bad gateway": after(time.Second, http.StatusBadGateway), "held for 5 s": after(5*time.Second, http.StatusNotModified),
+		"swallowed": hanging, "cut off": after(5*time.Second, http.StatusGatewayTimeout), "bad gateway": after(time.Second, http.StatusBadGateway),
 	} {
 		for _, ttl := range []int{4, 60} {
 			inBubble(t, fmt.Sprintf("%s, ttl %d s", name, ttl), func(t *testing.T) {
@@ -375,11 +374,6 @@ func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 				})
 				lists := s.waiting()
 				_, _, _ = timed(t.Context(), lists, place(99))
-				if name == "held for 5 s" { // which tells no lies
-					use(t, lists, time.Minute)
-					s.wantRequests(t, 60/6, 60*4/ttl+12)
-					return
-				}
 				for index := range 10 {
 					use(t, lists, time.Duration(6*index)*time.Second)
 					s.revoke(index)
@@ -398,32 +392,6 @@ func TestLostRequestsDoNotMakeARevocationLate(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Cairn is restarted: it answers what it holds, is away for a while, and comes back.
-func TestRestartDoesNotEndTheWaiting(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
-		s := newServer()
-		lists := s.waiting()
-		use(t, lists, time.Minute)
-		s.set(func() { s.unheld = true })
-		use(t, lists, 2*time.Second) // while it drains
-		s.fail(refused)
-		use(t, lists, 40*time.Second)
-		s.revoke(5)
-		s.set(func() { s.unheld = false })
-		s.fail(nil)
-		use(t, lists, 12*time.Second) // the longest pause
-		if passes(t, lists, 5) {
-			t.Error("not known")
-		}
-		time.Sleep(20 * time.Second)
-		s.revoke(6)
-		if time.Sleep(time.Second); passes(t, lists, 6) {
-			t.Error("not followed again")
-		}
-		s.floor(t, time.Second)
-	})
 }
 
 // At most 64 lists are kept, and none that has made room is asked for.

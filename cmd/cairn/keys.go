@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/store"
 )
 
 // A signing key is rotated by the settings of serve: the new key is generated, listed as
@@ -152,7 +152,7 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	if c.Until != "" {
-		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+orNever(until))); err != nil {
+		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+dateOrNever(until))); err != nil {
 			return err
 		}
 		// The service would do it too, a minute later.
@@ -162,29 +162,16 @@ func (c *migrateKeysCommand) Run(p *program) error {
 			}
 		}
 	}
-	if err := state.read(p.ctx, st, now); err != nil {
+	var last time.Time
+	if state.Sessions, last, err = st.HS256Sessions(p.ctx, now); err != nil {
 		return err
 	}
+	v, err := st.Settings(p.ctx)
+	if err != nil {
+		return err
+	}
+	state.Last, state.Until = account.TimeOrNull(last), account.TimeOrNull(v.HS256Until)
 	return c.print(p, strconv.Itoa(state.Sessions), state, state.labels(now))
-}
-
-func (s *hs256State) read(ctx context.Context, st *store.Store, now time.Time) error {
-	live, last, err := st.HS256Sessions(ctx, now)
-	if err != nil {
-		return err
-	}
-	v, err := st.Settings(ctx)
-	if err != nil {
-		return err
-	}
-	s.Sessions = live
-	if !last.IsZero() {
-		s.Last = &last
-	}
-	if !v.HS256Until.IsZero() {
-		s.Until = &v.HS256Until
-	}
-	return nil
 }
 
 func (s *hs256State) labels(now time.Time) pairs {
@@ -237,41 +224,29 @@ const maxUntilDays = 3650
 
 // parseUntil reads --until; never and nothing are the zero time.
 func parseUntil(s string, now time.Time) (time.Time, error) {
-	switch s {
-	case "", "never":
-		return time.Time{}, nil
-	case "now":
-		return now, nil
+	wrong := func(why string) (time.Time, error) {
+		return time.Time{}, usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
 	}
-	wrong := func(why string) error {
-		return usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		t, err = time.Parse(time.DateOnly, s)
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil || n > maxUntilDays {
-			return time.Time{}, wrong(fmt.Sprintf("is not a number of days up to %d", maxUntilDays))
-		}
-		return now.AddDate(0, 0, int(n)), nil
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		t = now.AddDate(0, 0, int(n))
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		t, err := time.Parse(layout, s)
-		if err != nil {
-			continue
-		}
-		if !t.After(now) {
-			return time.Time{}, wrong("is past")
-		}
-		if t.After(now.AddDate(0, 0, maxUntilDays)) {
-			return time.Time{}, wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))
-		}
-		return t.UTC().Truncate(time.Second), nil
+	switch {
+	case s == "" || s == "never":
+		return time.Time{}, nil
+	case s == "now" || t.Equal(now):
+		return now, nil
+	case err != nil:
+		return wrong("is not a time")
+	case t.Before(now):
+		return wrong("is past")
+	case t.After(now.AddDate(0, 0, maxUntilDays)):
+		return wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))
 	}
-	return time.Time{}, wrong("is not a time")
-}
-
-func orNever(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Format(time.RFC3339)
+	return t.UTC().Truncate(time.Second), nil
 }

@@ -21,48 +21,47 @@ import (
 // unpacked.
 const maxUpload = 8 << 20
 
+var errTooLarge = web.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
+
 // mountActivity registers the validator for signed-in users.
 func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
 	c := &activitycheck.Checker{Lint: true}
-	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(a.Do(func(w http.ResponseWriter, r *http.Request) error {
 		wait, err := limits.Take(r.Context(), web.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
 		if wait > 0 {
 			err = web.RateLimited(wait)
 		}
 		if err != nil {
-			a.Fail(w, r, err)
-			return
+			return err
 		}
 		data, err := readDocument(w, r)
 		if err != nil {
-			a.Fail(w, r, err)
-			return
+			return err
 		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-r.Context().Done():
-			a.Fail(w, r, r.Context().Err())
-			return
+			return r.Context().Err()
 		}
-		if data, err = unzippedDocument(r, data); err != nil {
-			a.Fail(w, r, err)
-			return
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			if data, err = unzip(data); err != nil {
+				return err
+			}
 		}
 		// Whatever the body is, the answer is about it: only a request that
 		// brings no document is an error.
 		answer, _, err := c.Check(r.Context(), bytes.NewReader(data))
 		if err != nil {
-			a.Fail(w, r, err)
-			return
+			return err
 		}
-		_ = web.WriteJSON(w, http.StatusOK, answer)
-	})})
+		return web.WriteJSON(w, http.StatusOK, answer)
+	}))})
 }
 
-// readDocument reads a body of any JSON. web.ReadJSON reads requests, which
-// are smaller and of a known form.
+// readDocument reads a body of any JSON, which may be packed. web.ReadJSON reads
+// requests, which are smaller and of a known form.
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" && coding != "gzip" {
 		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Encoding: gzip, or without content encoding.")
@@ -72,25 +71,20 @@ func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Type: application/json.")
 	}
 	if r.ContentLength > maxUpload {
-		return nil, errTooLarge() // before the client has sent it
+		return nil, errTooLarge // before the client has sent it
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUpload))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, errTooLarge()
+		return nil, errTooLarge
 	case err != nil:
 		return nil, web.NewProblem(http.StatusBadRequest, "invalid_request", "The body could not be read.")
 	}
 	return body, nil
 }
 
-// unzippedDocument returns the document in a body, unpacked if it was sent with gzip.
-func unzippedDocument(r *http.Request, body []byte) ([]byte, error) {
-	if r.Header.Get("Content-Encoding") != "gzip" {
-		return body, nil
-	}
-	var data []byte
-	z, err := gzip.NewReader(bytes.NewReader(body))
+func unzip(packed []byte) (data []byte, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {
 		data, err = io.ReadAll(io.LimitReader(z, maxUpload+1))
 	}
@@ -98,11 +92,7 @@ func unzippedDocument(r *http.Request, body []byte) ([]byte, error) {
 	case err != nil:
 		return nil, web.NewProblem(http.StatusBadRequest, "invalid_request", "The body is not a complete gzip file.")
 	case len(data) > maxUpload:
-		return nil, errTooLarge()
+		return nil, errTooLarge
 	}
 	return data, nil
-}
-
-func errTooLarge() error {
-	return web.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
 }

@@ -112,7 +112,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
-	h.Handler = newMiddleware(o.Config, base, accounts, limits, o.Log).wrap(root)
+	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
 	return h, nil
 }
 
@@ -151,18 +151,17 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
 func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
-	a.Handle(m, "/healthz", web.Methods{"GET": func(w http.ResponseWriter, _ *http.Request) {
-		_ = web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-	}})
-	a.Handle(m, "/readyz", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
+	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
+		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})})
+	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := st.Ping(ctx); err != nil {
-			a.Fail(w, r, fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err))
-			return
+			return fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err)
 		}
-		_ = web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
-	}})
+		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	})})
 	schema := activityschema.Schema()
 	sum := sha256.Sum256(schema)
 	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
@@ -178,10 +177,13 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 		_, _ = w.Write(schema)
 	}})
 	m.PathPrefix("/static/").Handler(pages.Static())
-	for path, target := range map[string]string{"/": "/account/", "/login": "/login/", "/account": "/account/", "/admin": "/admin/", "/register": "/register/", "/reset-password": "/reset-password/", "/logout": "/logout/"} {
-		a.Handle(m, path, web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, a.Path(target), http.StatusSeeOther)
-		}})
+	for _, path := range []string{"/", "/login", "/account", "/admin", "/register", "/reset-password", "/logout"} {
+		a.Handle(m, path, web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
+			if path == "/" {
+				return a.Redirect(w, r, "/account/")
+			}
+			return a.Redirect(w, r, path+"/")
+		})})
 	}
 }
 

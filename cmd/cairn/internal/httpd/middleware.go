@@ -28,10 +28,6 @@ type middleware struct {
 	log      *slog.Logger
 }
 
-func newMiddleware(c config.Checked, base string, a *account.Service, l *web.Limits, log *slog.Logger) *middleware {
-	return &middleware{config: c, base: base, accounts: a, limits: l, log: log}
-}
-
 // wrap puts the layers around h. From the outside in:
 func (m *middleware) wrap(h http.Handler) http.Handler {
 	for _, layer := range []func(http.Handler) http.Handler{
@@ -48,7 +44,7 @@ func (m *middleware) wrap(h http.Handler) http.Handler {
 	return h
 }
 
-// requestIDForm is what is taken over from a trusted proxy.
+// requestIDForm is the form of an id that a trusted proxy may give.
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
 // identify gives the request an id and its client's address, and writes one
@@ -145,31 +141,30 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 
 // limitAll bounds requests per address. Health checks do not count.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path := strings.TrimPrefix(r.URL.Path, m.base); path == "/healthz" || path == "/readyz" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
-		if err == nil && wait > 0 {
-			err = web.RateLimited(wait)
-		}
-		if err != nil {
-			m.accounts.Fail(w, r, err)
-			return
+	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
+		if path := strings.TrimPrefix(r.URL.Path, m.base); path != "/healthz" && path != "/readyz" {
+			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
+			if err == nil && wait > 0 {
+				err = web.RateLimited(wait)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		next.ServeHTTP(w, r)
+		return nil
 	})
 }
 
-// compress packs what is public and the same for everybody. Answers with
-// secrets or with what a stranger could put into them stay as they are.
+// compress packs what is public and the same for everybody, not answers with
+// secrets or with what a stranger could put into them.
 func (m *middleware) compress(next http.Handler) http.Handler {
 	packed := handlers.CompressHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, m.base)
-		if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" && (path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" ||
-			path == "/.well-known/jwks.json" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")) {
+		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
+			strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
+		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
 			packed.ServeHTTP(w, r)
 			return
 		}

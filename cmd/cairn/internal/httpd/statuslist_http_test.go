@@ -45,18 +45,15 @@ func TestListIsNeverServedAsSomethingElse(t *testing.T) {
 		{"", "Accept", "Application/StatusList+CWT;q=1, application/*;q=0.1", 200, false},
 		{"", "Accept", "application/json", 200, false}, // there is nothing else
 		{"", "Accept", "application/statuslist+cwt", 406, false},
-		{"", "Accept", "application/statuslist+cwt, application/statuslist+jwt;q=0, */*", 406, false},
 		{"?time=1686925000", "Accept", "*/*", 501, false},
 		{"?tim%65", "Accept", "*/*", 501, false},
 		{"?other=1&atime=2", "Accept", "*/*", 200, false},
 		{"", "Accept-Encoding", "gzip", 200, true},
 		{"", "Accept-Encoding", "br, GZIP;q=0.5", 200, true},
-		{"", "Accept-Encoding", "*", 200, true},
 		{"", "Accept-Encoding", "br, *;q=0.1, gzip;q=0", 200, false},
 		{"", "Accept-Encoding", "gzip;q=0.000, deflate", 200, false},
 		{"", "Accept-Encoding", "identity", 200, false},
 		{"", "If-None-Match", `"a,*,b"`, 200, false},
-		{"", "If-None-Match", `"a\" , ` + etag + `, "b"`, 200, false}, // within a quoted string
 		{"", "If-None-Match", `"a,b", ` + etag, 304, false},
 		{"", "If-None-Match", `,, *`, 304, false},
 	} {

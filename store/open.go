@@ -20,10 +20,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/mattn/go-sqlite3"
+	"gorm.io/driver/postgres"
+	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -115,27 +123,27 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	// Only now: what kept it from opening is in the error. Statements are logged
 	// without their values.
-	s.db.Logger = patientLogger{logger.NewSlogLogger(o.Log, logger.Config{
+	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
 		SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
 	})}
 	return s, nil
 }
 
-// patientLogger does not call it an error of the database when a client hung up.
-type patientLogger struct{ logger.Interface }
+// cancelTolerantLogger does not call it an error of the database when a client hung up.
+type cancelTolerantLogger struct{ logger.Interface }
 
 // LogMode implements logger.Interface.
-func (l patientLogger) LogMode(level logger.LogLevel) logger.Interface {
-	return patientLogger{l.Interface.LogMode(level)}
+func (l cancelTolerantLogger) LogMode(level logger.LogLevel) logger.Interface {
+	return cancelTolerantLogger{l.Interface.LogMode(level)}
 }
 
 // ParamsFilter keeps values out of the log: GORM asks the logger itself for it.
-func (l patientLogger) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
+func (l cancelTolerantLogger) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
 	return sql, nil
 }
 
 // Trace implements logger.Interface.
-func (l patientLogger) Trace(ctx context.Context, begin time.Time, fc func() (string, int64), err error) {
+func (l cancelTolerantLogger) Trace(ctx context.Context, begin time.Time, fc func() (string, int64), err error) {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
@@ -176,21 +184,133 @@ func (s *Store) ping(ctx context.Context) error {
 // Ping implements account.Store.
 func (s *Store) Ping(ctx context.Context) error { return fail("ping", s.CheckSchema(ctx)) }
 
-// now is the current Unix second.
-func (s *Store) now() int64 { return s.clock().Unix() }
-
-// seconds is how a time is stored: Unix seconds, 0 for the zero time.
-func seconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.Unix()
+// SQLiteVersion is that of the SQLite that is part of the program.
+func SQLiteVersion() string {
+	number, _, _ := sqlite3.Version()
+	return number
 }
 
-// moment is the inverse of seconds.
-func moment(s int64) time.Time {
-	if s == 0 {
-		return time.Time{}
+// sqliteConnections is enough for readers beside the one writer.
+const sqliteConnections = 8
+
+// sqliteParameters: WAL lets readers and the writer go on side by side; FULL
+// makes an acknowledged write survive a power cut; immediate takes the write
+// lock when a transaction begins, because taking it later can fail at once
+// whatever the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
+// deleted, so that the data of somebody who left is not in the file any more.
+const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
+
+func openSQLite(ctx context.Context, path string) (*sql.DB, gorm.Dialector, error) {
+	empty, err := protectFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
-	return time.Unix(s, 0).UTC()
+	// The path as a URI, in which ?, # and % would mean something.
+	file := "file:" + (&url.URL{Path: path}).EscapedPath()
+	if empty {
+		if err := arrange(ctx, file); err != nil {
+			return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+		}
+	}
+	pool, err := sql.Open(sqlite.DriverName, file+sqliteParameters)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+	}
+	pool.SetMaxOpenConns(sqliteConnections)
+	pool.SetMaxIdleConns(sqliteConnections)
+	return pool, sqlite.New(sqlite.Config{Conn: pool}), nil
+}
+
+// arrange lets giveBackSpace make a file smaller, which has to be said before it has
+// tables.
+func arrange(ctx context.Context, file string) error {
+	db, err := sql.Open(sqlite.DriverName, file+"?_auto_vacuum=incremental&_busy_timeout=10000")
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM")
+	return errors.Join(err, db.Close())
+}
+
+// protectFile creates the file before SQLite would, and takes it and the two
+// beside it from everybody but the owner: SQLite would leave it to the umask. It tells
+// whether there is nothing in the file yet.
+func protectFile(path string) (empty bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
+	if err := f.Close(); err != nil {
+		return false, err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, 0o600)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, err
+		}
+		if name == path && info != nil {
+			empty = info.Size() == 0
+		}
+	}
+	return empty, nil
+}
+
+const (
+	postgresConnections = 16
+	connectTimeout      = 5 * time.Second
+)
+
+// postgresLimits are settings of each connection, unless the URL has them: no
+// statement and no lock may hang for ever.
+var postgresLimits = map[string]string{
+	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
+}
+
+// keepAlive finds a dead connection that nobody waits for, before somebody does, in
+// half a minute; the deadlines are for those who wait.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+func openPostgres(dsn string) (*sql.DB, gorm.Dialector, error) {
+	config, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := stdlib.OpenDB(*config)
+	pool.SetMaxOpenConns(postgresConnections)
+	pool.SetMaxIdleConns(postgresConnections)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	pool.SetConnMaxLifetime(time.Hour)
+	return pool, postgres.New(postgres.Config{Conn: pool}), nil
+}
+
+// openMigrations opens connections of which a statement may take as long as it
+// does: the index of a large table.
+func openMigrations(dsn string) (*sql.DB, error) {
+	config, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams["statement_timeout"] = "0"
+	return stdlib.OpenDB(*config), nil
+}
+
+func postgresConfig(dsn string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		// The parser's own text may repeat the URL with its password.
+		return nil, errors.New("open PostgreSQL database: the URL cannot be used: check user, host, port, database and parameters such as sslmode, and percent-encode special characters in the password")
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	for name, value := range postgresLimits {
+		if _, given := config.RuntimeParams[name]; !given {
+			config.RuntimeParams[name] = value
+		}
+	}
+	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	return config, nil
 }
