@@ -86,7 +86,7 @@ func (a *Administration) Access(ctx context.Context, u User) (out Access, err er
 
 // Sessions lists all live sessions of a user, newest first.
 func (a *Administration) Sessions(ctx context.Context, u User) ([]Session, error) {
-	return liveSessions(ctx, a.store, u.Sub, a.Now())
+	return a.store.Sessions(ctx, u.Sub, a.Now())
 }
 
 // EndSession signs a user out of one browser. ErrSessionNotFound.

@@ -25,7 +25,6 @@ var (
 	ErrInvalidResetCode   = web.NewProblem(400, "invalid_reset_code", "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one.")
 	ErrInvalidPreference  = web.NewProblem(400, "invalid_preference", "Preferences are at most 100 keys of at most 64 bytes with strings of at most 4,096 bytes.")
 	ErrInvalidSettings    = web.NewProblem(400, "invalid_settings", "These settings cannot be used.")
-	ErrInvalidCursor      = web.NewProblem(400, "invalid_cursor", "The cursor is not one that this service gave. Start again without it.")
 	ErrUnknownFlag        = web.NewProblem(400, "unknown_flag", "There is no such access flag. An administrator can add flags in the settings.")
 
 	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This handle is taken. Choose another one.")
@@ -36,6 +35,8 @@ var (
 	ErrOwnAccount       = web.NewProblem(409, "own_account", "You cannot do this to your own account.")
 	ErrNotInitialized   = web.NewProblem(503, "not_initialized", "This installation is not set up yet.")
 
-	// ErrUnavailable is what a Store wraps its failures with.
-	ErrUnavailable = web.ErrUnavailable
+	// ErrUnavailable is what a Store wraps its failures with, ErrInvalidCursor what it
+	// says of a place that is none in a list.
+	ErrUnavailable   = web.ErrUnavailable
+	ErrInvalidCursor = web.ErrInvalidCursor
 )

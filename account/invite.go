@@ -88,8 +88,8 @@ type inviteEntry struct {
 }
 
 type inviteList struct {
-	Invites   []inviteEntry `json:"invites"`
-	Remaining *int          `json:"remaining"` // null: no limit
+	Invites   web.List `json:"invites"`   // there may be many
+	Remaining *int     `json:"remaining"` // null: no limit
 }
 
 type inviteCreated struct {
@@ -105,46 +105,43 @@ func (s *Service) apiInvites(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := inviteList{Invites: []inviteEntry{}}
+	out := inviteList{Invites: s.listInvites(r.Context(), u, func(i Invite) any { return s.inviteEntry(i) })}
 	if remaining >= 0 {
 		out.Remaining = &remaining
 	}
-	return s.streamJSON(w, out, "invites", func(add func(entries ...any) error) error {
-		return s.eachInvite(r.Context(), u, func(page []Invite) error {
-			for _, e := range s.inviteEntries(page) {
-				if err := add(e); err != nil {
-					return err
-				}
-			}
-			return add()
-		})
-	})
+	return web.StreamJSON(w, s.clock, out)
 }
 
-func (s *Service) inviteEntries(invites []Invite) []inviteEntry {
-	out := make([]inviteEntry, 0, len(invites))
-	for _, i := range invites {
-		e := inviteEntry{
-			Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-			Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: TextOrNull(i.UsedBy),
-		}
-		out = append(out, e)
+func (s *Service) inviteEntry(i Invite) inviteEntry {
+	return inviteEntry{
+		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+		Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: TextOrNull(i.UsedBy),
 	}
-	return out
+}
+
+func (s *Service) listInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
+	return func(add func(any) error) error {
+		return s.eachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })
+	}
 }
 
 // pageOfInvites is how many invites are read at once.
 const pageOfInvites = 200
 
-// eachInvite calls do with a user's invites, newest first, page by page.
-func (s *Service) eachInvite(ctx context.Context, u User, do func(page []Invite) error) error {
+// eachInvite calls do with a user's invites, newest first, which are read page by page.
+func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error) error {
 	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
 		page, err := s.store.Invites(ctx, q)
 		if err != nil {
 			return err
 		}
-		if err := do(page); err != nil || len(page) < q.Limit {
-			return err
+		for _, i := range page {
+			if err := do(i); err != nil {
+				return err
+			}
+		}
+		if len(page) < q.Limit {
+			return nil
 		}
 		q.After = page[len(page)-1].Place()
 	}
@@ -153,19 +150,14 @@ func (s *Service) eachInvite(ctx context.Context, u User, do func(page []Invite)
 // invitesLeft is how many more invites a user may make; -1 is without limit.
 func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 	settings, err := s.Settings(ctx)
-	if err != nil {
-		return 0, err
-	}
 	left := settings.inviteLimit(u)
-	if left < 0 {
-		return -1, nil
+	if err != nil || left < 0 {
+		return -1, err
 	}
 	now := s.now()
-	err = s.eachInvite(ctx, u, func(page []Invite) error {
-		for _, i := range page {
-			if i.Open(now) || !i.UsedAt.IsZero() {
-				left--
-			}
+	err = s.eachInvite(ctx, u, func(i Invite) error {
+		if i.Open(now) || !i.UsedAt.IsZero() {
+			left--
 		}
 		return nil
 	})

@@ -1,8 +1,6 @@
 package account
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -245,7 +243,7 @@ type export struct {
 	Preferences map[string]string `json:"preferences"`
 	Sessions    []SessionEntry    `json:"sessions"`
 	Apps        []AppEntry        `json:"apps"`
-	Invites     []exportedInvite  `json:"invites"`
+	Invites     web.List          `json:"invites"` // there may be many
 }
 
 type exportedUser struct {
@@ -273,23 +271,12 @@ func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
-	err = s.streamJSON(w, out, "invites", func(add func(entries ...any) error) error {
-		return s.eachInvite(r.Context(), IdentityFrom(r.Context()).User, func(page []Invite) error {
-			for i, e := range s.inviteEntries(page) {
-				if err := add(exportedInvite{e, page[i].Note}); err != nil {
-					return err
-				}
-			}
-			return add()
-		})
-	})
-	if err != nil {
+	if err = web.StreamJSON(w, s.clock, out); err != nil {
 		w.Header().Del("Content-Disposition")
 	}
 	return err
 }
 
-// exportOf is the export without the invites, of which there may be many.
 func (s *Service) exportOf(r *http.Request) (export, error) {
 	ctx, id := r.Context(), IdentityFrom(r.Context())
 	u := id.User
@@ -301,7 +288,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	if err != nil {
 		return export{}, err
 	}
-	sessions, err := liveSessions(ctx, s.store, u.Sub, s.now())
+	sessions, err := s.store.Sessions(ctx, u.Sub, s.now())
 	if err != nil {
 		return export{}, err
 	}
@@ -316,68 +303,9 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
-		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Invites: []exportedInvite{},
+		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps),
+		Invites: s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
 	}, nil
-}
-
-// streamTimeout is how long a client may take for a part of a document.
-const streamTimeout = 30 * time.Second
-
-// streamJSON writes doc, in which the member named is an empty list, and fills the list
-// as it is read: pages calls add with entries, and without any at the end of a page. What
-// fails before the first page is complete is answered as usual; later the connection
-// ends within the document, so that nobody takes it for a whole one.
-func (s *Service) streamJSON(w http.ResponseWriter, doc any, member string, pages func(add func(entries ...any) error) error) error {
-	whole, err := json.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	// Between quotation marks that are not escaped it is no text of somebody's.
-	name, err := json.Marshal(member)
-	head, tail, found := bytes.Cut(whole, append(name, ":[]"...))
-	if err != nil || !found {
-		return fmt.Errorf("no list %q to stream", member)
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s%s:[", head, name)
-	started, first := false, true
-	send := func() error {
-		if !started {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			w.WriteHeader(http.StatusOK)
-			started = true
-		}
-		// The server's own limit is for an answer as a whole.
-		_ = http.NewResponseController(w).SetWriteDeadline(s.clock().Add(streamTimeout))
-		_, err := b.WriteTo(w)
-		return err
-	}
-	err = pages(func(entries ...any) error {
-		for _, e := range entries {
-			text, err := json.Marshal(e)
-			if err != nil {
-				return err
-			}
-			if !first {
-				b.WriteByte(',')
-			}
-			first = false
-			b.Write(text)
-		}
-		if len(entries) > 0 {
-			return nil
-		}
-		return send()
-	})
-	if err == nil {
-		fmt.Fprintf(&b, "]%s\n", tail)
-		err = send()
-	}
-	if err != nil && started {
-		panic(http.ErrAbortHandler)
-	}
-	return err
 }
 
 // TimeOrNull is how answers write a time that may never have been.

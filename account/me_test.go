@@ -1,12 +1,17 @@
 package account_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/provider"
 )
 
 func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {
@@ -204,5 +209,161 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 	w.clock.Advance(2 * time.Second)
 	if !closed() {
 		t.Error("still open two seconds later")
+	}
+}
+
+func TestPreferencesMergeAndNullDeletes(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	w.addUser("eve")
+	b := w.signedIn("ada")
+	for _, step := range []struct{ in, want string }{
+		{`{}`, `{}`}, {`{"a":"1","Map.Style/x~y":"Ä\n2"}`, `{"Map.Style/x~y":"Ä\n2","a":"1"}`}, {`{"a":"","A":"2"}`, `{"A":"2","Map.Style/x~y":"Ä\n2","a":""}`},
+		{`{"a":null,"nothing":null}`, `{"A":"2","Map.Style/x~y":"Ä\n2"}`},
+	} {
+		if got := strings.TrimSpace(b.send("PUT", "/api/me/prefs", "application/json", step.in).is(200).body); got != step.want {
+			t.Errorf("%s: got %s, want %s", step.in, got, step.want)
+		}
+		if got := strings.TrimSpace(b.call("GET", "/api/me/prefs", nil).is(200).body); got != step.want {
+			t.Errorf("%s: stored %s", step.in, got)
+		}
+	}
+	if got := strings.TrimSpace(w.signedIn("eve").call("GET", "/api/me/prefs", nil).body); got != "{}" {
+		t.Errorf("another user sees %s", got)
+	}
+	w.browser().call("GET", "/api/me/prefs", nil).is(401, "not_authenticated")
+}
+
+func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	long := strings.Repeat("k", 64)
+	b.call("PUT", "/api/me/prefs", map[string]string{long: strings.Repeat("v", 4096)}).is(200)
+	for name, body := range map[string]string{
+		"long key": `{"good":"1","` + long + `x":"1"}`, "long key in bytes": `{"` + strings.Repeat("ü", 33) + `":"1"}`, "blank key": `{"":"1"}`,
+		"long value": `{"good":"1","a":"` + strings.Repeat("v", 4097) + `"}`, "long value in bytes": `{"a":"` + strings.Repeat("ü", 2049) + `"}`,
+		"number": `{"a":1}`, "bool": `{"a":true}`, "object": `{"a":{"b":"c"}}`, "array": `{"a":["b"]}`, "control key": `{"a\u0001":"1"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.send("PUT", "/api/me/prefs", "application/json", body).is(400, "invalid_preference")
+		})
+	}
+	p := b.send("PUT", "/api/me/prefs", "application/json", `{"a/b~c":1}`).is(400).json()
+	if p["errors"].([]any)[0].(map[string]any)["pointer"] != "/a~1b~0c" {
+		t.Errorf("%v", p)
+	}
+	b.send("PUT", "/api/me/prefs", "application/json", `{"a":"1","a":"2"}`).is(400, "invalid_request")
+	many := map[string]string{}
+	for i := range 99 {
+		many[fmt.Sprint("key", i)] = "v"
+	}
+	b.call("PUT", "/api/me/prefs", many).is(200) // with the long one: 100
+	b.call("PUT", "/api/me/prefs", map[string]any{"one more": "v"}).is(400, "invalid_preference")
+	b.call("PUT", "/api/me/prefs", map[string]any{"one more": "v", "key0": nil}).is(200)
+	if n := len(b.call("GET", "/api/me/prefs", nil).json()); n != 100 {
+		t.Errorf("%d preferences", n)
+	}
+}
+
+// clients is the part of the store that package provider sees.
+type clients interface {
+	CreateClient(ctx context.Context, c *provider.Client) error
+	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error
+}
+
+func TestNobodyEndsTheAccessOfAnothersApp(t *testing.T) {
+	w := newWorld(t)
+	ada, eve := w.addUser("ada"), w.addUser("eve")
+	store := w.store.(clients)
+	c := &provider.Client{ID: "maps", Name: "Maps <b>", RedirectURIs: []string{"https://maps.example.org/cb"}, Scopes: []string{"openid", "profile"}, AuthMethod: provider.AuthNone, CreatedAt: w.clock.Now()}
+	if err := store.CreateClient(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{ada.Sub, eve.Sub} {
+		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, e := w.signedIn("ada"), w.signedIn("eve")
+	granted := w.clock.Now().Format(time.RFC3339)
+	want := `{"apps":[{"client_id":"maps","client_name":"Maps \u003cb\u003e","scopes":["openid","profile"],"granted_at":"` + granted + `","last_used_at":null}]}`
+	if got := strings.TrimSpace(a.call("GET", "/api/me/apps", nil).is(200).body); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	a.page("/account/").shows(`data-app="maps"`, "Maps &lt;b&gt;")
+	a.call("DELETE", "/api/me/apps/MAPS", nil).is(404, "app_not_found")
+	a.call("DELETE", "/api/me/apps/maps", nil).is(204)
+	a.call("DELETE", "/api/me/apps/maps", nil).is(404, "app_not_found")
+	e.call("GET", "/api/me/apps", nil).shows(`"maps"`)
+	e.call("GET", "/api/me/export", nil).shows(`"maps"`)
+	e.page("/account/apps/remove", "client_id", "maps").redirectsTo("/account/?notice=app-removed#apps")
+	e.call("GET", "/api/me/apps", nil).shows(`{"apps":[]}`)
+}
+
+func TestWhatCannotBeAnAppIsNone(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	b.call("GET", "/api/me/apps", nil).is(200).shows(`{"apps":[]}`)
+	for _, id := range []string{"x", "%00", "%20", "a%0Ab", "%ff", strings.Repeat("x", 300)} {
+		b.call("DELETE", "/api/me/apps/"+id, nil).is(404, "app_not_found")
+	}
+	w.browser().call("GET", "/api/me/apps", nil).is(401, "not_authenticated")
+	w.browser().call("DELETE", "/api/me/apps/x", nil).is(401, "not_authenticated")
+}
+
+// pagedInvites has many invites and notes how they are read; it fails at a page.
+type pagedInvites struct {
+	account.Store
+	left, failAt, pages, largest int
+	last                         account.InvitePlace
+}
+
+func (p *pagedInvites) Invites(_ context.Context, q account.InviteQuery) ([]account.Invite, error) {
+	p.pages++
+	p.largest = max(p.largest, q.Limit)
+	if p.pages == p.failAt || q.After != p.last {
+		return nil, errors.Join(account.ErrUnavailable, errors.New("no such page"))
+	}
+	var out []account.Invite
+	for range min(q.Limit, p.left) {
+		i, err := account.NewInvite(q.Sub, `a note with "invites":[]`, p.last.CreatedAt)
+		if err != nil {
+			return nil, err
+		}
+		out, p.last = append(out, i), i.Place()
+	}
+	p.left -= len(out)
+	return out, nil
+}
+
+// Lists without a bound are written page by page, and what fails on the way is never
+// taken for a whole document.
+func TestLongListsAreWrittenAsTheyAreRead(t *testing.T) {
+	for _, path := range []string{"/api/me/export", "/api/invites"} {
+		for _, failAt := range []int{0, 1, 3} {
+			w := newWorld(t)
+			w.addUser("root1", account.FlagAdmin)
+			b := w.signedIn("root1")
+			invites := &pagedInvites{Store: w.store, left: 1001, failAt: failAt}
+			w.start(func(o *account.Options) { o.Store = invites })
+			var a *answer
+			aborted := func() (v any) {
+				defer func() { v = recover() }()
+				a = b.call("GET", path, nil)
+				return nil
+			}()
+			switch {
+			case failAt == 1:
+				a.is(http.StatusServiceUnavailable, "unavailable")
+			case failAt > 1:
+				if aborted != http.ErrAbortHandler {
+					t.Errorf("%s: an answer that failed on the way ended with %v", path, aborted)
+				}
+			case len(a.is(200).json()["invites"].([]any)) != 1001 || invites.pages < 3 || invites.largest > 500:
+				t.Errorf("%s: %d pages of up to %d", path, invites.pages, invites.largest)
+			}
+		}
 	}
 }

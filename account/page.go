@@ -101,7 +101,7 @@ func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
 	if err != nil {
 		return templates.Account{}, err
 	}
-	live, err := liveSessions(ctx, s.store, u.Sub, s.now())
+	live, err := s.store.Sessions(ctx, u.Sub, s.now())
 	if err != nil {
 		return templates.Account{}, err
 	}

@@ -48,3 +48,25 @@ func TestHashesTellNothingAndAreNeverTheSame(t *testing.T) {
 		t.Errorf("%s %s", one, two)
 	}
 }
+
+func TestDressedUpCommonPasswordIsNeverTaken(t *testing.T) {
+	for _, p := range []string{
+		"password123", "Password12345", "PASSWORD123456", "p@ssw0rd123", "pa$$word1234", "Passw0rd!!", "123password", "!!welcome!!", "Welcome2026!", "qwerty123456", "letmein12345", "admin12345",
+		"passwordpassword", "password password", "password-password", "adminadmin", "cairncairn", "activity123", "administrator1", "correcthorsebatterystaple",
+		"1234567890", "12345678910", "0987654321", "qwertyuiop", "asdfghjkl;", "1q2w3e4r5t", "q1w2e3r4t5", "1qaz2wsx3edc", "qazwsxedcrfv", "a1b2c3d4e5", "abcdefghij", "abcd123456",
+		"aaaaaaaaaa", "1212121212", "abcabcabcabc", "asdfasdfasdf", "..........", "          ",
+	} {
+		if err := account.CheckPassword(p, "grace", account.DefaultMinPassword); !errors.Is(err, account.ErrWeakPassword) {
+			t.Errorf("%q is taken: %v", p, err)
+		}
+	}
+	// What people and their password managers choose instead.
+	for _, p := range []string{
+		"correct horse battery", "rambling over 3 hills", "blue-otter-42-lamp", "xK9#mQ2$vL", "Walrus-99182-teal", "Correct-Horse-Battery-1", "horse482915", "a-long-enough-secret", "pw-0123456789abcdef",
+		"test-password-123", "Tr0ub4dor&3xyz", "tenletters", "hill walker 2026", "jeder Gipfel zählt", "もう一度山へ行きましょう", "20 Nov, on the ridge",
+	} {
+		if err := account.CheckPassword(p, "grace", account.DefaultMinPassword); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+}

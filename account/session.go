@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -242,52 +243,40 @@ func IdentityFrom(ctx context.Context) *Identity {
 
 // RequireSession serves next with the identity in the context, or answers 401.
 func (s *Service) RequireSession(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		id, err := s.Current(r)
-		if err != nil {
-			s.Fail(w, r, err)
-			return
-		}
-		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
-	}
+	return s.require(next, "", false)
 }
 
 // RequireAdmin is RequireSession for administrators; others get 403. The flag
 // is read from the store at each request: losing it works at once.
 func (s *Service) RequireAdmin(next http.HandlerFunc) http.HandlerFunc {
-	return s.RequireSession(s.requireAdmin(next))
-}
-
-func (s *Service) requireAdmin(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !IdentityFrom(r.Context()).User.Has(FlagAdmin) {
-			s.Fail(w, r, ErrAdminRequired)
-			return
-		}
-		next(w, r)
-	}
+	return s.require(next, FlagAdmin, false)
 }
 
 // RequirePage is RequireSession for pages: who is not signed in is sent to the
 // sign-in page.
 func (s *Service) RequirePage(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		id, err := s.Current(r)
-		if errors.Is(err, ErrNotAuthenticated) {
-			http.Redirect(w, r, s.Path("/login/"), http.StatusSeeOther)
-			return
-		}
-		if err != nil {
-			s.Fail(w, r, err)
-			return
-		}
-		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
-	}
+	return s.require(next, "", true)
 }
 
 // RequireAdminPage is RequireAdmin for pages.
 func (s *Service) RequireAdminPage(next http.HandlerFunc) http.HandlerFunc {
-	return s.RequirePage(s.requireAdmin(next))
+	return s.require(next, FlagAdmin, true)
+}
+
+func (s *Service) require(next http.HandlerFunc, flag string, page bool) http.HandlerFunc {
+	return s.Do(func(w http.ResponseWriter, r *http.Request) error {
+		id, err := s.Current(r)
+		switch {
+		case page && errors.Is(err, ErrNotAuthenticated):
+			return s.Redirect(w, r, "/login/")
+		case err != nil:
+			return err
+		case flag != "" && !id.User.Has(flag):
+			return ErrAdminRequired
+		}
+		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+		return nil
+	})
 }
 
 // SessionEntry is a session as lists show it, to its user and to administrators.
@@ -332,11 +321,6 @@ const (
 	latestSessions = 20 // sessions that pages show at first
 )
 
-// liveSessions lists the live sessions of a user, newest first.
-func liveSessions(ctx context.Context, st SessionStore, sub string, now time.Time) ([]Session, error) {
-	return st.Sessions(ctx, SessionQuery{Sub: sub, Limit: MaxSessions}, now)
-}
-
 // ShownSessions are those that a page shows: the latest, or as many as there are if
 // its address asks for all; more tells whether there are others.
 func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool) {
@@ -348,7 +332,7 @@ func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool)
 
 // cursor is the cursor of the page after a session.
 func (s Session) cursor() string {
-	return Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
+	return web.Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
 }
 
 // pageOf is the page of a list that the request asks for, and the cursor of the next
@@ -358,7 +342,7 @@ func pageOf(r *http.Request, list []Session) (page []Session, next *string, err 
 	if err != nil {
 		return nil, nil, ErrInvalidCursor
 	}
-	key, err := ReadCursor(q)
+	key, err := web.ReadCursor(q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -390,7 +374,7 @@ type sessionList struct {
 
 func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	id := IdentityFrom(r.Context())
-	list, err := liveSessions(r.Context(), s.store, id.User.Sub, s.now())
+	list, err := s.store.Sessions(r.Context(), id.User.Sub, s.now())
 	if err != nil {
 		return err
 	}
@@ -418,4 +402,98 @@ func (s *Service) endOtherSessions(_ http.ResponseWriter, r *http.Request) error
 	id := IdentityFrom(r.Context())
 	_, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now())
 	return web.Noted(r.Context(), "sessions_ended", err)
+}
+
+const (
+	// touchInterval is how often a visit of a session is written down at most.
+	touchInterval = time.Minute
+	// visitInterval is how often the visits are written that came meanwhile.
+	visitInterval = 5 * time.Second
+	// visitTimeout bounds the last batch: a stop does not wait for a database that is away.
+	visitTimeout = 5 * time.Second
+	// maxVisits is how many wait at most. Those beyond it are noted again by the next
+	// request of their session.
+	maxVisits = 10_000
+)
+
+// visits are the sessions that were seen and when, until they are written. No
+// request waits for that: it is a write, and another process may hold the database.
+type visits struct {
+	mu   sync.Mutex
+	seen map[string]time.Time // by session
+}
+
+// note keeps the later of two visits.
+func (v *visits) note(session string, at time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before, known := v.seen[session]
+	if !known && len(v.seen) >= maxVisits || at.Before(before) {
+		return
+	}
+	if v.seen == nil {
+		v.seen = map[string]time.Time{}
+	}
+	v.seen[session] = at
+}
+
+// take empties it.
+func (v *visits) take() map[string]time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	seen := v.seen
+	v.seen = nil
+	return seen
+}
+
+// seenStore lists sessions with the visits that are not written yet.
+type seenStore struct {
+	Store
+	visits *visits
+}
+
+// Sessions implements SessionStore.
+func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error) {
+	list, err := s.Store.Sessions(ctx, sub, now)
+	s.visits.mu.Lock()
+	defer s.visits.mu.Unlock()
+	for i, n := range list {
+		if at, ok := s.visits.seen[n.ID]; ok && at.After(n.LastSeenAt) {
+			list[i].LastSeenAt = at
+		}
+	}
+	return list, err
+}
+
+// WriteVisits writes when sessions were last seen, in batches. It returns when ctx
+// ends, and then has written what came before.
+func (s *Service) WriteVisits(ctx context.Context) {
+	tick := time.NewTicker(visitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.writeVisits(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), visitTimeout)
+			defer cancel()
+			s.writeVisits(last)
+			return
+		}
+	}
+}
+
+func (s *Service) writeVisits(ctx context.Context) {
+	batch := s.visits.take()
+	if len(batch) == 0 {
+		return
+	}
+	if err := s.store.TouchSessions(ctx, batch); err != nil {
+		for session, at := range batch {
+			s.visits.note(session, at)
+		}
+		if ctx.Err() == nil {
+			s.log.Warn("visits of sessions not written yet", "sessions", len(batch), "error", err)
+		}
+	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Store is what account needs of a database. Every method is atomic: it does
-// the whole deed or nothing. Times are UTC in whole seconds. Errors are the
+// all or nothing. Times are UTC in whole seconds. Errors are the
 // sentinels named at each method; any other error wraps ErrUnavailable, or
 // context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
 // not-found sentinel without a query. Deleted users are never returned.
@@ -83,19 +83,6 @@ type UserQuery struct {
 	Limit int
 }
 
-// SessionQuery selects sessions of a user.
-type SessionQuery struct {
-	Sub   string
-	After SessionPlace // after which to go on, zero: from the newest
-	Limit int
-}
-
-// SessionPlace is a place in the order of a user's sessions.
-type SessionPlace struct {
-	CreatedAt time.Time
-	ID        string
-}
-
 // SessionStore keeps signed-in browsers.
 type SessionStore interface {
 	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
@@ -114,8 +101,8 @@ type SessionStore interface {
 	Session(ctx context.Context, id string) (Session, User, error)
 	// SessionByLoginHash is Session by the hash of the host-only login cookie.
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
-	// Sessions lists live sessions of a user, newest first.
-	Sessions(ctx context.Context, q SessionQuery, now time.Time) ([]Session, error)
+	// Sessions lists the live sessions of a user, newest first, at most MaxSessions.
+	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
 	// TouchSessions notes when sessions (by id) were last seen: of those that have not
 	// ended, and where it is later than what is stored.
 	TouchSessions(ctx context.Context, seen map[string]time.Time) error
@@ -137,7 +124,7 @@ type SessionStore interface {
 	// StatusVersions is StatusVersion of all lists.
 	StatusVersions(ctx context.Context) (map[int]int64, error)
 	// RevokedIndices returns the indices of one status list whose tokens were
-	// taken back, sorted: also of those that expired not long ago, for verifiers allow for
+	// revoked, sorted: also of those that expired not long ago, for verifiers allow for
 	// clocks that differ. It changes with StatusVersion alone, and read after it is at
 	// least as new. No other token gets such an index before every copy of a list that
 	// has it is past StatusListLifetime.

@@ -72,7 +72,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	out := auditList{Events: make([]auditEntry, 0, len(rows))}
 	if len(rows) > p.limit {
 		rows = rows[:p.limit]
-		out.NextCursor = account.TextOrNull(account.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
+		out.NextCursor = account.TextOrNull(web.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
 	}
 	for _, a := range rows {
 		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})

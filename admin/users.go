@@ -83,7 +83,7 @@ func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
 	if err != nil || next == "" {
 		return users, "", err
 	}
-	return users, account.Cursor(next), nil
+	return users, web.Cursor(next), nil
 }
 
 // showUser answers with one user and what they use.
@@ -254,6 +254,6 @@ func readPage(r *http.Request) (page, error) {
 			return page{}, web.BadRequest("A limit is a number from 1 to 200.")
 		}
 	}
-	p.key, err = account.ReadCursor(q)
+	p.key, err = web.ReadCursor(q)
 	return p, err
 }

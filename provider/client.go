@@ -265,8 +265,6 @@ func (c *Client) checkAuthentication() error {
 		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "the methods are " + strings.Join(methods, ", ")}
 	case c.AuthMethod == AuthJWT && len(c.JWKS) == 0:
 		return &RegistrationError{"jwks", "", "the client's public keys are needed with private_key_jwt"}
-	case c.AuthMethod != AuthJWT && len(c.JWKS) > 0:
-		return &RegistrationError{"jwks", "", "only for a client that authenticates with private_key_jwt"}
 	}
 	if len(c.JWKS) > 0 {
 		if _, err := CheckClientKeys(c.JWKS); err != nil {

@@ -139,15 +139,16 @@ func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 
 func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRow
-	if err := s.conn(ctx).Raw("SELECT * FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error; err != nil || len(rows) == 0 {
-		return nil, err
-	}
+	err := s.conn(ctx).Raw("SELECT * FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
 	out, byID := each(rows, clientRow.client), make(map[string]*provider.Client, len(rows))
+	if err != nil || len(rows) == 0 {
+		return out, err
+	}
 	for _, c := range out {
 		byID[c.ID] = c
 	}
 	var secrets []clientSecretRow
-	err := s.conn(ctx).Raw("SELECT * FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
+	err = s.conn(ctx).Raw("SELECT * FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
 		slices.Collect(maps.Keys(byID)), s.now()).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]

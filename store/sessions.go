@@ -176,16 +176,12 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
 // Sessions implements account.Store.
-func (s *Store) Sessions(ctx context.Context, q account.SessionQuery, now time.Time) ([]account.Session, error) {
-	if invalidKey(q.Sub) {
+func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
+	if invalidKey(sub) {
 		return []account.Session{}, nil
 	}
-	query, args := "SELECT s.* "+newestSessions, []any{q.Sub, toUnix(now)}
-	if q.After != (account.SessionPlace{}) {
-		query, args = query+" AND (s.created_at, s.id) < (?, ?)", append(args, toUnix(q.After.CreatedAt), sanitize(q.After.ID))
-	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw(query+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", append(args, q.Limit)...).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT s.* "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 

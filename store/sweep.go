@@ -93,15 +93,16 @@ type expired struct {
 	from  int64 // what is older is deleted already, but still in the index on PostgreSQL
 }
 
-// batch is the condition on as many of them as its argument says, oldest first. They are
-// deleted by their keys: the + keeps the databases from the index on the time. It is
-// compared again for a row that another process has changed meanwhile.
-func (e expired) batch() string {
-	where := fmt.Sprintf("%s >= %d AND %s <= %d", e.at, e.from, e.at, e.until)
+// batch is the condition on the oldest rows of them. They are deleted by their keys: the
+// + keeps the databases from the index on the time. It is compared again for a row that
+// another process has changed meanwhile.
+func (e expired) batch(rows int) (condition string, args []any) {
+	and := ""
 	if e.and != "" {
-		where += " AND " + e.and
+		and = " AND " + e.and
 	}
-	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT ?) AND +%s <= %d", e.key, e.key, e.table, where, e.at, e.at, e.until)
+	return fmt.Sprintf("(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?", e.table, e.key, e.at, and),
+		[]any{e.from, e.until, rows, e.until}
 }
 
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
@@ -109,7 +110,8 @@ func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error
 		var gone []int64 // their times
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
-			return tx.Raw("DELETE FROM "+e.table+" WHERE "+e.batch()+" RETURNING "+e.at, b.rows).Find(&gone).Error
+			batch, args := e.batch(b.rows)
+			return tx.Raw("DELETE FROM "+e.table+" WHERE "+batch+" RETURNING "+e.at, args...).Find(&gone).Error
 		})
 		if err != nil || len(gone) == 0 {
 			return false, err
@@ -130,11 +132,12 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 		}
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
-			err := tx.Raw("DELETE FROM tokens WHERE "+e.batch()+" RETURNING grant_id, issued_at, expires_at", b.rows).Find(&gone).Error
+			batch, args := e.batch(b.rows)
+			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at", args...).Find(&gone).Error
 			if err != nil || len(gone) == 0 {
 				return err
 			}
-			args := make([]any, 0, 2*len(gone))
+			args = nil
 			for _, t := range gone {
 				args, e.from = append(args, t.GrantID, t.IssuedAt), max(e.from, t.ExpiresAt)
 			}
@@ -195,7 +198,8 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 		var cleared []revocation
 		err := b.write(func(tx *gorm.DB) error {
 			cleared = nil
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+e.batch()+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", toUnix(now), b.rows).Find(&cleared).Error
+			batch, args := e.batch(b.rows)
+			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
 			if err != nil {
 				return err
 			}

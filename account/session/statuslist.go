@@ -82,9 +82,7 @@ func readStatusList(m map[string]any, uri string, now time.Time, leeway time.Dur
 	if err != nil {
 		return nil, err
 	}
-	// A copy is renewed before it expires, whatever its ttl.
-	life := time.Duration(min(ttl, maxTTL)) * time.Second
-	return &statusList{status: status, issued: issued, ttl: min(life, expires.Sub(now)/2), expires: expires}, nil
+	return &statusList{status: status, issued: issued, ttl: time.Duration(min(ttl, maxTTL)) * time.Second, expires: expires}, nil
 }
 
 // unpack reads {"bits":1,"lst":"..."} (section 4.2).

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // maxDepth bounds the nesting of JSON; ours never exceeds five.
@@ -29,6 +32,59 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
 	return nil
+}
+
+// List is a member of an answer that is too long to be kept in memory: it calls add
+// with each entry.
+type List func(add func(entry any) error) error
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (l List) MarshalJSONTo(e *jsontext.Encoder) error {
+	if err := e.WriteToken(jsontext.BeginArray); err != nil {
+		return err
+	}
+	if err := l(func(entry any) error { return json.MarshalEncode(e, entry, jsonv1.DefaultOptionsV1()) }); err != nil {
+		return err
+	}
+	return e.WriteToken(jsontext.EndArray)
+}
+
+// streamTimeout is how long a client may take for a part of an answer.
+const streamTimeout = 30 * time.Second
+
+// StreamJSON is WriteJSON for a value with a List, which is written while it is read.
+// What fails before anything is written is returned; later the connection ends within
+// the document, so that nobody takes it for a whole one.
+func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
+	part := &parts{w: w, now: now}
+	buffer := bufio.NewWriterSize(part, 64<<10)
+	err := json.MarshalWrite(buffer, v, jsonv1.DefaultOptionsV1())
+	if err == nil {
+		_ = buffer.WriteByte('\n')
+		err = buffer.Flush()
+	}
+	if err != nil && part.started {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+type parts struct {
+	w       http.ResponseWriter
+	now     func() time.Time
+	started bool
+}
+
+func (p *parts) Write(b []byte) (int, error) {
+	if !p.started {
+		p.started = true
+		p.w.Header().Set("Content-Type", "application/json")
+		p.w.Header().Set("Cache-Control", "no-store")
+		p.w.WriteHeader(http.StatusOK)
+	}
+	// The server's own limit is for an answer as a whole.
+	_ = http.NewResponseController(p.w).SetWriteDeadline(p.now().Add(streamTimeout))
+	return p.w.Write(b)
 }
 
 // NoContent answers 204.

@@ -49,7 +49,7 @@ func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client
 }
 
 // clientOptions are what client add and client update have in common. What is
-// nil was not given and stays as it is; a list that is given replaces the one before.
+// nil was not given and is unchanged; a list that is given replaces the one before.
 type clientOptions struct {
 	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Where answers may be sent, compared exactly. Repeatable."`
 	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Where the browser may be sent after signing out, compared exactly. Repeatable."`
@@ -140,10 +140,13 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 	case c.IsPublic():
 		c.AuthMethod = provider.AuthAny
 	}
-	if c.AuthMethod != provider.AuthJWT {
+	switch {
+	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
+		return usageError{"--jwks-file: only for a client that authenticates with private_key_jwt"}
+	case c.AuthMethod != provider.AuthJWT:
 		c.JWKS = nil
-	}
-	if o.JWKSFile == nil {
+		return nil
+	case o.JWKSFile == nil:
 		return nil
 	}
 	raw, err := p.read(*o.JWKSFile, maxKeySetFile)

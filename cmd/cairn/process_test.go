@@ -25,6 +25,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cairn-id/cairn/config"
 )
 
 // process is the program run as from a shell, in this process.
@@ -33,6 +35,7 @@ type process struct {
 	address string
 	stop    context.CancelFunc // as SIGTERM does
 	code    chan int
+	log     chan string // lines after the start; what nobody reads is dropped
 }
 
 // startProcess runs serve on a free port and waits for its log line.
@@ -40,7 +43,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
-	p := &process{t: t, stop: cancel, code: make(chan int, 1)}
+	p := &process{t: t, stop: cancel, code: make(chan int, 1), log: make(chan string, 100)}
 	go func() {
 		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...), nil, strings.NewReader(""), io.Discard, w)
 		_ = w.Close()
@@ -54,7 +57,14 @@ func startProcess(t *testing.T, args ...string) *process {
 		seen = append(seen, lines.Text())
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "started" {
 			p.address = entry.Listen
-			go func() { _, _ = io.Copy(io.Discard, r) }()
+			go func() {
+				for lines.Scan() {
+					select {
+					case p.log <- lines.Text():
+					default:
+					}
+				}
+			}()
 			return p
 		}
 	}
@@ -74,7 +84,7 @@ func initializedDatabase(t *testing.T) string {
 }
 
 // SIGTERM: the listener closes, what has begun ends well.
-func TestStopNeverCutsARequestInFlight(t *testing.T) {
+func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 	p := startProcess(t, "--database", initializedDatabase(t))
 	c, err := net.Dial("tcp", p.address)
 	if err != nil {
@@ -112,7 +122,7 @@ func TestStopNeverCutsARequestInFlight(t *testing.T) {
 
 // A certificate is read again when its files change; one that does not fit
 // leaves the earlier one in use.
-func TestCertificateIsNeverServedAfterItWasReplaced(t *testing.T) {
+func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, cert, key, 1)
@@ -142,9 +152,13 @@ func TestCertificateIsNeverServedAfterItWasReplaced(t *testing.T) {
 	if err := os.WriteFile(cert, []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(1200 * time.Millisecond); time.Now().Before(end); { // longer than the files may go unlooked at
-		if n, _ := serial(); n != 2 {
-			t.Fatalf("a broken file changed the certificate to %d", n)
+	for end, said := time.Now().Add(10*time.Second), ""; !strings.Contains(said, "certificate not reloaded"); {
+		if n, _ := serial(); n != 2 || time.Now().After(end) {
+			t.Fatalf("a broken file changed the certificate to %d, or nobody read it: %s", n, said)
+		}
+		select {
+		case said = <-p.log:
+		default:
 		}
 	}
 	writePair(t, cert, key, 3)
@@ -216,4 +230,48 @@ func writePairOf(t *testing.T, certFile, keyFile string, serial int64, key crypt
 			t.Fatal(err)
 		}
 	}
+}
+
+// A key that was forgotten at a restart would sign everybody out, and the
+// service would only have said so in its log.
+func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
+	database := initializedDatabase(t)
+	withoutKey := func() (code int, errs string) {
+		var log bytes.Buffer
+		code = run(t.Context(), []string{"serve", "--listen", "nowhere.invalid:0", "--database", database}, nil, strings.NewReader(""), &log, &log)
+		return code, log.String()
+	}
+	if _, errs := withoutKey(); !strings.Contains(errs, "--listen") { // as far as it gets
+		t.Fatalf("before there was a key: %s", errs)
+	}
+	key := filepath.Join(t.TempDir(), "key.pem")
+	if _, err := config.GenerateKey(key, config.MinKeyBits); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "--database", database, "--private-key-file", key)
+	body := `{"handle":"keeper","password":"` + password + `"}`
+	got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
+	if err != nil || got.StatusCode != http.StatusOK {
+		t.Fatalf("sign in: %v %v", got, err)
+	}
+	_ = got.Body.Close()
+	p.stop()
+	<-p.code
+	code, errs := withoutKey()
+	if code != exitFailed || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"--private-key-file", "SERVICE_OIDC_PRIVATE_KEY_FILE", filepath.Base(database), "RS256", "cairn.yaml", "--no-oidc"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q does not name %s", errs, want)
+		}
+	}
+	p = startProcess(t, "--database", database, "--no-oidc", "--private-key-file", key)
+	got, err = http.Get("http://" + p.address + "/.well-known/jwks.json")
+	if err != nil || got.StatusCode != http.StatusNotFound {
+		t.Errorf("with --no-oidc: %v %v", got, err)
+	}
+	_ = got.Body.Close()
+	p.stop()
+	<-p.code
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Each script in testdata/script is a session at a shell.
-func TestCommandsNeverBehaveOtherwise(t *testing.T) {
+func TestCommands(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -44,7 +44,7 @@ func (m *middleware) wrap(h http.Handler) http.Handler {
 	return h
 }
 
-// requestIDForm is what is taken over from a trusted proxy.
+// requestIDForm is the form of an id that a trusted proxy may give.
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
 // identify gives the request an id and its client's address, and writes one
@@ -156,8 +156,8 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 	})
 }
 
-// compress packs what is public and the same for everybody. Answers with
-// secrets or with what a stranger could put into them stay as they are.
+// compress packs what is public and the same for everybody, not answers with
+// secrets or with what a stranger could put into them.
 func (m *middleware) compress(next http.Handler) http.Handler {
 	packed := handlers.CompressHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

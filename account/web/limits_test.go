@@ -1,18 +1,19 @@
-package account_test
+package web_test
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestLimitsCountByNameAndKey(t *testing.T) {
-	c := &clock{t: time.Date(2026, 5, 4, 12, 45, 0, 0, time.UTC)}
-	l := web.NewLimits(map[string]web.Rate{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil, c.Now, nil)
+	now := time.Date(2026, 5, 4, 12, 45, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	l := web.NewLimits(map[string]web.Rate{"a": {Count: 2, Window: time.Hour}, "b": {Count: 1, Window: time.Hour}, "off": {}}, nil, clock, nil)
 	take := func(name, key string, want time.Duration) {
 		t.Helper()
 		if wait, err := l.Take(t.Context(), name, key); err != nil || wait != want {
@@ -30,21 +31,28 @@ func TestLimitsCountByNameAndKey(t *testing.T) {
 		take("off", "k", 0)
 		take("never set", "k", 0)
 	}
-	c.Advance(30 * time.Minute)
+	now = now.Add(30 * time.Minute)
 	take("a", "k", time.Second)
-	c.Advance(time.Second)
+	now = now.Add(time.Second)
 	take("a", "k", 0)
 	take("a", "k", 30*time.Minute)
-	c.Advance(2 * time.Hour)
+	now = now.Add(2 * time.Hour)
 	take("a", "k", 0)
 	var none *web.Limits
 	if wait, err := none.Take(t.Context(), "a", "k"); wait != 0 || err != nil {
 		t.Errorf("%v %v", wait, err)
 	}
-	bad := web.NewLimits(map[string]web.Rate{"a": {Count: 1, Window: time.Hour}}, brokenCounters{}, c.Now, nil)
-	if _, err := bad.Take(t.Context(), "a", "k"); !errors.Is(err, account.ErrUnavailable) {
+	bad := web.NewLimits(map[string]web.Rate{"a": {Count: 1, Window: time.Hour}}, away{}, clock, nil)
+	if _, err := bad.Take(t.Context(), "a", "k"); !errors.Is(err, web.ErrUnavailable) {
 		t.Errorf("a broken counter: %v", err)
 	}
+}
+
+// away are counters whose database does not answer.
+type away struct{ web.Counters }
+
+func (away) Take(context.Context, web.Counter, time.Time, bool) (bool, error) {
+	return false, errors.New("no answer")
 }
 
 func TestAddressesCountByCustomer(t *testing.T) {
