@@ -217,19 +217,19 @@ func TestLastAdministratorStays(t *testing.T) {
 				handles, browsers = append(handles, h), append(browsers, s.signedIn(h))
 			}
 			s.demoteAllBut(handles)
-			var deeds []func() response
+			var operations []func() response
 			for i, b := range browsers {
 				for j, h := range handles {
-					deeds = append(deeds, func() response { return b.api("PUT", "/api/admin/users/"+h+"/flags", map[string]bool{"admin": false}) })
+					operations = append(operations, func() response { return b.api("PUT", "/api/admin/users/"+h+"/flags", map[string]bool{"admin": false}) })
 					if i == j {
-						deeds = append(deeds, func() response { return b.api("DELETE", "/api/me", map[string]string{"password": password}) })
+						operations = append(operations, func() response { return b.api("DELETE", "/api/me", map[string]string{"password": password}) })
 						continue
 					}
-					deeds = append(deeds, func() response { return b.api("POST", "/api/admin/users/"+h+"/suspend", nil) },
+					operations = append(operations, func() response { return b.api("POST", "/api/admin/users/"+h+"/suspend", nil) },
 						func() response { return b.api("DELETE", "/api/admin/users/"+h, nil) })
 				}
 			}
-			got := inParallel(len(deeds), func(i int) int { return deeds[i]().StatusCode })
+			got := inParallel(len(operations), func(i int) int { return operations[i]().StatusCode })
 			for status := range got {
 				if !slices.Contains([]int{200, 204, 401, 403, 404, 409, 429}, status) {
 					t.Errorf("round %d: %v", round, got)
@@ -279,8 +279,8 @@ func TestRepeatedAdministration(t *testing.T) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada")
 		keeper := s.signedIn("keeper")
-		for _, deed := range []string{"suspend", "suspend", "unsuspend", "unsuspend"} {
-			wantStatus(t, deed, keeper.api("POST", "/api/admin/users/ada/"+deed, nil), http.StatusOK)
+		for _, operation := range []string{"suspend", "suspend", "unsuspend", "unsuspend"} {
+			wantStatus(t, operation, keeper.api("POST", "/api/admin/users/ada/"+operation, nil), http.StatusOK)
 		}
 		got := inParallel(18, func(i int) int {
 			switch i % 3 {

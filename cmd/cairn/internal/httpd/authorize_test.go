@@ -293,9 +293,7 @@ func TestForgedProofOfSignIn(t *testing.T) {
 
 // max_age and prompt=login by the clock: the ID token tells the new time.
 func TestOldSignInDoesNotSatisfyMaxAge(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	b := s.browser()
 	b.authorize(rp.authURL(), "ada")
 	db.exec("UPDATE sessions SET auth_time = auth_time - 100, created_at = created_at - 100")
@@ -465,9 +463,7 @@ func TestRepeatedParameterIsRefused(t *testing.T) {
 
 // HEAD is GET without a body: it allows nothing, spends nothing, posts nothing.
 func TestHeadChangesNothing(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	secret := rp.config.ClientSecret
 	b := s.signedIn("ada")
 	consent := b.get(rp.authURL()).Header.Get("Location")

@@ -164,7 +164,7 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 }
 
 // The session ends in another browser. The page of the application finds out by
-// itself, by both ways: the logout token, and the list of sessions taken back.
+// itself, by both ways: the logout token, and the list of revoked sessions.
 func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
 	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.StatusTTL = "1s" }})
 	app := startDemoApp(t, s)

@@ -133,7 +133,7 @@ func TestAdministratorsAreNotToldToApplications(t *testing.T) {
 }
 
 // Attack 58: who comes after a deleted person has another sub, and none of the consents;
-// the handle is not given again (TestDeletedMember...).
+// the handle is not given again (TestDeletedMemberIsGone).
 func TestSubIsNotGivenAgain(t *testing.T) {
 	s, rp := startApp(t, nil)
 	s.addUser("root1", "admin")

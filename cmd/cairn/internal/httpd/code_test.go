@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -235,9 +234,7 @@ func TestOtherSpellingOfACodeOrToken(t *testing.T) {
 // Attack 45: a code lives a minute, an access token an hour, a refresh token
 // thirty days; after that they are nothing.
 func TestLifetimesOfCodesAndTokens(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	b, token := s.signedInTokens(rp, "ada")
 	code := b.authorize(rp.authURL(), "ada").Get("code")
 	now := time.Now().Unix()
@@ -370,15 +367,7 @@ func TestCodeIsSpentOnceAtTwoInstances(t *testing.T) {
 // must be invalid_grant.
 func race(t *testing.T, n int, do func(i int) response) (won []response) {
 	t.Helper()
-	answers := make([]response, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range answers {
-		wg.Go(func() { <-start; answers[i] = do(i) })
-	}
-	close(start)
-	wg.Wait()
-	for _, a := range answers {
+	for _, a := range together(n, do) {
 		if a.StatusCode == http.StatusOK {
 			won = append(won, a)
 			continue
@@ -402,11 +391,7 @@ func TestTwoUsesAtOnceLeaveNoTokenAlive(t *testing.T) {
 				token := rp.token(form).JSON(t)["refresh_token"].(string)
 				form = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
 			}
-			answers := make([]response, 2)
-			atOnce(
-				func() { answers[0] = rp.token(form) },
-				func() { answers[1] = rp.token(form) },
-			)
+			answers := together(2, func(int) response { return rp.token(form) })
 			slices.SortFunc(answers, func(a, b response) int { return a.StatusCode - b.StatusCode })
 			if answers[0].StatusCode != http.StatusOK {
 				t.Fatalf("round %d: nobody won: %s", round, answers[0].Text)
@@ -465,11 +450,11 @@ func TestSignOutAtTheMomentOfACode(t *testing.T) {
 	for range 10 {
 		b := s.signedIn("ada")
 		answers := make([]response, 4)
-		deeds := []func(){func() { b.api("POST", "/api/auth/logout", nil) }}
+		operations := []func(){func() { b.api("POST", "/api/auth/logout", nil) }}
 		for i := range answers {
-			deeds = append(deeds, func() { answers[i] = b.get(rp.authURL("prompt", "none")) })
+			operations = append(operations, func() { answers[i] = b.get(rp.authURL("prompt", "none")) })
 		}
-		atOnce(deeds...)
+		atOnce(operations...)
 		for _, got := range answers {
 			_, answer := answerOf(t, got)
 			if code := answer.Get("code"); code != "" {
@@ -520,45 +505,19 @@ func TestReuseIsNoted(t *testing.T) {
 }
 
 func TestRefreshGrace(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", func(c *provider.Client) { c.RefreshGrace = 30 * time.Second })
-	secret := rp.config.ClientSecret
+	s, db, rp := startDatabaseApp(t, func(c *provider.Client) { c.RefreshGrace = 30 * time.Second })
 	_, token := s.signedInTokens(rp, "ada")
-	won := s.parallelRefreshes("app", secret, token.RefreshToken, 4)
+	won := race(t, 4, func(int) response { return rp.refresh(token.RefreshToken) })
 	if len(won) != 4 {
 		t.Fatalf("%d of 4 refreshes in the grace won", len(won))
 	}
-	for _, answer := range won {
-		if s.userinfoStatus(answer["access_token"].(string)) != http.StatusOK {
-			t.Error("a token of the grace does not work")
-		}
+	for _, got := range won {
+		s.wantUserinfo("token of the grace", got.JSON(t)["access_token"].(string), http.StatusOK)
 	}
-	wantStatus(t, "a successor", rp.refresh(won[3]["refresh_token"].(string)), http.StatusOK)
+	wantStatus(t, "a successor", rp.refresh(won[3].JSON(t)["refresh_token"].(string)), http.StatusOK)
 	db.exec("UPDATE tokens SET used_at = used_at - 31 WHERE used_at > 0")
 	wantInvalidGrant(t, "after the grace", rp.refresh(token.RefreshToken))
-	wantInvalidGrant(t, "successor afterwards", rp.refresh(won[0]["refresh_token"].(string)))
-}
-
-// parallelRefreshes sends the token at once several times and returns what was
-// given out.
-func (s *service) parallelRefreshes(id, secret, token string, times int) []map[string]any {
-	s.t.Helper()
-	answers := make([]response, times)
-	var wg sync.WaitGroup
-	for i := range answers {
-		wg.Go(func() { answers[i] = s.refreshRequest(id, secret, token) })
-	}
-	wg.Wait()
-	var won []map[string]any
-	for _, a := range answers {
-		if a.StatusCode == http.StatusOK {
-			won = append(won, a.JSON(s.t))
-			continue
-		}
-		wantInvalidGrant(s.t, "refresh that lost", a)
-	}
-	return won
+	wantInvalidGrant(t, "successor afterwards", rp.refresh(won[0].JSON(t)["refresh_token"].(string)))
 }
 
 // Attack 44 and RFC 6749 section 5: what the answers of the token endpoint look like.

@@ -304,13 +304,7 @@ func TestDoubleClickOnConsent(t *testing.T) {
 	b := s.signedIn("ada")
 	f := pageForm(t, consentPageOf(b, rp.authURL()).Text)
 	f.values.Set("decision", "allow")
-	answers := make([]response, 8)
-	deeds := make([]func(), len(answers))
-	for i := range answers {
-		deeds[i] = func() { answers[i] = b.follow(b.postForm(f.action, f.values), "ada") }
-	}
-	atOnce(deeds...)
-	for _, got := range answers {
+	for _, got := range together(8, func(int) response { return b.follow(b.postForm(f.action, f.values), "ada") }) {
 		_, answer := answerOf(t, got)
 		wantStatus(t, "exchange", rp.redeem(answer.Get("code")), http.StatusOK)
 	}

@@ -80,9 +80,7 @@ func TestLostCountersCloseWhatNeedsThem(t *testing.T) {
 // A write that fails undoes the whole exchange: the same code and the same
 // refresh token work when the database is back.
 func TestFailedWriteSpendsNothing(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	b := s.browser()
 	code := b.authorize(rp.authURL(), "ada").Get("code")
 	for _, what := range []string{"UPDATE OF code_used_at ON grants", "INSERT ON tokens", "INSERT ON tokens WHEN NEW.kind = 'r'"} {
@@ -116,14 +114,14 @@ func TestFailedRevocationOfAReuseIsUnavailable(t *testing.T) {
 	code := s.browser().authorize(rp.authURL(), "ada").Get("code")
 	tokens := rp.redeem(code).JSON(t)
 	mend := db.breaks("UPDATE OF revoked_at ON grants")
-	wantUnavailable(t, "replay that takes nothing back", rp.redeem(code))
+	wantUnavailable(t, "replay that revokes nothing", rp.redeem(code))
 	mend()
 	wantInvalidGrant(t, "replay", rp.redeem(code))
 	s.wantUserinfo("access token after the replay", tokens["access_token"].(string), http.StatusUnauthorized)
 	_, token := s.signedInTokens(rp, "ada")
 	needStatus(t, "refresh", rp.refresh(token.RefreshToken), http.StatusOK)
 	mend = db.breaks("UPDATE OF revoked_at ON grants")
-	wantUnavailable(t, "reuse that takes nothing back", rp.refresh(token.RefreshToken))
+	wantUnavailable(t, "reuse that revokes nothing", rp.refresh(token.RefreshToken))
 	// Nor does a failing write turn a suspended user's refresh into success.
 	_, token = s.signedInTokens(rp, "ada")
 	db.exec("UPDATE users SET suspended_at = 1 WHERE sub = ?", u.Sub)
@@ -134,9 +132,7 @@ func TestFailedRevocationOfAReuseIsUnavailable(t *testing.T) {
 
 // Consent that could not be written was not given.
 func TestConsentThatWasNotStoredGivesNoCode(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	b := s.signedIn("ada")
 	page := b.get(b.get(rp.authURL()).Header.Get("Location"))
 	f := pageForm(t, page.Text)

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cairn-id/cairn/provider"
@@ -98,21 +97,8 @@ func TestPushedRequestIsUsedOnceInTimeByItsClient(t *testing.T) {
 	if to := got.Header.Get("Location"); !strings.HasPrefix(to, callbackOf("app")+"?") || !strings.Contains(to, "code=") || !strings.Contains(to, "state="+rp.state) {
 		t.Errorf("beside other parameters: %d to %q", got.StatusCode, to)
 	}
-	won := make(chan bool, 16)
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() { won <- strings.Contains(b.get(s.pushedURL("app", uri)).Header.Get("Location"), "code=") })
-	}
-	wg.Wait()
-	close(won)
-	codes := 0
-	for ok := range won {
-		if ok {
-			codes++
-		}
-	}
-	if codes != 1 {
-		t.Errorf("one pushed request gave %d codes", codes)
+	if got := inParallel(16, func(int) int { return b.get(s.pushedURL("app", uri)).StatusCode }); got[http.StatusSeeOther] != 1 {
+		t.Errorf("one pushed request, 16 times: %v", got)
 	}
 	wantPage(t, "used", b.get(s.pushedURL("app", uri)), http.StatusBadRequest)
 	uri = s.push("app", secret, rp.pushed())

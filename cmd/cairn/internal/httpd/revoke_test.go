@@ -42,9 +42,7 @@ func TestRevokedTokenIsDead(t *testing.T) {
 
 // A client that signs out late presents what it still has.
 func TestExpiredOrRotatedTokenRevokesItsGrant(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", nil)
+	s, db, rp := startDatabaseApp(t, nil)
 	_, token := s.signedInTokens(rp, "ada")
 	db.exec("UPDATE tokens SET expires_at = 1 WHERE kind = 'a'")
 	wantRevoked(t, "expired", rp.revoke(token.AccessToken))

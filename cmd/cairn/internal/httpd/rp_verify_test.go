@@ -869,7 +869,7 @@ func (v *verifier) wantPerson(now time.Time, cookie, sub, handle string, groups 
 	}
 }
 
-// What takes a session back reaches applications in other languages within the
+// What revokes a session reaches applications in other languages within the
 // list's ttl, and no other session with it.
 func TestRPVerifyRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 	for scheme, hs := range map[string]bool{"HS256": true, "RS256": false} {

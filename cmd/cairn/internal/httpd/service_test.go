@@ -490,14 +490,6 @@ func (p *installed) serve() {
 	}
 }
 
-// startInstalled serves a fresh installation.
-func startInstalled(t *testing.T, hs256 bool, dsn string) *installed {
-	t.Helper()
-	p := newInstalled(t, hs256, dsn)
-	p.serve()
-	return p
-}
-
 func (p *installed) hasKey() bool { return strings.Contains(strings.Join(p.env, " "), "PRIVATE_KEY") }
 
 // jsonOf decodes what a command printed with -o json.

@@ -62,7 +62,7 @@ func listOf(t *testing.T, b *browser) (uri, etag string) {
 	return uri, b.get(uri).Header.Get("ETag")
 }
 
-// What verifiers learn of a session that was taken back, in both schemes: at
+// What verifiers learn of a revoked session, in both schemes: at
 // the next request, and without a new signature for each one that asks.
 func TestEndedSessionIsOnTheStatusList(t *testing.T) {
 	for name, hs := range map[string]bool{"HS256": true, "RS256": false} {
@@ -223,7 +223,7 @@ func hold(t *testing.T, base, uri, etag string) <-chan response {
 	return done
 }
 
-// Two instances on one database: what one takes back, the other serves at the
+// Two instances on one database: what one revokes, the other serves at the
 // next request and tells those who wait there.
 func TestRevocationIsKnownAtTheOtherInstance(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
@@ -280,7 +280,7 @@ func TestHeldRequestsAreBoundedAndEndAtAStop(t *testing.T) {
 	p.stop()
 }
 
-// The installation of the benchmarks: a million sessions, 2 % of them taken back.
+// The installation of the benchmarks: a million sessions, 2 % of them revoked.
 const (
 	manySessions = 1_000_000
 	listCapacity = account.StatusListSize / 16 * 15
@@ -350,7 +350,7 @@ func statusRequest(list int, etag string) *http.Request {
 }
 
 // BenchmarkStatusListsOfAMillion builds and signs all lists of a million sessions
-// of which 2 % were taken back. The bars are 100 ms, and 60 KB in all.
+// of which 2 % are revoked. The bars are 100 ms, and 60 KB in all.
 func BenchmarkStatusListsOfAMillion(b *testing.B) {
 	fresh := manySessionsHandler(b)
 	b.ResetTimer()
@@ -417,7 +417,7 @@ type activity struct {
 }
 
 // startActivity starts the application for a service; change adjusts how it
-// learns of sessions taken back.
+// learns of revoked sessions.
 func startActivity(t *testing.T, s *service, change func(*session.RemoteStatusOptions)) *activity {
 	t.Helper()
 	a := &activity{t: t}
@@ -491,7 +491,7 @@ func (a *activity) visit(token string) int {
 
 // Whatever ends a session at the service, an application that verifies on its own
 // refuses the cookie once its copy of the list is a ttl old, and it does not ask for each
-// request. TestEndedSession... has all the ways in which a session ends.
+// request. TestEndedSessionStaysEnded has all the ways in which a session ends.
 func TestApplicationRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 	for name, hs := range map[string]bool{"HS256": true, "RS256": false} {
 		t.Run(name, func(t *testing.T) {
@@ -500,30 +500,30 @@ func TestApplicationRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 			admin := s.signedIn("keeper")
 			bystander := admin.cookie("cairn_session")
 			app := startActivity(t, s, nil)
-			for deed, do := range map[string]func(b *browser, handle string) response{
+			for operation, do := range map[string]func(b *browser, handle string) response{
 				"logout": func(b *browser, _ string) response { return b.api("POST", "/api/auth/logout", nil) },
 				"suspension": func(_ *browser, handle string) response {
 					return admin.api("POST", "/api/admin/users/"+handle+"/suspend", nil)
 				},
 				"again": func(b *browser, handle string) response { return b.login(handle, password) },
 			} {
-				s.addUser(deed)
-				b := s.signedIn(deed)
+				s.addUser(operation)
+				b := s.signedIn(operation)
 				token := b.cookie("cairn_session")
 				app.wait(time.Minute) // its copy is renewed
 				before := app.lists.Load()
 				for range 20 {
 					if got := app.visit(token); got != http.StatusOK {
-						t.Fatalf("%s: before it: %d", deed, got)
+						t.Fatalf("%s: before it: %d", operation, got)
 					}
 				}
 				if asked := app.lists.Load() - before; asked > 1 {
-					t.Errorf("%s: %d requests for lists in 20 visits", deed, asked)
+					t.Errorf("%s: %d requests for lists in 20 visits", operation, asked)
 				}
-				needStatus(t, deed, do(b, deed), http.StatusOK)
+				needStatus(t, operation, do(b, operation), http.StatusOK)
 				app.wait(time.Minute)
 				if after, other := app.visit(token), app.visit(bystander); after != http.StatusUnauthorized || other != http.StatusOK {
-					t.Errorf("%s: a ttl after it: %d, somebody else: %d", deed, after, other)
+					t.Errorf("%s: a ttl after it: %d, somebody else: %d", operation, after, other)
 				}
 			}
 		})

@@ -246,34 +246,34 @@ func wantPage(t *testing.T, what string, got response, status int) {
 	}
 }
 
-// inParallel runs f n times at the same moment and counts the answers.
-func inParallel(n int, f func(i int) int) map[int]int {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	counts, start := map[int]int{}, make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			status := f(i)
-			mu.Lock()
-			defer mu.Unlock()
-			counts[status]++
-		})
-	}
-	close(start)
-	wg.Wait()
-	return counts
-}
-
-// atOnce runs the deeds together and waits for all.
-func atOnce(deeds ...func()) {
+// atOnce runs the operations at the same moment and waits for all.
+func atOnce(operations ...func()) {
 	start := make(chan struct{})
 	var wg sync.WaitGroup
-	for _, deed := range deeds {
-		wg.Go(func() { <-start; deed() })
+	for _, operation := range operations {
+		wg.Go(func() { <-start; operation() })
 	}
 	close(start)
 	wg.Wait()
+}
+
+// together is what f returns when it is called n times at the same moment.
+func together[T any](n int, f func(i int) T) []T {
+	out, operations := make([]T, n), make([]func(), n)
+	for i := range n {
+		operations[i] = func() { out[i] = f(i) }
+	}
+	atOnce(operations...)
+	return out
+}
+
+// inParallel counts the statuses of n answers at the same moment.
+func inParallel(n int, f func(i int) int) map[int]int {
+	counts := map[int]int{}
+	for _, status := range together(n, f) {
+		counts[status]++
+	}
+	return counts
 }
 
 // dial opens a connection from a fresh address that ends with the test.
