@@ -90,14 +90,7 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err != nil {
 		return err
 	}
-	settings, err := s.Settings(ctx)
-	if err != nil {
-		return err
-	}
-	if err := CheckPassword(password, u.Handle, settings.MinPassword); err != nil {
-		return err
-	}
-	hash, err := s.hasher.Hash(ctx, password)
+	hash, err := s.hashNew(ctx, password, u.Handle)
 	if err != nil {
 		return err
 	}

@@ -160,6 +160,18 @@ func CheckPassword(password, handle string, minimum int) error {
 	return nil
 }
 
+// hashNew is the hash of a new password, which is held to the rules.
+func (s *Service) hashNew(ctx context.Context, password, handle string) (string, error) {
+	settings, err := s.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := CheckPassword(password, handle, settings.MinPassword); err != nil {
+		return "", err
+	}
+	return s.hasher.Hash(ctx, password)
+}
+
 // commonPasswords is the list of zxcvbn, read when the first password is
 // chosen: its package frequency would read that and four more lists at every
 // start, for 30 ms and 10 MB.

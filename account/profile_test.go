@@ -279,8 +279,8 @@ func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
 func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
-	office := account.NewAdministration(w.store, w.clock.Now)
-	got, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{
+	administration := account.NewAdministration(w.store, w.clock.Now)
+	got, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": " Ada L ", "email": "ada@example.org", "email_verified": "true",
 		"phone_number_verified": "true", "phone_number": "+39061234567", "gender": "f",
 	})
@@ -290,7 +290,7 @@ func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
 	if got.DisplayName != "Ada L" || !got.EmailVerified || !got.Profile.PhoneNumberVerified || got.Profile.Gender != "f" || got.Handle != "ada" {
 		t.Errorf("%+v", got)
 	}
-	rows, err := office.AuditLog(t.Context(), 0, 1)
+	rows, err := administration.AuditLog(t.Context(), 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,10 +302,10 @@ func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
 func TestAChangedAddressIsNeverVerifiedByItself(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
-	office := account.NewAdministration(w.store, w.clock.Now)
+	administration := account.NewAdministration(w.store, w.clock.Now)
 	amend := func(c account.UserChange) account.User {
 		t.Helper()
-		u, err := office.Amend(t.Context(), account.Operator(), u, c)
+		u, err := administration.Amend(t.Context(), account.Operator(), u, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,15 +328,15 @@ func TestAChangedAddressIsNeverVerifiedByItself(t *testing.T) {
 func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
-	office := account.NewAdministration(w.store, w.clock.Now)
-	_, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{
+	administration := account.NewAdministration(w.store, w.clock.Now)
+	_, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": "", "email_verified": "true", "locale": "klingon!",
 	})
 	var p *web.Problem
 	if !errors.As(err, &p) || len(p.Errors) != 3 || p.Errors[0].Pointer != "/display_name" || p.Errors[1].Pointer != "/email_verified" || p.Errors[2].Pointer != "/locale" {
 		t.Errorf("%v %+v", err, p)
 	}
-	if _, err := office.Amend(t.Context(), account.Operator(), u, account.UserChange{"sub": "x"}); err == nil {
+	if _, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{"sub": "x"}); err == nil {
 		t.Error("sub was changed")
 	}
 	if got := w.user("ada"); got.DisplayName != u.DisplayName {

@@ -58,10 +58,6 @@ var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidRe
 func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	ctx := r.Context()
 	in.Handle = withoutAt(in.Handle)
-	settings, err := s.Settings(ctx)
-	if err != nil {
-		return err
-	}
 	handle, code, err := s.checkReset(r, in)
 	if err != nil {
 		if errors.Is(err, errUnknownReset) {
@@ -69,10 +65,7 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 		}
 		return err
 	}
-	if err := CheckPassword(in.Password, handle, settings.MinPassword); err != nil {
-		return err
-	}
-	hash, err := s.hasher.Hash(ctx, in.Password)
+	hash, err := s.hashNew(ctx, in.Password, handle)
 	if err != nil {
 		return err
 	}

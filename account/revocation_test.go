@@ -18,14 +18,14 @@ func TestLostFlagNeverLivesOnInACookieWhenTheOptionIsOn(t *testing.T) {
 		w.saveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
 		w.addUser("ada", account.FlagActivity)
 		b := w.signedIn("ada")
-		office := w.service.Administration()
-		if _, err := office.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagAdmin: true}); err != nil {
+		administration := w.service.Administration()
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagAdmin: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, b.cookies["cairn_session"]); got != 0 {
 			t.Errorf("option %t: a flag that was given ends the session", on)
 		}
-		if _, err := office.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagActivity: false}); err != nil {
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagActivity: false}); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, b.cookies["cairn_session"]); got != bit || b.isSignedIn() != (bit == 0) {

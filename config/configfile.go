@@ -14,8 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // readConfig reads a flat mapping of settings in YAML, of which JSON is a part, into texts by the flags' names. source
@@ -144,7 +142,7 @@ func keySuggestion(key string) string {
 	for _, s := range table() {
 		names = append(names, s.flag)
 	}
-	return nearest.Suggestion(key, names)
+	return suggestion(key, names)
 }
 
 // WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // readEnvFile reads the file of --env-file. An unknown SERVICE_ name is a slip and refused, any other name belongs to
@@ -49,7 +47,7 @@ func parseEnvFile(text string) (map[string]string, error) {
 		switch {
 		case !strings.HasPrefix(name, ourPrefix):
 		case !slices.Contains(variables(), name):
-			return nil, fmt.Errorf("line %d: unknown name %s: %s", line, name, nearest.Suggestion(name, variables()))
+			return nil, fmt.Errorf("line %d: unknown name %s: %s", line, name, suggestion(name, variables()))
 		case twice:
 			return nil, fmt.Errorf("line %d: %s is there twice: remove one", line, name)
 		case strings.Contains(value, "\n"):

@@ -8,8 +8,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // Environment is where values come from besides flags: the process environment, the env-file and cairn.yaml. It is
@@ -217,8 +215,8 @@ func UnknownEnvironment(environ []string) []string {
 		if slices.Contains(known, name) || !strings.HasPrefix(name, ourPrefix) {
 			continue
 		}
-		if _, near := nearest.Name(name, known); near || sharesGroup(name) {
-			unknown = append(unknown, name+" is not a setting: "+nearest.Suggestion(name, known))
+		if _, near := NearestName(name, known); near || sharesGroup(name) {
+			unknown = append(unknown, name+" is not a setting: "+suggestion(name, known))
 		}
 	}
 	return unknown

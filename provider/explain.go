@@ -15,7 +15,6 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/internal/nearest"
 )
 
 // Explainer is what Explain looks at. It reads and never writes.
@@ -25,6 +24,8 @@ type Explainer struct {
 	Keys    []jose.JSONWebKey // of id_token_hint; may be empty
 	User    *account.User     // who is to sign in; nil: anybody whom the client would let in
 	Now     func() time.Time  // nil: time.Now
+	// Nearest finds the known name that was probably meant, and tells whether it is near enough.
+	Nearest func(name string, known []string) (best string, near bool)
 }
 
 // What becomes of a request.
@@ -177,7 +178,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		if id == "" {
 			text = "There is no client_id."
 		}
-		if best, near := nearest.Name(clip(id), ids); near {
+		if best, near := e.by.Nearest(clip(id), ids); near {
 			text += " The nearest is " + best + "."
 		}
 		e.find("client_id", FindingWrong, text)
@@ -198,7 +199,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	case client.matchRedirect(uri):
 		e.find("redirect_uri", FindingGood, uri+" is registered")
 	default:
-		e.find("redirect_uri", FindingWrong, whereTheyDiffer(uri, client.RedirectURIs))
+		e.find("redirect_uri", FindingWrong, e.whereTheyDiffer(uri, client.RedirectURIs))
 	}
 	return nil
 }
@@ -402,8 +403,8 @@ func (e *explaining) find(parameter, verdict, text string) {
 }
 
 // whereTheyDiffer names the registered URI that is nearest, and the place.
-func whereTheyDiffer(uri string, registered []string) string {
-	near, _ := nearest.Name(clip(uri), registered)
+func (e *explaining) whereTheyDiffer(uri string, registered []string) string {
+	near, _ := e.by.Nearest(clip(uri), registered)
 	if near == "" {
 		return "The client has no redirect URI."
 	}

@@ -45,16 +45,17 @@ const demoStatusTTL = "15s"
 
 // Run makes or reuses the folder and serves both until a signal comes.
 func (c *demoCommand) Run(p *program) (err error) {
-	// The ports first: without them there is nothing to prepare.
 	var listeners [2]net.Listener
 	var urls [2]string
-	for i, address := range [][2]string{{"--listen", c.Listen}, {"--app-listen", c.AppListen}} {
-		if urls[i], err = localURL(address[1]); err != nil {
-			return usageError{address[0] + ": " + err.Error()}
+	addresses := pairs{{"--listen", c.Listen}, {"--app-listen", c.AppListen}}
+	for i, a := range addresses {
+		if urls[i], err = localURL(a[1]); err != nil {
+			return usageError{a[0] + ": " + err.Error()}
 		}
 	}
-	for i, address := range [][2]string{{"--listen", c.Listen}, {"--app-listen", c.AppListen}} {
-		if listeners[i], err = listenOn(p.ctx, address[0], address[1]); err != nil {
+	// The ports first: without them there is nothing to prepare.
+	for i, a := range addresses {
+		if listeners[i], err = listenOn(p.ctx, a[0], a[1]); err != nil {
 			return err
 		}
 		defer func() { _ = listeners[i].Close() }() // an error where it was served on, and is closed

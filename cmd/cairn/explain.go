@@ -42,7 +42,7 @@ func (c *explainCommand) Run(p *program) error {
 		return err
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys}
+		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys, Nearest: config.NearestName}
 		if c.User != "" {
 			u, err := findUser(p, account.NewAdministration(st, nil), c.User)
 			if err != nil {

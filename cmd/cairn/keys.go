@@ -239,11 +239,11 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 	switch {
 	case s == "" || s == "never":
 		return time.Time{}, nil
-	case s == "now" || t.Equal(now):
+	case s == "now" || s == "0d":
 		return now, nil
 	case err != nil:
 		return wrong("is not a time")
-	case t.Before(now):
+	case !t.After(now):
 		return wrong("is past")
 	case t.After(now.AddDate(0, 0, maxUntilDays)):
 		return wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))

@@ -1,29 +1,28 @@
-// Package nearest finds the known name that somebody probably meant.
-package nearest
+package config
 
 import "strings"
 
-// Name returns the known name that takes the fewest changed letters, the first of several, and whether it is near
+// NearestName returns the known name that takes the fewest changed letters, the first of several, and whether it is near
 // enough to be what was meant. Capitals and the choice between - and _ do not count as changes.
-func Name(name string, known []string) (best string, near bool) {
+func NearestName(name string, known []string) (best string, near bool) {
 	least := -1
 	for _, k := range known {
-		if d := distance(plain(name), plain(k)); least < 0 || d < least {
+		if d := distance(hyphenated(name), hyphenated(k)); least < 0 || d < least {
 			best, least = k, d
 		}
 	}
 	return best, least >= 0 && least <= max(2, len(name)/5)
 }
 
-// Suggestion is the remedy for a name that is not known: the nearest one, or all of them.
-func Suggestion(name string, known []string) string {
-	if best, near := Name(name, known); near {
+// suggestion is the remedy for a name that is not known: the nearest one, or all of them.
+func suggestion(name string, known []string) string {
+	if best, near := NearestName(name, known); near {
 		return "did you mean " + best + "?"
 	}
 	return "the names are " + strings.Join(known, ", ")
 }
 
-func plain(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
+func hyphenated(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
 
 // distance is the Levenshtein distance in bytes, with one row of the table kept.
 func distance(a, b string) int {
