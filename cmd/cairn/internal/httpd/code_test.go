@@ -520,6 +520,17 @@ func TestRefreshGrace(t *testing.T) {
 	wantInvalidGrant(t, "successor afterwards", rp.refresh(won[0].JSON(t)["refresh_token"].(string)))
 }
 
+// fosite says a second less of a token's life, every other time.
+func TestAccessTokenLivesAnHour(t *testing.T) {
+	_, rp := startApp(t, nil)
+	b := rp.service.browser()
+	for range 5 {
+		if got := rp.redeem(b.authorize(rp.authURL(), "ada").Get("code")).JSON(t)["expires_in"]; got != 3600.0 {
+			t.Errorf("expires_in %v", got)
+		}
+	}
+}
+
 // Attack 44 and RFC 6749 section 5: what the answers of the token endpoint look like.
 func TestTokenAnswer(t *testing.T) {
 	s, rp := startApp(t, nil)
