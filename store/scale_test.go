@@ -106,7 +106,7 @@ func visited(t *testing.T, s *store.Store, dsn string, do func(*store.Store)) (r
 	must(t, s.Exec("SELECT pg_stat_force_next_flush()"))
 	before, err := s.Count(count)
 	must(t, err)
-	own, err := store.Open(t.Context(), dsn+"&application_name=cairn+visited&enable_seqscan=off", store.Options{}) // or it would read small tables as a whole
+	own, err := store.Open(t.Context(), dsn+"&application_name=cairn+visited&enable_seqscan=off&enable_hashjoin=off&enable_mergejoin=off", store.Options{}) // or it would read small tables as a whole
 	must(t, err)
 	do(own)
 	must(t, own.Close())
