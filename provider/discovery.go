@@ -66,12 +66,13 @@ func document(v any, kind string) http.HandlerFunc {
 	}
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	body = append(body, '\n')
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=300")
 		h.Set("ETag", etag)
 		h.Set("Content-Type", kind)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(append(body, '\n')))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -56,16 +57,9 @@ func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool)
 }
 
 func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V]) bool) (v V, err error) {
-	c.mu.Lock()
-	e := c.entries[key]
-	if e != nil && fresh(e) {
-		defer c.mu.Unlock()
-		return e.value, nil
+	if v, ok := c.kept(key, fresh); ok {
+		return v, nil
 	}
-	if e != nil {
-		e.loading = true
-	}
-	c.mu.Unlock()
 	done := c.flight.DoChan(key, func() (any, error) { return c.read(context.WithoutCancel(ctx), key) })
 	select {
 	case <-ctx.Done():
@@ -76,13 +70,34 @@ func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V
 	}
 }
 
-func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
+// kept returns the value of key if it is fresh; else somebody is about to load it.
+func (c *Cache[V]) kept(key string, fresh func(*cacheEntry[V]) bool) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock() // also when fresh panics
+	e := c.entries[key]
+	if e == nil {
+		return v, false
+	}
+	if fresh(e) {
+		return e.value, true
+	}
+	e.loading = true
+	return v, false
+}
+
+func (c *Cache[V]) read(ctx context.Context, key string) (v V, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	defer func() {
+		if p := recover(); p != nil { // in a goroutine of its own it would end the program
+			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
+		}
+	}()
+	until := c.now().Add(c.ttl)
 	c.mu.Lock()
-	until, puts := c.now().Add(c.ttl), c.puts
+	puts := c.puts
 	c.mu.Unlock()
-	v, err := c.load(ctx, key)
+	v, err = c.load(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e := c.entries[key]; {

@@ -132,6 +132,7 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 		// net/http takes a body with both Transfer-Encoding and Content-Length
 		// and hides the latter; a proxy that goes by the length would see another
 		// request in the rest. RFC 9112 section 6.3: the connection must end.
+		r.Header.Del("Range") // no answer is long enough for it, and many ranges would multiply it
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			h.Set("Connection", "close")
 		}
