@@ -47,8 +47,19 @@ func TestSweepReadsWhatIsDue(t *testing.T) {
 			dsn += "&statement_timeout=0" // for the filling
 		}
 		s := storetest.Open(t, dsn)
+		// PostgreSQL counts at once what a connection did that ends.
+		exec := func(query string, args ...any) {
+			t.Helper()
+			own, err := store.Open(t.Context(), dsn, store.Options{})
+			must(t, err)
+			must(t, own.Exec(query, args...))
+			must(t, own.Close())
+		}
 		const grants = 4_000
-		fillGrants(t, s, grants)
+		filling, err := store.Open(t.Context(), dsn, store.Options{})
+		must(t, err)
+		fillGrants(t, filling, grants)
+		must(t, filling.Close())
 		later, vacuum := noon.Add(2*time.Hour), "ANALYZE"
 		if s.Dialect() == store.Postgres {
 			vacuum = "VACUUM ANALYZE"
@@ -70,18 +81,18 @@ func TestSweepReadsWhatIsDue(t *testing.T) {
 		if got, read := sweep(later); got != (store.SweepResult{}) || read > 60*grants {
 			t.Errorf("%+v; %d rows visited for %d grants", got, read, grants)
 		}
-		must(t, s.Exec(vacuum)) // PostgreSQL passes once more by what has been changed
+		exec(vacuum) // PostgreSQL passes once more by what has been changed
 		if got, read := sweep(later); got != (store.SweepResult{}) || read > 2_000 {
 			t.Errorf("%+v; %d rows visited for nothing", got, read)
 		}
 		// Of some grants the tokens have expired. The last grant of each session stays.
-		must(t, s.Exec("UPDATE tokens SET expires_at = ? - CAST(substr(grant_id, 2) AS BIGINT) WHERE grant_id IN (SELECT id FROM grants WHERE created_at < ?)", noon.Unix(), grants/10))
-		must(t, s.Exec("UPDATE grants SET sweep_at = created_at WHERE created_at < ?", grants/10))
-		must(t, s.Exec(vacuum))
+		exec("UPDATE tokens SET expires_at = ? - CAST(substr(grant_id, 2) AS BIGINT) WHERE grant_id IN (SELECT id FROM grants WHERE created_at < ?)", noon.Unix(), grants/10)
+		exec("UPDATE grants SET sweep_at = created_at WHERE created_at < ?", grants/10)
+		exec(vacuum)
 		if got, read := sweep(later); got != (store.SweepResult{Tokens: grants / 2, Grants: grants / 10 * 4 / 5}) || read > 10*grants {
 			t.Errorf("%+v; %d rows visited", got, read)
 		}
-		must(t, s.Exec(vacuum))
+		exec(vacuum)
 		if _, read := sweep(later); read > 2_000 {
 			t.Errorf("%d rows visited for nothing", read)
 		}
@@ -156,11 +167,15 @@ func TestSearchAndRegistrationReadLittle(t *testing.T) {
 				t.Errorf("%q: %d rows visited", query, read)
 			}
 		}
-		i := addInvite(t, s, "")
-		read, _ := visited(t, s, dsn, func(s *store.Store) {
-			want(t, s.Register(t.Context(), i.Code, newUser("late"), nil, members, noon), account.ErrRegistrationFull)
-			must(t, s.Register(t.Context(), i.Code, newUser("late"), nil, members+1, noon))
-		})
+		register := func(handle string, already int) int64 {
+			i := addInvite(t, s, "")
+			read, _ := visited(t, s, dsn, func(s *store.Store) {
+				want(t, s.Register(t.Context(), i.Code, newUser(handle), nil, already, noon), account.ErrRegistrationFull)
+				must(t, s.Register(t.Context(), i.Code, newUser(handle), nil, already+1, noon))
+			})
+			return read
+		}
+		read := min(register("late", members), register("later", members+1)) // as above
 		if read > 2_000 {
 			t.Errorf("%d rows visited to register", read)
 		}
