@@ -24,7 +24,7 @@ type Cache[V any] struct {
 	flight  singleflight.Group
 	mu      sync.Mutex
 	entries map[string]*cacheEntry[V]
-	puts    int // what was read before a Put is old
+	loads   map[string]context.Context // those under way; Put and Drop take out one whose result is old
 }
 
 type cacheEntry[V any] struct {
@@ -35,7 +35,7 @@ type cacheEntry[V any] struct {
 
 // NewCache makes a cache whose values are kept for ttl.
 func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error)) *Cache[V] {
-	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}}
+	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}, loads: map[string]context.Context{}}
 }
 
 // Get returns the value of key, at most ttl old while load answers in time.
@@ -80,13 +80,17 @@ func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	c.mu.Lock()
-	until, puts := c.now().Add(c.ttl), c.puts
+	until := c.now().Add(c.ttl)
+	c.loads[key] = ctx
 	c.mu.Unlock()
 	v, err := c.load(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.loads[key] != ctx {
+		return v, err
+	}
+	delete(c.loads, key)
 	switch e := c.entries[key]; {
-	case c.puts != puts:
 	case err == nil:
 		c.entries[key] = &cacheEntry[V]{value: v, until: until}
 	case e != nil && (errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
@@ -101,7 +105,7 @@ func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.puts++
+	delete(c.loads, key)
 	c.flight.Forget(key)
 	c.entries[key] = &cacheEntry[V]{value: v, until: c.now().Add(c.ttl)}
 }
@@ -110,7 +114,7 @@ func (c *Cache[V]) Put(key string, v V) {
 func (c *Cache[V]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.puts++
+	delete(c.loads, key)
 	c.flight.Forget(key)
 	delete(c.entries, key)
 }

@@ -97,3 +97,26 @@ func TestOnlyWhatIsThereIsKept(t *testing.T) {
 		t.Errorf("%v after %d loads", err, loads)
 	}
 }
+
+// A Put or Drop is about its own key: strangers cause a Drop with what there is not.
+func TestAPutOfOneKeyIsNothingToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, loads := 1, 0
+		c := web.NewCache(time.Minute, time.Now, slow(&n, &loads))
+		for _, change := range []func(){func() { c.Put("other", 7) }, func() { c.Drop("nothing") }} {
+			go func() { _, _ = c.Get(t.Context(), "k") }()
+			synctest.Wait()
+			change()
+			time.Sleep(2 * time.Second)
+			before := loads
+			if v, err := c.Get(t.Context(), "k"); v != n || err != nil || loads != before {
+				t.Errorf("%d %v, want %d without another load", v, err, n)
+			}
+			n++
+			time.Sleep(2 * time.Minute)
+		}
+		if v, err := c.Get(t.Context(), "k"); v != n || err != nil {
+			t.Errorf("the old value for ever: %d %v, want %d", v, err, n)
+		}
+	})
+}
