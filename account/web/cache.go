@@ -46,13 +46,12 @@ func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
 // GetValid returns the value of key that valid accepts, whatever its age: a load
 // that begins now must return such a value, or an error.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
-	for {
-		v, err := c.get(ctx, key, func(e *cacheEntry[V]) bool { return valid(e.value) })
-		if err != nil || valid(v) {
-			return v, err
-		}
-		// Another one's load, which began too early.
+	fresh := func(e *cacheEntry[V]) bool { return valid(e.value) }
+	v, err := c.get(ctx, key, fresh)
+	if err == nil && !valid(v) { // of another one's load, which began too early
+		v, err = c.get(ctx, key, fresh)
 	}
+	return v, err
 }
 
 func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V]) bool) (v V, err error) {

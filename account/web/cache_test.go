@@ -120,3 +120,15 @@ func TestAPutOfOneKeyIsNothingToAnother(t *testing.T) {
 		}
 	})
 }
+
+// As when the clock is set back: a caller must not ask for ever.
+func TestALoadThatIsNeverValidIsNotAskedForEver(t *testing.T) {
+	loads := 0
+	c := web.NewCache(time.Minute, time.Now, func(context.Context, string) (int, error) { loads++; return 1, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	v, err := c.GetValid(ctx, "k", func(v int) bool { return v > 1 || loads > 100 })
+	if v != 1 || err != nil || loads > 2 {
+		t.Errorf("%d %v after %d loads", v, err, loads)
+	}
+}
