@@ -101,7 +101,7 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
 	b := w.signedIn("ada")
-	// Stronger parameters than the service's: the check makes the hash anew,
+	// Stronger parameters than the service's: the check hashes again,
 	// and the change must then replace the new one.
 	strong, err := account.NewHasher()
 	if err != nil {

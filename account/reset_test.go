@@ -121,7 +121,7 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 	})
 }
 
-// Somebody who clicks again has the code, and has not guessed it.
+// A user who clicks again has the code and has not guessed it.
 func TestSecondClickIsNeverTakenForAGuess(t *testing.T) {
 	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitReset: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}))
 	w.addUser("ada")
@@ -170,7 +170,7 @@ func (a *answer) status200Never(t *testing.T) {
 	}
 }
 
-// Whoever is shut out is told whom to ask, where the administrators have said it.
+// A suspended or locked-out user is told whom to ask, where the administrators have said it.
 func TestContactIsShownToWhoNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")

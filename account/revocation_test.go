@@ -94,7 +94,7 @@ func TestHS256TokenNeverCountsAfterItsEndDate(t *testing.T) {
 	}
 }
 
-// failing is a store that goes away while somebody waits.
+// failing is a store that fails while a request waits.
 type failing struct {
 	account.Store
 	gone chan struct{}
@@ -118,7 +118,7 @@ func (f failing) StatusVersions(ctx context.Context) (map[int]int64, error) {
 	}
 }
 
-// While the database is away nobody is told that nothing was taken back.
+// While the database is away no answer says that nothing was revoked.
 func TestListIsNeverSaidToBeUnchangedWithoutTheDatabase(t *testing.T) {
 	gone := make(chan struct{})
 	w := newWorld(t)
@@ -165,7 +165,7 @@ func (s *slow) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return s.Store.RevokedIndices(ctx, list)
 }
 
-// A change makes everybody ask; one of them does the work.
+// A change wakes every waiting request; one of them reads the list.
 func TestManyWhoAskAfterAChangeNeverReadTheListMoreThanOnce(t *testing.T) {
 	w := newWorld(t)
 	st := &slow{Store: w.store, all: make(chan struct{})}

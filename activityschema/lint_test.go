@@ -133,7 +133,7 @@ func TestLintNeverAllocatesForASample(t *testing.T) {
 	}
 }
 
-// FuzzLint: whatever document can be decoded, neither Lint nor a Library
+// FuzzLint: for any document that can be decoded, neither Lint nor a Library
 // panics, and their findings keep to what they promise.
 func FuzzLint(f *testing.F) {
 	seeds := 0

@@ -262,7 +262,7 @@ func TestAssertionSeedsAreAllThere(t *testing.T) {
 	}
 }
 
-// FuzzAssertion: whatever is taken says, in what is signed, what a genuine one says.
+// FuzzAssertion: an accepted assertion has a genuine one's signed claims.
 func FuzzAssertion(f *testing.F) {
 	p, k := assertionProvider(f)
 	genuine, wrong := assertionSeeds(f, k)

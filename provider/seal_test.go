@@ -52,7 +52,7 @@ func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
 }
 
 // The longest request that authorize takes has to come back from the sign-in
-// page, whatever its characters.
+// page, with any characters.
 func TestLongestRequestIsNeverTooLongToComeBack(t *testing.T) {
 	s := newTestSealer(t, func() time.Time { return noon })
 	for _, query := range []string{strings.Repeat("a=&", maxQuery/3), strings.Repeat("a=%FF&", maxQuery/6), strings.Repeat("x", maxQuery), strings.Repeat("&", maxQuery)} {

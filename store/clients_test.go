@@ -112,7 +112,7 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 	})
 }
 
-// A client that is rotated, changed and removed while people use it: nobody
+// A client that is rotated, changed and removed while it is in use: no request
 // waits in a circle, and nothing of it is left.
 func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {

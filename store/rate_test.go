@@ -48,7 +48,7 @@ func TestCounterNeverExceedsItsLimit(t *testing.T) {
 }
 
 // The database counts as the memory does: the same verdicts and the same counts over
-// any sequence of events, settlements and times, also of those that nobody settles.
+// any sequence of events, settlements and times, settled or not.
 func TestCountersInDatabaseAndMemoryAgree(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		random := rand.New(rand.NewPCG(1, 2))

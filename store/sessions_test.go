@@ -139,7 +139,7 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		if usable(online) || !usable(offline) || !usable(elsewhere) {
 			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
 		}
-		// Nobody would tell the client of a grant that begins after the sign-out.
+		// The client would not be notified of a grant that begins after the sign-out.
 		_, err := useCode(ctx, s, unspent)
 		want(t, err, provider.ErrSpent)
 		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
@@ -294,7 +294,7 @@ func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
 	})
 }
 
-// Sign-ins at the same moment over two instances leave MaxSessions live sessions, and
+// Sign-ins at the same time over two instances leave MaxSessions live sessions, and
 // the oldest end as those that are signed out.
 func TestTooManySessionsEndTheOldest(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {

@@ -83,7 +83,7 @@ func TestSettingsComeBackAsSaved(t *testing.T) {
 }
 
 // Administrators on several instances and the operator change the settings at the
-// same moment: no change is lost, and each has its audit row.
+// same time: no change is lost, and each has its audit row.
 func TestChangesOfSettingsAreNeverLost(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()

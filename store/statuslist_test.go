@@ -37,7 +37,7 @@ func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 			do   func(u account.User, n account.Session) error
 		}{
 			{"end of HS256", 2, func(u account.User, n account.Session) error {
-				_, err := s.EndHS256Sessions(ctx, noon) // of everybody: there is nobody else yet
+				_, err := s.EndHS256Sessions(ctx, noon) // of all users: there are no others yet
 				return err
 			}},
 			{"nothing", 0, func(u account.User, n account.Session) error {

@@ -90,7 +90,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		_, err = useToken(ctx, s, "access")
 		must(t, err)
 		_, err = useToken(ctx, s, "rotated")
-		want(t, err, provider.ErrSpent) // just now, but nobody has granted it a grace
+		want(t, err, provider.ErrSpent) // just now, but it has no grace
 		scopes, err := s.ConsentedScopes(ctx, "u1", "app")
 		must(t, err)
 		if diff := cmp.Diff([]string{"openid"}, scopes); diff != "" {

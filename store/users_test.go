@@ -55,7 +55,7 @@ func TestOneHandleIsNeverGivenTwice(t *testing.T) {
 	})
 }
 
-// An empty key must not match the first row, an odd one must be the same
+// An empty key must not match the first row, an invalid one must be the same
 // refusal on both databases (PostgreSQL takes neither NUL nor broken UTF-8).
 func TestOddKeysNeverMatch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -571,7 +571,7 @@ func TestDeletedPersonIsNeverLeftInTheFile(t *testing.T) {
 	name, mail := "Augusta Ada of Ockham", "augusta@ockham.example"
 	_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
 	must(t, err)
-	secret := "a preference that nobody else has"
+	secret := "a preference of one user"
 	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100)
 	must(t, err)
 	must(t, s.DeleteUser(t.Context(), u.Sub, noon, account.Audit{At: noon, Actor: "operator", Action: "user.delete", Target: "ada"}))

@@ -70,7 +70,7 @@ func TestOnlyTheNamedCookieIsRead(t *testing.T) {
 	}
 }
 
-// checker is somebody's own StatusChecker.
+// checker is an application's own StatusChecker.
 type checker func(session.StatusRef) (bool, error)
 
 func (f checker) Revoked(_ context.Context, ref session.StatusRef) (bool, error) { return f(ref) }
@@ -253,6 +253,6 @@ func TestOwnFailureHandlerLearnsTheReasonAndNoClaims(t *testing.T) {
 		}
 	}
 	if c, ok := session.FromContext(t.Context()); ok || c.Subject != "" || session.FailureFromContext(t.Context()) != nil {
-		t.Error("a context without Middleware holds somebody")
+		t.Error("a context without Middleware has claims")
 	}
 }

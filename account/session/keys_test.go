@@ -163,7 +163,7 @@ func TestUnknownKeysNeverCauseAFlood(t *testing.T) {
 	})
 }
 
-// Whoever finds a key that leaked leaves it out of the key set. It is believed for MaxAge under steady use, and for
+// An operator leaves a leaked key out of the key set. It is believed for MaxAge under steady use, and for
 // twice that where it is used now and then.
 func TestWithdrawnKeyIsForgotten(t *testing.T) {
 	for _, quiet := range []time.Duration{10 * time.Minute, 20*time.Minute - 1, 20 * time.Minute, 24 * time.Hour} {
@@ -191,7 +191,7 @@ func TestWithdrawnKeyIsForgotten(t *testing.T) {
 	}
 }
 
-// An issuer that does not answer signs nobody out, and makes one visitor wait and not each.
+// An issuer that does not answer signs no user out, and makes one request wait, not each.
 func TestLastKeysServeWhileTheIssuerIsAway(t *testing.T) {
 	private := toJSON(jose.JSONWebKey{Key: rsaKey(), KeyID: "private", Use: "sig", Algorithm: "RS256"})
 	goodSet := toJSON(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{publicJWK(rsaKey(), kid)}})

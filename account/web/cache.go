@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const loadTimeout = 10 * time.Second
 
 // Cache keeps what load returns. Of many who miss at once one loads, and a caller
-// who gives up fails nobody else. Only what was found is kept, so that strangers
+// who gives up fails no other caller. Only what was found is kept, so that strangers
 // cannot fill it with what there is not. Safe for concurrent use.
 type Cache[V any] struct {
 	load func(ctx context.Context, key string) (V, error)
@@ -28,9 +29,8 @@ type Cache[V any] struct {
 }
 
 type cacheEntry[V any] struct {
-	value   V
-	until   time.Time
-	loading bool // somebody reads it anew; the others go on with this one
+	value V
+	until time.Time
 }
 
 // NewCache makes a cache whose values are kept for ttl.
@@ -40,10 +40,12 @@ func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx cont
 
 // Get returns the value of key, at most ttl old while load answers in time.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
-	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return e.loading || c.now().Before(e.until) })
+	return c.get(ctx, key, func(e *cacheEntry[V]) bool {
+		return c.loads[key] != nil || c.now().Before(e.until) // while one reads it again, the others go on with it
+	})
 }
 
-// GetValid returns the value of key that valid accepts, whatever its age: a load
+// GetValid returns the value of key that valid accepts, of any age: a load
 // that begins now must return such a value, or an error.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
 	fresh := func(e *cacheEntry[V]) bool { return valid(e.value) }
@@ -55,16 +57,9 @@ func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool)
 }
 
 func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V]) bool) (v V, err error) {
-	c.mu.Lock()
-	e := c.entries[key]
-	if e != nil && fresh(e) {
-		defer c.mu.Unlock()
-		return e.value, nil
+	if v, ok := c.kept(key, fresh); ok {
+		return v, nil
 	}
-	if e != nil {
-		e.loading = true
-	}
-	c.mu.Unlock()
 	done := c.flight.DoChan(key, func() (any, error) { return c.read(context.WithoutCancel(ctx), key) })
 	select {
 	case <-ctx.Done():
@@ -75,29 +70,49 @@ func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V
 	}
 }
 
+// kept returns the value of key if it is fresh.
+func (c *Cache[V]) kept(key string, fresh func(*cacheEntry[V]) bool) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock() // also when fresh panics
+	if e := c.entries[key]; e != nil && fresh(e) {
+		return e.value, true
+	}
+	return v, false
+}
+
 func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	c.mu.Lock()
 	until := c.now().Add(c.ttl)
+	c.mu.Lock()
 	c.loads[key] = ctx
 	c.mu.Unlock()
-	v, err := c.load(ctx, key)
+	v, err := c.loaded(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loads[key] != ctx {
 		return v, err
 	}
 	delete(c.loads, key)
-	switch e := c.entries[key]; {
+	switch {
 	case err == nil:
 		c.entries[key] = &cacheEntry[V]{value: v, until: until}
-	case e != nil && (errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
-		e.loading = false // an outage says nothing about the value
+	case errors.Is(err, ErrUnavailable) || ctx.Err() != nil: // an outage says nothing about the value
 	default:
 		delete(c.entries, key)
 	}
 	return v, err
+}
+
+// loaded is load, of which a panic is an error: in a goroutine of its own it would end
+// the program.
+func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
+		}
+	}()
+	return c.load(ctx, key)
 }
 
 // Put keeps a value that was just stored.

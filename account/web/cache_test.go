@@ -70,11 +70,11 @@ func TestWhatWasReadBeforeAPutIsNotKept(t *testing.T) {
 		}
 		n = 3
 		time.Sleep(time.Minute)
-		// Of many after the time is up one reads anew, and the others go on with the old value.
+		// Of many after the time is up one reads it again, and the others go on with the old value.
 		go func() { _, _ = c.Get(t.Context(), "k") }()
 		synctest.Wait()
 		if v, err := c.Get(t.Context(), "k"); v != 2 || err != nil {
-			t.Errorf("while it is read anew: %d %v", v, err)
+			t.Errorf("while it is read again: %d %v", v, err)
 		}
 		time.Sleep(2 * time.Second)
 		if v, err := c.Get(t.Context(), "k"); v != 3 || err != nil {
@@ -131,4 +131,23 @@ func TestALoadThatIsNeverValidIsNotAskedForEver(t *testing.T) {
 	if v != 1 || err != nil || loads > 2 {
 		t.Errorf("%d %v after %d loads", v, err, loads)
 	}
+}
+
+func TestAPanicOfALoadIsItsErrorAndTheNextOneLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loads := 0
+		c := web.NewCache(time.Minute, time.Now, func(context.Context, string) (int, error) {
+			if loads++; loads == 2 {
+				panic("at the second")
+			}
+			return loads, nil
+		})
+		for want := 1; want <= 3; want++ {
+			v, err := c.Get(t.Context(), "k")
+			if want == 2 && err == nil || want != 2 && (v != want || err != nil) {
+				t.Errorf("load %d: %d %v", want, v, err)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+	})
 }

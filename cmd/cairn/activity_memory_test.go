@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// peakOf runs do and returns the most memory that the heap took meanwhile, in
+// peakOf runs do and returns the most memory that the heap took during it, in
 // bytes, as sampled every few milliseconds.
 func peakOf(t testing.TB, do func()) uint64 {
 	t.Helper()

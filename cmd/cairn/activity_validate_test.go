@@ -17,7 +17,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// mixed is a folder of documents with every kind of thing to say about them.
+// mixed is a folder of documents with every kind of problem and finding.
 func mixed(t *testing.T) string {
 	folder := t.TempDir()
 	list := []string{}
@@ -168,12 +168,12 @@ func TestDamagedPackedFileIsNeverCalledInvalidOrValid(t *testing.T) {
 	}
 }
 
-// Somebody who presses Ctrl-C does not wait for the end of a document, nor for
+// A user who presses Ctrl-C does not wait for the end of a document, nor for
 // the end of what is typed.
 func TestInterruptNeverWaits(t *testing.T) {
 	folder, _ := publish(t, 40, 20_000)
 	large := write(t, filepath.Join(t.TempDir(), "large.json"), recording("large", 300_000))
-	silent, typist := io.Pipe() // nobody types, so that no run ends by itself
+	silent, typist := io.Pipe() // no input comes, so that no run ends by itself
 	t.Cleanup(func() { _ = typist.Close() })
 	for _, args := range [][]string{{"-"}, {folder, "-"}, {large, "-"}, {"--engine", "reference", large, "-"}, {"-o", "json", folder, "-"}} {
 		ctx, cancel := context.WithCancel(t.Context())

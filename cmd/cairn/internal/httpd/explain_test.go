@@ -21,13 +21,9 @@ import (
 func (s *service) explain(address, handle string) *provider.Explanation {
 	s.t.Helper()
 	keys, err := config.LoadSigningKeys(s.key, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	u, err := s.store.UserByHandle(s.t.Context(), handle)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u, Nearest: config.NearestName})
 	if err != nil {
 		s.t.Fatalf("%s: %v", address, err)
@@ -39,8 +35,7 @@ func (s *service) explain(address, handle string) *provider.Explanation {
 // "code" or "page".
 func (s *service) outcome(address, handle string) string {
 	s.t.Helper()
-	b := s.browser()
-	b.signIn(handle)
+	b := s.signedIn(handle)
 	switch got := b.get(address); {
 	case got.StatusCode == http.StatusBadRequest && got.Header.Get("Location") == "":
 		return "page"
@@ -54,16 +49,16 @@ func (s *service) outcome(address, handle string) string {
 	return got.Get("error")
 }
 
-func TestExplainNeverSaysOtherwiseThanTheEndpoint(t *testing.T) {
+func TestExplainAgreesWithTheEndpoint(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", "activity")
 	s.addUser("bob")
-	rp := s.relyingParty("app", s.addClient("app", func(c *provider.Client) { c.Scopes = []string{"openid", "profile", "offline_access"} }))
+	rp := s.app("app", func(c *provider.Client) { c.Scopes = []string{"openid", "profile", "offline_access"} })
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	s.addClient("strict", func(c *provider.Client) { c.RequirePKCE = true })
 	s.addClient("members", func(c *provider.Client) { c.RequireFlag, c.Trusted = "activity", true })
 	_, token := s.signedInTokens(s.relyingParty("members", s.addClientSecret("members")), "ada")
-	hint, _ := token.Extra("id_token").(string)
+	hint := rawIDToken(token)
 	at := func(id string, more ...string) string {
 		return rp.authURL(append([]string{"client_id", id, "redirect_uri", callbackOf(id)}, more...)...)
 	}
@@ -114,34 +109,26 @@ func (s *service) addClientSecret(id string) string {
 	s.t.Helper()
 	secret := "second-" + id + "-0123456789abcdefghij"
 	now := time.Now().UTC()
-	if err := s.store.RotateClientSecret(s.t.Context(), id, provider.HashSecret(secret), now, now); err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, s.store.RotateClientSecret(s.t.Context(), id, provider.HashSecret(secret), now, now))
 	return secret
 }
 
-func TestExplainNeverShowsOtherClaimsThanTheTokens(t *testing.T) {
+func TestExplainShowsTheClaimsOfTheTokens(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	u := s.addUser("ada", "activity")
 	_, err := account.NewAdministration(s.store, nil).Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"email": "ada@example.org", "given_name": "Ada", "address.locality": "Roma",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, idTokenClaims := range []bool{false, true} {
 		id := map[bool]string{false: "lean", true: "rich"}[idTokenClaims]
 		rp := s.relyingParty(id, s.addClient(id, func(c *provider.Client) { c.IDTokenClaims = idTokenClaims }), "openid", "profile", "address")
 		address := rp.authURL("claims", `{"id_token":{"email":null}}`, "acr_values", "1")
 		said := s.explain(address, "ada").User
 		token, err := rp.exchange(s.browser().authorize(address, "ada").Get("code"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var really map[string]any
-		if err := rp.idToken(token).Claims(&really); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, rp.idToken(token).Claims(&really))
 		for _, moving := range []string{"iat", "exp", "auth_time", "jti", "sid", "at_hash"} {
 			if said.IDToken[moving] == nil || really[moving] == nil {
 				t.Errorf("%s: %s is missing", id, moving)
@@ -166,9 +153,7 @@ func asJSON(t *testing.T, claims map[string]any) (out map[string]any) {
 	if err == nil {
 		err = json.Unmarshal(b, &out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return out
 }
 

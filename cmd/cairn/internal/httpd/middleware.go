@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// middleware is what every request passes, whatever it asks for.
+// middleware wraps every request.
 type middleware struct {
 	config   config.Checked
 	base     string // path of the issuer
@@ -132,6 +132,7 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 		// net/http takes a body with both Transfer-Encoding and Content-Length
 		// and hides the latter; a proxy that goes by the length would see another
 		// request in the rest. RFC 9112 section 6.3: the connection must end.
+		r.Header.Del("Range") // no answer is long enough for it, and many ranges would multiply it
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			h.Set("Connection", "close")
 		}
@@ -156,7 +157,7 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 	})
 }
 
-// compress packs what is public and the same for everybody, not answers with
+// compress compresses what is public and the same for all users, not answers with
 // secrets or with what a stranger could put into them.
 func (m *middleware) compress(next http.Handler) http.Handler {
 	packed := handlers.CompressHandler(next)

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cairn-id/cairn/provider"
@@ -16,9 +15,7 @@ const requestURIPrefix = "urn:ietf:params:oauth:request_uri:"
 // pushed is the authorization request of rp as it is pushed.
 func (rp *relyingParty) pushed(more ...string) url.Values {
 	u, err := url.Parse(rp.authURL(more...))
-	if err != nil {
-		rp.t.Fatal(err)
-	}
+	noError(rp.t, err)
 	return u.Query()
 }
 
@@ -41,7 +38,7 @@ func (s *service) pushedURL(id, requestURI string) string {
 	return s.URL + "/oauth2/authorize?" + url.Values{"client_id": {id}, "request_uri": {requestURI}}.Encode()
 }
 
-func TestPushedRequestNeverFailsItsClient(t *testing.T) {
+func TestPushedRequest(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	secret := s.addClient("app", nil)
@@ -78,7 +75,7 @@ func TestPushedRequestNeverFailsItsClient(t *testing.T) {
 	}
 }
 
-func TestPushedRequestIsNeverUsedTwiceOrLateOrByAnother(t *testing.T) {
+func TestPushedRequestIsUsedOnceInTimeByItsClient(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	s.addUser("ada")
 	secret := s.addClient("app", nil)
@@ -100,21 +97,8 @@ func TestPushedRequestIsNeverUsedTwiceOrLateOrByAnother(t *testing.T) {
 	if to := got.Header.Get("Location"); !strings.HasPrefix(to, callbackOf("app")+"?") || !strings.Contains(to, "code=") || !strings.Contains(to, "state="+rp.state) {
 		t.Errorf("beside other parameters: %d to %q", got.StatusCode, to)
 	}
-	won := make(chan bool, 16)
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() { won <- strings.Contains(b.get(s.pushedURL("app", uri)).Header.Get("Location"), "code=") })
-	}
-	wg.Wait()
-	close(won)
-	codes := 0
-	for ok := range won {
-		if ok {
-			codes++
-		}
-	}
-	if codes != 1 {
-		t.Errorf("one pushed request gave %d codes", codes)
+	if got := inParallel(16, func(int) int { return b.get(s.pushedURL("app", uri)).StatusCode }); got[http.StatusSeeOther] != 1 {
+		t.Errorf("one pushed request, 16 times: %v", got)
 	}
 	wantPage(t, "used", b.get(s.pushedURL("app", uri)), http.StatusBadRequest)
 	uri = s.push("app", secret, rp.pushed())
@@ -122,23 +106,19 @@ func TestPushedRequestIsNeverUsedTwiceOrLateOrByAnother(t *testing.T) {
 	wantPage(t, "late", b.get(s.pushedURL("app", uri)), http.StatusBadRequest)
 }
 
-func TestPushedRequestNeverKeepsClientAuthenticationOrOtherParameters(t *testing.T) {
+func TestPushedRequestKeepsItsParametersAlone(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
-	secret := s.addClient("app", func(c *provider.Client) { c.AuthMethod = provider.AuthPost })
-	rp := s.relyingParty("app", secret)
+	rp := s.app("app", func(c *provider.Client) { c.AuthMethod = provider.AuthPost })
+	secret := rp.config.ClientSecret
 	form := rp.pushed("client_secret", secret, "continue", "x", "decision", "allow", "extra", "value", "resource", "https://other.example")
 	got := s.clientPost("par", "", "", form)
 	if got.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", got.StatusCode, got.Text)
 	}
 	var query string
-	if err := db.db.QueryRowContext(t.Context(), "SELECT query FROM pushed_requests").Scan(&query); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, db.db.QueryRowContext(t.Context(), "SELECT query FROM pushed_requests").Scan(&query))
 	kept, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	names := make([]string, 0, len(kept))
 	for name := range kept {
 		names = append(names, name)
@@ -157,7 +137,7 @@ func TestPushedRequestNeverKeepsClientAuthenticationOrOtherParameters(t *testing
 	}
 }
 
-func TestWrongRequestIsNeverPushed(t *testing.T) {
+func TestWrongRequestIsNotPushed(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	secret := s.addClient("app", nil)
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })

@@ -1,46 +1,19 @@
 package httpd
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/cairn-id/cairn/config"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cairn-id/cairn/provider"
 )
 
-// clientPost posts a form to an endpoint for clients: with basic
-// authentication, or with the id alone where there is no secret.
-func (s *service) clientPost(endpoint, id, secret string, form url.Values, header ...string) response {
-	s.t.Helper()
-	sent := url.Values{}
-	for name, values := range form {
-		sent[name] = values
-	}
-	if secret != "" {
-		r, _ := http.NewRequest(http.MethodPost, s.URL, nil)
-		r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
-		header = append([]string{"Authorization", r.Header.Get("Authorization")}, header...)
-	} else if id != "" {
-		sent.Set("client_id", id)
-	}
-	return s.browser().do(http.MethodPost, "/oauth2/"+endpoint, "application/x-www-form-urlencoded", sent.Encode(), header...)
-}
-
-func wantRevoked(t *testing.T, what string, got response) {
-	t.Helper()
-	if got.StatusCode != http.StatusOK || got.Text != "" || got.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%s: %d %s, Cache-Control %q", what, got.StatusCode, got.Text, got.Header.Get("Cache-Control"))
-	}
-}
-
-func (s *service) revoke(id, secret, token string) response {
-	s.t.Helper()
-	return s.clientPost("revoke", id, secret, url.Values{"token": {token}})
-}
-
-func TestRevokedTokenNeverWorksAgain(t *testing.T) {
+func TestRevokedTokenIsDead(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	secret := s.addClient("app", nil)
@@ -61,64 +34,58 @@ func TestRevokedTokenNeverWorksAgain(t *testing.T) {
 			form.Set("token_type_hint", c.hint)
 		}
 		wantRevoked(t, name, s.clientPost("revoke", c.id, c.secret, form))
-		if got := s.userinfoStatus(token.AccessToken); got != http.StatusUnauthorized {
-			t.Errorf("%s: userinfo afterwards: %d", name, got)
-		}
-		wantOAuthError(t, name+": refresh afterwards", s.refreshRequest(c.id, c.secret, token.RefreshToken), http.StatusBadRequest, "invalid_grant")
+		s.wantUserinfo(name+": userinfo afterwards", token.AccessToken, http.StatusUnauthorized)
+		wantInvalidGrant(t, name+": refresh afterwards", s.refreshRequest(c.id, c.secret, token.RefreshToken))
 		wantRevoked(t, name+", again", s.clientPost("revoke", c.id, c.secret, form))
 	}
 }
 
 // A client that signs out late presents what it still has.
-func TestExpiredOrRotatedTokenNeverKeepsItsGrantAlive(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	secret := s.addClient("app", nil)
-	rp := s.relyingParty("app", secret)
+func TestExpiredOrRotatedTokenRevokesItsGrant(t *testing.T) {
+	s, db, rp := startDatabaseApp(t, nil)
 	_, token := s.signedInTokens(rp, "ada")
 	db.exec("UPDATE tokens SET expires_at = 1 WHERE kind = 'a'")
-	wantRevoked(t, "expired", s.revoke("app", secret, token.AccessToken))
-	wantOAuthError(t, "refresh", s.refreshRequest("app", secret, token.RefreshToken), http.StatusBadRequest, "invalid_grant")
+	wantRevoked(t, "expired", rp.revoke(token.AccessToken))
+	wantInvalidGrant(t, "refresh", rp.refresh(token.RefreshToken))
 	_, token = s.signedInTokens(rp, "ada")
-	second := s.refreshRequest("app", secret, token.RefreshToken).JSON(t)
-	wantRevoked(t, "rotated", s.revoke("app", secret, token.RefreshToken))
-	if got := s.userinfoStatus(second["access_token"].(string)); got != http.StatusUnauthorized {
-		t.Errorf("userinfo of the successor: %d", got)
-	}
+	second := rp.refresh(token.RefreshToken).JSON(t)
+	wantRevoked(t, "rotated", rp.revoke(token.RefreshToken))
+	s.wantUserinfo("userinfo of the successor", second["access_token"].(string), http.StatusUnauthorized)
 }
 
-func TestRevocationNeverEndsWhatIsNotTheClientsOwn(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	secret, evil := s.addClient("app", nil), s.addClient("evil", nil)
-	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
-	rp := s.relyingParty("app", secret)
+// A token is revoked and described for its own client only, as it was given out; who
+// else asks learns nothing, not even that it is one.
+func TestTokenOfAnotherClientIsNeitherRevokedNorDescribed(t *testing.T) {
+	s, rp := startApp(t, nil)
+	evil, public := s.app("evil", nil), s.app("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	b, token := s.signedInTokens(rp, "ada")
+	_, own := s.signedInTokens(public, "ada")
 	code := b.authorize(rp.authURL(), "ada").Get("code")
-	idToken, _ := token.Extra("id_token").(string)
-	key, sig, _ := strings.Cut(token.AccessToken, ".")
 	for name, presented := range map[string]string{"access token": token.AccessToken, "refresh token": token.RefreshToken} {
-		wantRevoked(t, name+" at another client", s.revoke("evil", evil, presented))
-		wantRevoked(t, name+" at a public client", s.revoke("phone", "", presented))
+		for _, hint := range []string{"", "access_token", "refresh_token", "bogus"} {
+			form := url.Values{"token": {presented}, "token_type_hint": {hint}}
+			wantRevoked(t, name+" at another client, hint "+hint, evil.post("revoke", form))
+			s.wantInactive(name+" of another client, hint "+hint, evil.post("introspect", form).JSON(t))
+		}
+		wantRevoked(t, name+" at a public client", public.revoke(presented))
+		for text, other := range spellings(presented) {
+			wantRevoked(t, name+", "+text, rp.revoke(other))
+			s.wantInactive(name+", "+text, rp.introspect(other))
+		}
 	}
-	for name, presented := range map[string]string{
-		"garbage": "x", "long": strings.Repeat("x", 20000), "SQL": "' OR 1=1 --", "NUL": "\x00", "forged key half": strings.Repeat("A", len(key)) + "." + sig, "signature half": "." + sig, "key half": key,
-		"code": code, "ID token": idToken, "session cookie": b.cookie("cairn_session"), "longer": token.AccessToken + "A",
-	} {
-		wantRevoked(t, name, s.revoke("app", secret, presented))
+	for name, presented := range map[string]string{"garbage": "x", "long": strings.Repeat("x", 20000), "SQL": "' OR 1=1 --", "code": code, "ID token": rawIDToken(token), "session cookie": b.cookie("cairn_session")} {
+		wantRevoked(t, name, rp.revoke(presented))
+		s.wantInactive(name, rp.introspect(presented))
 	}
-	if got := s.userinfoStatus(token.AccessToken); got != http.StatusOK {
-		t.Errorf("the owner's access token: %d", got)
-	}
-	if got := s.refreshRequest("app", secret, token.RefreshToken); got.StatusCode != http.StatusOK {
-		t.Errorf("the owner's refresh token: %d %s", got.StatusCode, got.Text)
-	}
-	if _, err := rp.exchange(code); err != nil {
-		t.Errorf("the code: %v", err)
-	}
+	// Whoever knows a public client's id could ask; a signed-in browser is nobody here.
+	wantOAuthError(t, "public client", public.post("introspect", url.Values{"token": {own.AccessToken}}), http.StatusUnauthorized, "invalid_client")
+	wantOAuthError(t, "browser", b.postForm("/oauth2/introspect", url.Values{"token": {token.AccessToken}, "client_id": {"app"}}), http.StatusUnauthorized, "invalid_client")
+	s.wantUserinfo("the owner's access token", token.AccessToken, http.StatusOK)
+	wantStatus(t, "the owner's refresh token", rp.refresh(token.RefreshToken), http.StatusOK)
+	wantStatus(t, "the code", rp.redeem(code), http.StatusOK)
 }
 
-func TestEndpointForClientsNeverAnswersStrangersOrOtherRequests(t *testing.T) {
+func TestClientEndpointsRefuseStrangersAndOtherRequests(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	secret := s.addClient("app", nil)
@@ -156,52 +123,12 @@ func TestEndpointForClientsNeverAnswersStrangersOrOtherRequests(t *testing.T) {
 		}
 		wantOAuthError(t, endpoint+": large", b.do("POST", path, "application/x-www-form-urlencoded", "token="+strings.Repeat("a", 100<<10), "Authorization", auth), http.StatusRequestEntityTooLarge, "invalid_request")
 	}
-	if got := s.userinfoStatus(token.AccessToken); got != http.StatusOK {
-		t.Errorf("the token after all that: %d", got)
-	}
-}
-
-// RFC 7009 section 2.2.1: 200 would make the client forget a token that lives.
-func TestFailedRevocationIsNeverToldAsDone(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
-	secret := s.addClient("app", nil)
-	_, token := s.signedInTokens(s.relyingParty("app", secret), "ada")
-	mend := db.breaks("UPDATE OF revoked_at ON grants")
-	wantUnavailable(t, "revoke", s.revoke("app", secret, token.RefreshToken))
-	mend()
-	if got := s.userinfoStatus(token.AccessToken); got != http.StatusOK {
-		t.Errorf("the token lives: %d", got)
-	}
-	wantRevoked(t, "afterwards", s.revoke("app", secret, token.RefreshToken))
-	_, token = s.signedInTokens(s.relyingParty("app", secret), "ada")
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	form := url.Values{"token": {token.RefreshToken}}
-	wantUnavailable(t, "revoke", s.clientPost("revoke", "app", secret, form))
-	wantUnavailable(t, "introspect", s.clientPost("introspect", "app", secret, form))
-	wantUnavailable(t, "client that is not in memory", s.clientPost("introspect", "strange", "x", form))
-}
-
-// The limit of the token endpoint is that of its sisters too.
-func TestClientEndpointsAreNeverWithoutALimit(t *testing.T) {
-	for _, endpoint := range []string{"revoke", "introspect", "par"} {
-		s := startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) { c.RateLimits = append(c.RateLimits, "token=3/1h") }})
-		for range 3 {
-			s.clientPost("token", "app", "x", url.Values{"grant_type": {"refresh_token"}})
-		}
-		got := s.clientPost(endpoint, "app", "x", url.Values{"token": {"x"}})
-		wantOAuthError(t, endpoint, got, http.StatusTooManyRequests, "slow_down")
-		if got.Header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After", endpoint)
-		}
-	}
+	s.wantUserinfo("the token after all that", token.AccessToken, http.StatusOK)
 }
 
 // A page of another site may revoke (RFC 7009 section 2: no cookie counts) but
 // never read an introspection or push a request.
-func TestForeignPageNeverReadsMoreThanARevocation(t *testing.T) {
+func TestForeignPageReadsRevocationsAlone(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	s.addClient("spa", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
@@ -212,7 +139,99 @@ func TestForeignPageNeverReadsMoreThanARevocation(t *testing.T) {
 			t.Errorf("%s: %d, Access-Control-Allow-Origin %q", endpoint, got.StatusCode, got.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}
-	if got := s.userinfoStatus(token.AccessToken); got != http.StatusUnauthorized {
-		t.Errorf("after the revocation: %d", got)
+	s.wantUserinfo("after the revocation", token.AccessToken, http.StatusUnauthorized)
+}
+
+// RFC 7009 section 2.2.1: 200 would make the client forget a token that lives.
+func TestFailedRevocationIsUnavailable(t *testing.T) {
+	s, db := startServiceWithDatabase(t, serviceOptions{})
+	s.addUser("ada")
+	secret := s.addClient("app", nil)
+	_, token := s.signedInTokens(s.relyingParty("app", secret), "ada")
+	mend := db.breaks("UPDATE OF revoked_at ON grants")
+	wantUnavailable(t, "revoke", s.clientPost("revoke", "app", secret, url.Values{"token": {token.RefreshToken}}))
+	mend()
+	s.wantUserinfo("the token lives", token.AccessToken, http.StatusOK)
+	wantRevoked(t, "afterwards", s.clientPost("revoke", "app", secret, url.Values{"token": {token.RefreshToken}}))
+	_, token = s.signedInTokens(s.relyingParty("app", secret), "ada")
+	noError(t, s.store.Close())
+	form := url.Values{"token": {token.RefreshToken}}
+	wantUnavailable(t, "revoke", s.clientPost("revoke", "app", secret, form))
+	wantUnavailable(t, "introspect", s.clientPost("introspect", "app", secret, form))
+	wantUnavailable(t, "client that is not in memory", s.clientPost("introspect", "strange", "x", form))
+}
+
+func TestIntrospectionDescribesTheToken(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	u := s.addUser("ada")
+	secret := s.addClient("app", nil)
+	before := time.Now().Unix()
+	_, token := s.signedInTokens(s.relyingParty("app", secret, "openid", "profile", "offline_access"), "ada")
+	for name, c := range map[string]struct {
+		token string
+		life  float64
+		want  map[string]any
+	}{
+		"access":  {token.AccessToken, 3600, map[string]any{"token_type": "Bearer"}},
+		"refresh": {token.RefreshToken, 30 * 24 * 3600, map[string]any{}},
+	} {
+		got := s.introspect("app", secret, c.token)
+		exp, _ := got["exp"].(float64)
+		iat, _ := got["iat"].(float64)
+		if exp-iat != c.life || iat < float64(before)-1 || iat > float64(time.Now().Unix())+1 {
+			t.Errorf("%s: iat %v, exp %v", name, got["iat"], got["exp"])
+		}
+		delete(got, "exp")
+		delete(got, "iat")
+		want := map[string]any{"active": true, "client_id": "app", "sub": u.Sub, "username": "ada", "scope": "openid profile offline_access", "iss": s.URL}
+		for k, v := range c.want {
+			want[k] = v
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
+	// Being asked about does not use a refresh token up.
+	wantStatus(t, "refresh", s.refreshRequest("app", secret, token.RefreshToken), http.StatusOK)
+}
+
+func TestDeadTokenIsInactive(t *testing.T) {
+	s, db := startServiceWithDatabase(t, serviceOptions{})
+	ada, bob := s.addUser("ada", "activity"), s.addUser("bob", "activity")
+	rp := s.app("app", func(c *provider.Client) { c.RequireFlag = "activity" })
+	b, token := s.signedInTokens(rp, "ada")
+	idToken := rawIDToken(token)
+	key, sig, _ := strings.Cut(token.AccessToken, ".")
+	for name, presented := range map[string]string{
+		"garbage": "x", "blank": " ", "long": strings.Repeat("x", 20000), "forged key half": strings.Repeat("A", len(key)) + "." + sig, "signature half": "." + sig,
+		"code": b.authorize(rp.authURL(), "ada").Get("code"), "ID token": idToken, "session cookie": b.cookie("cairn_session"),
+	} {
+		s.wantInactive(name, rp.introspect(presented))
+	}
+	second := rp.refresh(token.RefreshToken).JSON(t)
+	s.wantInactive("rotated refresh token", rp.introspect(token.RefreshToken))
+	if rp.introspect(second["access_token"].(string))["active"] != true {
+		t.Error("asking about a rotated token ended its family")
+	}
+	rp.revoke(second["access_token"].(string))
+	s.wantInactive("revoked", rp.introspect(second["access_token"].(string)))
+	s.wantInactive("refresh token of a revoked grant", rp.introspect(second["refresh_token"].(string)))
+
+	_, token = s.signedInTokens(rp, "ada")
+	db.exec("UPDATE tokens SET expires_at = ?", time.Now().Unix())
+	s.wantInactive("expired", rp.introspect(token.AccessToken))
+	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
+
+	_, token = s.signedInTokens(rp, "ada")
+	if _, err := s.store.SetFlags(t.Context(), ada.Sub, map[string]bool{"activity": false}, false, time.Now(), operator("user.flags", "ada", "")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
+
+	_, token = s.signedInTokens(rp, "bob")
+	noError(t, s.store.Suspend(context.Background(), bob.Sub, "", time.Now(), operator("user.suspend", "bob", "")))
+	// The grant went with the user; were it still there, the user alone counts.
+	db.exec("UPDATE grants SET revoked_at = 0")
+	s.wantInactive("suspended user", rp.introspect(token.AccessToken))
+	s.wantInactive("suspended user's refresh token", rp.introspect(token.RefreshToken))
 }

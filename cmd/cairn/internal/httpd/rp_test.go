@@ -3,10 +3,19 @@
 package httpd
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,12 +25,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/oauth2"
+
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
-
-// The relying parties of testdata/rp are programs of others, run as their
-// documentation says. What they refuse, real applications refuse.
 
 // relyingPartyHome is where testdata/rp/install puts the npm packages.
 func relyingPartyHome() string {
@@ -67,9 +76,7 @@ func nodeScript(t *testing.T, script string, packages ...string) []string {
 	}
 	dir := t.TempDir()
 	copyFile(t, filepath.Join("testdata", "rp", script), filepath.Join(dir, script), nil)
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	return []string{node, filepath.Join(dir, script)}
 }
 
@@ -77,16 +84,12 @@ func nodeScript(t *testing.T, script string, packages ...string) []string {
 func copyFile(t *testing.T, from, to string, words map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := string(b)
 	for word, value := range words {
 		text = strings.ReplaceAll(text, "@"+word+"@", value)
 	}
-	if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(to, []byte(text), 0o600))
 }
 
 // freePort is a port of 127.0.0.1 for a program that cannot choose one itself:
@@ -94,14 +97,10 @@ func copyFile(t *testing.T, from, to string, words map[string]string) {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = l.Close() }()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return port
 }
 
@@ -217,9 +216,7 @@ func (b *browser) visit(start, handle string) []response {
 				b.t.Fatalf("unexpected page %q: %.600s", name, got.Text)
 			}
 			action, err := here.Parse(f.action)
-			if err != nil {
-				b.t.Fatal(err)
-			}
+			noError(b.t, err)
 			// What browsers say about a form of the page's own site.
 			got = b.postForm(action.String(), f.values, "Origin", here.Scheme+"://"+here.Host, "Sec-Fetch-Site", "same-origin")
 		}
@@ -253,16 +250,6 @@ type applicationSaw struct {
 	Rotated       bool   `json:"rotated"`
 }
 
-// addUserWithEmail makes a user of whom there is more to show than a name.
-func (s *service) addUserWithEmail(handle string) account.User {
-	s.t.Helper()
-	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{"email": handle + "@example.org"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return u
-}
-
 // seen checks that the trail ends at the application and reads its answer.
 func (a registeredApp) seen(t *testing.T, trail []response) applicationSaw {
 	t.Helper()
@@ -275,4 +262,341 @@ func (a registeredApp) seen(t *testing.T, trail []response) applicationSaw {
 		t.Fatalf("%s: %v: %.600s", last.Request.URL.Path, err, last.Text)
 	}
 	return saw
+}
+
+// A Go application that does not say how it authenticates: x/oauth2 tries basic first, and
+// after a refusal sends the same code again with the secret in the body.
+func TestGoApplicationDetectsTheAuthenticationMethod(t *testing.T) {
+	s := startService(t, serviceOptions{Limits: true})
+	u := s.addUser("ada")
+	for _, method := range []string{provider.AuthAny, provider.AuthBasic, provider.AuthPost, provider.AuthNone} {
+		rp := s.app("go-"+method, func(c *provider.Client) { c.AuthMethod = method })
+		rp.config.Endpoint.AuthStyle = oauth2.AuthStyleAutoDetect
+		_, token := s.signedInTokens(rp, "ada")
+		refreshed, err := rp.config.TokenSource(t.Context(), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+		if err != nil || rp.idToken(token).Subject != u.Sub || rp.idToken(refreshed).Subject != u.Sub || refreshed.RefreshToken == token.RefreshToken {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
+
+// rpPrograms are applications in the way of their libraries' documentation.
+var rpPrograms = map[string]struct {
+	command func(t *testing.T) []string
+	shape   func(q url.Values) bool // of the request that the test is for
+	tokens  bool                    // asks userinfo and refreshes, too
+}{
+	// openid-client sends no state when PKCE is there, and refuses an answer that brings
+	// one all the same.
+	"openid-client": {func(t *testing.T) []string { return nodeScript(t, "openid_client.mjs", "openid-client") },
+		func(q url.Values) bool {
+			return !q.Has("state") && !q.Has("nonce") && q.Get("code_challenge_method") == "S256"
+		}, true},
+	"authlib": {func(t *testing.T) []string {
+		packages := "/usr/lib/python3/dist-packages/"
+		needFiles(t, "/usr/bin/python3", packages+"authlib", packages+"flask", packages+"requests")
+		return []string{"/usr/bin/python3", "-I", "-B", "testdata/rp/authlib_app.py"}
+	}, func(q url.Values) bool { return q.Has("state") && q.Has("nonce") && q.Has("code_challenge") }, true},
+	// These read the ID token alone.
+	"passport": {func(t *testing.T) []string {
+		return nodeScript(t, "passport_openidconnect.mjs", "passport-openidconnect", "passport", "express-session", "express")
+	}, isPlainRequest, false},
+	"express": {func(t *testing.T) []string {
+		return nodeScript(t, "express_openid_connect.mjs", "express-openid-connect", "express")
+	}, isPlainRequest, false},
+}
+
+func isPlainRequest(q url.Values) bool {
+	return q.Get("response_type") == "code" && q.Get("scope") == "openid profile email"
+}
+
+func TestApplicationsSignIn(t *testing.T) {
+	for name, c := range rpPrograms {
+		t.Run(name, func(t *testing.T) {
+			command := c.command(t)
+			s := startService(t, serviceOptions{Limits: true})
+			u := s.addUserWithEmail("ada")
+			app := s.registerApplication(name, "/callback", nil)
+			startProgram(t, app.Port, command, app.environment(s.URL)...)
+			trail := s.browser().visit(app.URL+"/", "ada")
+			if asked := authorizationRequest(t, trail); !c.shape(asked) {
+				t.Errorf("the request has another shape than this test is for: %v", asked)
+			}
+			want := applicationSaw{Sub: u.Sub, Name: "Ada", Handle: "ada", Email: u.Email}
+			if c.tokens {
+				want = applicationSaw{Sub: u.Sub, Name: "Ada", Handle: "ada", RefreshedSub: u.Sub, RefreshedName: "Ada", Rotated: true}
+			}
+			if diff := cmp.Diff(want, app.seen(t, trail)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Auth.js checks PKCE alone unless told otherwise, and never asks userinfo: what
+// it knows of a user is in the ID token, unless the client is registered without claims there.
+func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
+	script := nodeScript(t, "authjs.mjs", "@auth/express", "express")
+	s := startService(t, serviceOptions{Limits: true})
+	u := s.addUserWithEmail("ada")
+	for id, c := range map[string]struct {
+		claims bool
+		want   applicationSaw
+	}{"default": {true, applicationSaw{Name: "Ada", Email: u.Email}}, "without-claims": {false, applicationSaw{}}} {
+		t.Run(id, func(t *testing.T) {
+			app := s.registerApplication(id, "/auth/callback/cairn", func(n *provider.Client) { n.IDTokenClaims = n.IDTokenClaims && c.claims })
+			startProgram(t, app.Port, script, app.environment(s.URL)...)
+			b := s.browser()
+			f := pageForm(t, b.get(app.URL+"/auth/signin").Text)
+			f.values.Set("callbackUrl", app.URL+"/")
+			signIn := b.postForm(f.action, f.values)
+			if signIn.StatusCode != http.StatusFound {
+				t.Fatalf("sign-in of the application: %d %.600s", signIn.StatusCode, signIn.Text)
+			}
+			trail := b.visit(signIn.Header.Get("Location"), "ada")
+			if asked := authorizationRequest(t, trail); asked.Has("state") || asked.Get("code_challenge_method") != "S256" {
+				t.Errorf("the request has another shape than this test is for: %v", asked)
+			}
+			if diff := cmp.Diff(c.want, app.seen(t, trail)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+const (
+	apacheFile = "/usr/sbin/apache2"
+	apacheOIDC = "/usr/lib/apache2/modules/mod_auth_openidc.so"
+)
+
+// startApache runs Apache with mod_auth_openidc in front of an application
+// that knows nothing of OpenID Connect: it answers with the headers it got.
+func (s *service) startApache(app registeredApp) {
+	s.t.Helper()
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_ = r.Header.Write(w)
+	}))
+	s.t.Cleanup(backend.Close)
+	at, err := url.Parse(backend.URL)
+	noError(s.t, err)
+	config, err := filepath.Abs("testdata/rp/httpd.conf")
+	noError(s.t, err)
+	env := append(app.environment(s.URL), "DIR="+s.t.TempDir(), "PORT="+app.Port, "BACKEND="+at.Port())
+	startProgram(s.t, app.Port, []string{apacheFile, "-f", config, "-DFOREGROUND"}, env...)
+}
+
+// forwarded are the headers that the application behind Apache got.
+func (a registeredApp) forwarded(t *testing.T, trail []response) http.Header {
+	t.Helper()
+	last := trail[len(trail)-1]
+	if last.StatusCode != http.StatusOK || !strings.HasPrefix(last.Request.URL.String(), a.URL+"/secure/") {
+		t.Fatalf("ended at %s%s with %d: %.600s", last.Request.URL.Host, last.Request.URL.Path, last.StatusCode, last.Text)
+	}
+	got := http.Header{}
+	for line := range strings.Lines(last.Text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			got.Add(name, value)
+		}
+	}
+	return got
+}
+
+func TestModAuthOpenIDC(t *testing.T) {
+	needFiles(t, apacheFile, apacheOIDC)
+	s := startService(t, serviceOptions{Limits: true})
+	u := s.addUser("ada")
+	app := s.registerApplication("apache", "/secure/redirect_uri", nil)
+	s.startApache(app)
+	b := s.browser()
+	trail := b.visit(app.URL+"/secure/page", "ada")
+	if asked := authorizationRequest(t, trail); !asked.Has("state") || !asked.Has("nonce") || asked.Get("code_challenge_method") != "S256" {
+		t.Errorf("the request has another shape than this test is for: %v", asked)
+	}
+	got := app.forwarded(t, trail)
+	if got.Get("X-Remote-User") != "ada" || got.Get("OIDC_CLAIM_sub") != u.Sub || got.Get("OIDC_CLAIM_name") != "Ada" {
+		t.Errorf("Apache forwarded %v", got)
+	}
+	// The session of Apache holds on its own: no way back to the service.
+	if again := b.visit(app.URL+"/secure/page", "ada"); len(again) != 1 || app.forwarded(t, again).Get("X-Remote-User") != "ada" {
+		t.Errorf("the second visit took %d requests", len(again))
+	}
+	// Its refresh hook: the old access token names the session, a new one comes.
+	old := got.Get("OIDC_access_token")
+	refresh := app.URL + "/secure/redirect_uri?" + url.Values{"refresh": {app.URL + "/secure/page"}, "access_token": {old}}.Encode()
+	trail = b.visit(refresh, "ada")
+	if fresh := app.forwarded(t, trail).Get("OIDC_access_token"); old == "" || fresh == "" || fresh == old {
+		t.Errorf("the access token was not refreshed: %s", trail[len(trail)-1].Request.URL)
+	}
+}
+
+// apacheWithLogout is Apache with a person signed in on two browsers.
+func apacheWithLogout(t *testing.T) (s *service, app registeredApp, here, elsewhere *browser) {
+	t.Helper()
+	needFiles(t, apacheFile, apacheOIDC)
+	s = startService(t, serviceOptions{Limits: true})
+	s.addUser("ada")
+	app = s.registerApplication("apache", "/secure/redirect_uri", func(c *provider.Client) {
+		c.BackchannelPrivate = true
+		c.BackchannelLogoutURI = c.RedirectURIs[0] + "?logout=backchannel"
+		c.PostLogoutRedirectURIs = []string{s.URL + "/healthz"}
+	})
+	s.startApache(app)
+	here, elsewhere = s.browser(), s.browser()
+	for _, b := range []*browser{here, elsewhere} {
+		if got := app.forwarded(t, b.visit(app.URL+"/secure/page", "ada")); got.Get("X-Remote-User") != "ada" {
+			t.Fatalf("Apache forwarded %v", got)
+		}
+	}
+	return s, app, here, elsewhere
+}
+
+// waitForEnd returns when Apache no longer knows the browser: it then sends it
+// to the service instead of to the page.
+func (a registeredApp) waitForEnd(t *testing.T, b *browser) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.After(10 * time.Second); ; {
+		if got := b.get(a.URL + "/secure/page"); got.StatusCode == http.StatusFound {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal("the session at the application outlived the session at the service")
+		case <-again.C:
+		}
+	}
+}
+
+// Whatever ends the session at the service ends it at the application, where
+// nobody has come by, and leaves the same person's other browser alone.
+func TestSignOutReachesModAuthOpenIDC(t *testing.T) {
+	s, app, here, elsewhere := apacheWithLogout(t)
+	needStatus(t, "sign-out", here.api("POST", "/api/auth/logout", nil), http.StatusOK)
+	app.waitForEnd(t, here)
+	wantStatus(t, "the other browser was signed out too", elsewhere.get(app.URL+"/secure/page"), http.StatusOK)
+	admin := s.browser()
+	s.addUser("keeper", account.FlagAdmin)
+	admin.signIn("keeper")
+	needStatus(t, "suspend", admin.api("POST", "/api/admin/users/ada/suspend", map[string]string{"reason": "test"}), http.StatusOK)
+	app.waitForEnd(t, elsewhere)
+}
+
+// The sign-out that begins at the application: Apache sends id_token_hint and
+// post_logout_redirect_uri to the end_session_endpoint.
+func TestSignOutAtModAuthOpenIDC(t *testing.T) {
+	s, app, here, _ := apacheWithLogout(t)
+	after := s.URL + "/healthz"
+	got := here.get(app.URL + "/secure/redirect_uri?logout=" + after)
+	for range 5 {
+		if got.StatusCode != http.StatusFound && got.StatusCode != http.StatusSeeOther {
+			break
+		}
+		got = here.get(got.Header.Get("Location"))
+	}
+	if got.StatusCode != http.StatusOK || got.Request.URL.String() != after {
+		t.Fatalf("ended at %s with %d: %.600s", got.Request.URL.Path, got.StatusCode, got.Text)
+	}
+	wantStatus(t, "session at the service", here.api("GET", "/api/me", nil), http.StatusUnauthorized)
+	app.waitForEnd(t, here)
+}
+
+const nginxFile = "/usr/sbin/nginx"
+
+// The program as an operator runs it: commands, environment, plain http on
+// loopback, and nginx with the certificate in front.
+func TestServiceBehindNginx(t *testing.T) {
+	script := nodeScript(t, "openid_client.mjs", "openid-client")
+	needFiles(t, nginxFile)
+	p := newInstalled(t, false, "")
+	front, back := freePort(t), freePort(t)
+	issuer := "https://localhost:" + front
+	app := registeredApp{ID: "openid-client", Port: freePort(t)}
+	app.URL = "http://localhost:" + app.Port
+	added := jsonOf(t, p.run("client", "add", "Application", "--id", app.ID, "--redirect-uri", app.URL+"/callback", "-o", "json"))
+	app.Secret, _ = added["client_secret"].(string)
+	log := startProgram(t, back, []string{"sh", "-c", "cd '" + p.dir + "' && exec '" + programFile() + "' serve"}, append(p.env,
+		"SERVICE_LISTEN=127.0.0.1:"+back, "SERVICE_OIDC_ISSUER="+issuer, "SERVICE_TRUSTED_PROXIES=127.0.0.1", "SERVICE_LOG_FORMAT=json")...)
+	cert := filepath.Join(p.dir, "cert.pem")
+	writePair(t, cert, filepath.Join(p.dir, "tls.pem"))
+	server := strings.Replace(readmeServer(t, front, back), "key.pem", "tls.pem", 1)
+	copyFile(t, "testdata/rp/nginx.conf", filepath.Join(p.dir, "nginx.conf"), map[string]string{"SERVER": server})
+	startProgram(t, front, []string{nginxFile, "-p", p.dir, "-c", "nginx.conf", "-e", "stderr"})
+	startProgram(t, app.Port, script, append(app.environment(issuer), "NODE_EXTRA_CA_CERTS="+cert)...)
+
+	b := browserFrom(t, issuer, cert, "127.0.0.2")
+	trail := b.visit(app.URL+"/", "keeper")
+	saw := app.seen(t, trail)
+	want := applicationSaw{Sub: saw.Sub, Name: saw.Name, Handle: "keeper", RefreshedSub: saw.Sub, RefreshedName: saw.Name, Rotated: true}
+	if diff := cmp.Diff(want, saw); diff != "" || saw.Sub == "" {
+		t.Error(diff)
+	}
+	var session *http.Cookie
+	for _, got := range trail {
+		for _, c := range got.Cookies() {
+			if strings.Contains(c.Name, "cairn_session") {
+				session = c
+			}
+		}
+	}
+	if session == nil || session.Name != "__Host-cairn_session" || !session.Secure || !session.HttpOnly || session.Path != "/" || session.Domain != "" {
+		t.Errorf("session cookie: %v", session)
+	}
+	// What a stranger writes into X-Forwarded-For is not an address.
+	wantStatus(t, "session over https", b.get("/api/me", "X-Forwarded-For", "203.0.113.9"), http.StatusOK)
+	if addresses := loggedAddresses(t, log.String(), "/api/me"); len(addresses) != 1 || addresses[0] != "127.0.0.2" {
+		t.Errorf("addresses in the log: %v", addresses)
+	}
+}
+
+// writePair writes a certificate for localhost and its key.
+func writePair(t *testing.T, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	noError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	noError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	noError(t, err)
+	for file, block := range map[string]*pem.Block{keyFile: {Type: "PRIVATE KEY", Bytes: private}, certFile: {Type: "CERTIFICATE", Bytes: cert}} {
+		noError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	}
+}
+
+// browserFrom is a browser on another address than the proxy's that trusts
+// the certificate.
+func browserFrom(t *testing.T, base, cert, address string) *browser {
+	t.Helper()
+	trusted, err := os.ReadFile(cert)
+	noError(t, err)
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(trusted) {
+		t.Fatal("no certificate in the file")
+	}
+	jar, err := cookiejar.New(nil)
+	noError(t, err)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DialContext:     (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &browser{t: t, base: base, client: &http.Client{
+		Jar: jar, Transport: transport, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// loggedAddresses are the addresses that asked for a path.
+func loggedAddresses(t *testing.T, log, path string) []string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(log) {
+		var entry struct{ Msg, Path, Address string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "request" && entry.Path == path {
+			out = append(out, entry.Address)
+		}
+	}
+	return out
 }

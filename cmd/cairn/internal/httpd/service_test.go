@@ -1,20 +1,24 @@
 package httpd
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +30,63 @@ import (
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
+
+// testDir is for what all tests of the package share.
+var testDir string
+
+func TestMain(m *testing.M) { os.Exit(mainWithFolder(m)) }
+
+func mainWithFolder(m *testing.M) int {
+	var err error
+	if testDir, err = os.MkdirTemp("", "cairn-test"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(testDir) }()
+	defer func() {
+		if stop := browserProcess.stop; stop != nil {
+			stop()
+		}
+	}()
+	return storetest.Main(m)
+}
+
+// programFile is the command cairn, for the tests that run it beside the service or
+// instead of the one in this process.
+var programFile = sync.OnceValue(func() string {
+	file := filepath.Join(testDir, "bin", "cairn")
+	if out, err := exec.Command("go", "build", "-o", file, "../..").CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("build cairn: %v: %s", err, out))
+	}
+	return file
+})
+
+// programPath is the variable PATH with the folder of the program first.
+func programPath() string {
+	return "PATH=" + filepath.Dir(programFile()) + string(os.PathListSeparator) + os.Getenv("PATH")
+}
+
+// Exit codes of the commands.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// cairn runs a command that ends with the exit code want, and returns what it printed.
+func cairn(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := exec.CommandContext(t.Context(), programFile(), args...)
+	c.Env, c.Stdout, c.Stderr = []string{}, &out, &errs
+	err := c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || c.ProcessState.ExitCode() != want {
+		t.Fatalf("cairn %s: %v %v, want the exit code %d: %s%s", strings.Join(args, " "), err, exit, want, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+func isPostgres(dsn string) bool { return strings.HasPrefix(dsn, "postgres") }
 
 // service is the whole program in this process: the handler that serve runs,
 // on a real database, behind a real listener.
@@ -48,8 +109,9 @@ type serviceOptions struct {
 	Settings func(*config.Settings)
 	Store    *store.Store // nil: a fresh SQLite database
 	BasePath string       // path of the issuer
-	Key      string       // private key file to use; empty: a fresh one
+	Key      string       // private key file to use; empty: a shared one
 	Now      func() time.Time
+	Hasher   *account.Hasher // nil: a cheap one
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -62,27 +124,46 @@ var sharedKey = sync.OnceValue(func() string {
 	return path
 })
 
-// startService runs until the test ends.
+var besides sync.Map // names of the tests that run beside others
+
+// beside lets a test run beside others, but not the parts of one beside one another.
+func beside(t *testing.T) {
+	t.Helper()
+	if _, done := besides.LoadOrStore(t.Name(), true); !done && !strings.Contains(t.Name(), "/") {
+		t.Parallel()
+	}
+}
+
+// startService runs until the test ends, which runs beside others unless it has its own hasher.
 func startService(t *testing.T, o serviceOptions) *service {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	if o.Hasher == nil {
+		beside(t)
 	}
-	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath), store: o.Store, log: &logBuffer{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, err)
+	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath), store: o.Store, hasher: o.Hasher, log: &logBuffer{}}
 	if s.store == nil {
 		s.store = storetest.New(t)
 	}
-	s.initialize()
-	settings := config.Defaults()
-	settings.Issuer = s.URL
-	if !o.HS256 {
-		s.key = o.Key
-		if s.key == "" {
-			s.key = sharedKey()
+	if s.hasher == nil {
+		if s.hasher, err = account.NewTestHasher(); err != nil {
+			t.Fatal(err)
 		}
-		settings.PrivateKeyFile = s.key
 	}
+	s.initialize()
+	if !o.HS256 {
+		s.key = cmp.Or(o.Key, sharedKey())
+	}
+	s.serve(l, o, slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	return s
+}
+
+// serve runs the handler behind the listener until the test ends.
+func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
+	s.t.Helper()
+	settings := config.Defaults()
+	settings.Issuer, settings.PrivateKeyFile = s.URL, s.key
 	if !o.Limits {
 		for name := range config.DefaultRateLimits() {
 			settings.RateLimits = append(settings.RateLimits, name+"=off")
@@ -92,24 +173,27 @@ func startService(t *testing.T, o serviceOptions) *service {
 		o.Settings(&settings)
 	}
 	checked, err := settings.Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(t.Context(), Options{
-		Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Now: o.Now,
-		Log: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(s.t, err)
+	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Now: o.Now, Log: log})
+	noError(s.t, err)
 	s.server = &httptest.Server{Listener: l, Config: NewServer(h, slog.New(slog.DiscardHandler))}
 	s.server.Start()
-	t.Cleanup(s.server.Close)
-	runBackground(t, h)
+	s.t.Cleanup(s.server.Close)
+	runBackground(s.t, h)
+}
+
+// restartAt starts a service with a key on the address and database of one
+// that was closed.
+func restartAt(t *testing.T, old *service, address string) *service {
+	t.Helper()
+	u, err := url.Parse(address)
+	noError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:"+u.Port())
+	noError(t, err)
+	s := &service{t: t, URL: address, store: old.store, log: &logBuffer{}, key: sharedKey(), hasher: old.hasher, secret: old.secret}
+	s.serve(l, serviceOptions{Limits: true}, slog.New(slog.DiscardHandler))
 	return s
 }
 
@@ -130,40 +214,39 @@ func runBackground(t *testing.T, h *Handler) {
 
 func (s *service) initialize() {
 	s.t.Helper()
-	var err error
-	if s.hasher, err = account.NewTestHasher(); err != nil {
-		s.t.Fatal(err)
-	}
 	secrets := map[string][]byte{
 		account.SecretJWT: []byte("a-shared-secret-of-more-than-32-bytes"), account.SecretInstallation: bytes.Repeat([]byte{7}, 48),
 	}
-	if _, err := s.store.Initialize(context.Background(), account.DefaultSettings(), secrets); err != nil {
-		s.t.Fatal(err)
+	_, err := s.store.Initialize(context.Background(), account.DefaultSettings(), secrets)
+	if err == nil {
+		s.secret, err = s.store.Secret(context.Background(), account.SecretJWT)
 	}
-	if s.secret, err = s.store.Secret(context.Background(), account.SecretJWT); err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 }
-
-// password of every user that addUser makes.
-const password = "rambling over 3 hills"
 
 // operator is an entry of the audit log.
 func operator(action, target, detail string) account.Audit {
 	return account.Audit{At: time.Now().UTC().Truncate(time.Second), Actor: "operator", Action: action, Target: target, Detail: detail}
 }
 
+// password of every user that addUser makes.
+const password = "rambling over 3 hills"
+
 func (s *service) addUser(handle string, flags ...string) account.User {
 	s.t.Helper()
 	hash, err := s.hasher.Hash(context.Background(), password)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	now := time.Now().UTC().Truncate(time.Second)
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
-	if err := s.store.CreateUser(context.Background(), u, operator("user.create", handle, "")); err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, s.store.CreateUser(context.Background(), u, operator("user.create", handle, "")))
+	return u
+}
+
+// addUserWithEmail makes a user of whom there is more to show than a name.
+func (s *service) addUserWithEmail(handle string) account.User {
+	s.t.Helper()
+	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{"email": handle + "@example.org"})
+	noError(s.t, err)
 	return u
 }
 
@@ -179,9 +262,7 @@ func (s *service) addClient(id string, change func(*provider.Client)) (secret st
 	if c.IsPublic() {
 		c.Secrets, secret = nil, ""
 	}
-	if err := s.store.CreateClient(context.Background(), c); err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, s.store.CreateClient(context.Background(), c))
 	return secret
 }
 
@@ -189,121 +270,63 @@ func (s *service) addClient(id string, change func(*provider.Client)) (secret st
 // browser of the tests stops in front of it.
 func callbackOf(id string) string { return "https://" + id + ".example.org/callback" }
 
-// browser is a person's browser: a cookie jar, no automatic redirects.
-type browser struct {
-	t      *testing.T
-	client *http.Client
-	base   string
-}
-
-func (s *service) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	transport := &http.Transport{}
-	s.t.Cleanup(transport.CloseIdleConnections)
-	return &browser{t: s.t, base: s.URL, client: &http.Client{
-		Jar: jar, Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// response is an answer, read.
-type response struct {
-	*http.Response
-	Text string
-}
-
-// JSON decodes the body as an object.
-func (r response) JSON(t *testing.T) map[string]any {
+// startApp is a service with the user ada and the client app.
+func startApp(t *testing.T, change func(*provider.Client), scopes ...string) (*service, *relyingParty) {
 	t.Helper()
-	var v map[string]any
-	if err := json.Unmarshal([]byte(r.Text), &v); err != nil {
-		t.Fatalf("%s: not a JSON object: %v: %.200s", r.Request.URL.Path, err, r.Text)
-	}
-	return v
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	return s, s.app("app", change, scopes...)
 }
 
-// do sends a request; path is relative to the issuer or absolute.
-func (b *browser) do(method, path, contentType, body string, header ...string) response {
-	b.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, b.absolute(path), strings.NewReader(body))
+// startDatabaseApp is startApp with a second way into the database.
+func startDatabaseApp(t *testing.T, change func(*provider.Client), scopes ...string) (*service, *rawDatabase, *relyingParty) {
+	t.Helper()
+	s, db := startServiceWithDatabase(t, serviceOptions{})
+	s.addUser("ada")
+	return s, db, s.app("app", change, scopes...)
+}
+
+// rawDatabase is a second way into the SQLite file of a service: it ages rows
+// and makes statements fail, which no exported method can.
+type rawDatabase struct {
+	t  *testing.T
+	db *sql.DB
+}
+
+func startServiceWithDatabase(t *testing.T, o serviceOptions) (*service, *rawDatabase) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cairn.db")
+	o.Store = storetest.Open(t, path)
+	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_busy_timeout=10000")
+	noError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return startService(t, o), &rawDatabase{t, db}
+}
+
+func (d *rawDatabase) exec(query string, args ...any) int64 {
+	d.t.Helper()
+	res, err := d.db.ExecContext(d.t.Context(), query, args...)
 	if err != nil {
-		b.t.Fatal(err)
+		d.t.Fatalf("%s: %v", query, err)
 	}
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	got, err := b.client.Do(r)
-	if err != nil {
-		b.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		b.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return response{got, string(text)}
+	n, _ := res.RowsAffected()
+	return n
 }
 
-func (b *browser) absolute(path string) string {
-	if strings.HasPrefix(path, "/") {
-		u, _ := url.Parse(b.base)
-		if u.Path != "" && strings.HasPrefix(path, u.Path+"/") {
-			return u.Scheme + "://" + u.Host + path
-		}
-		return b.base + path
+func (d *rawDatabase) count(query string, args ...any) (n int) {
+	d.t.Helper()
+	if err := d.db.QueryRowContext(d.t.Context(), query, args...).Scan(&n); err != nil {
+		d.t.Fatalf("%s: %v", query, err)
 	}
-	return path
+	return n
 }
 
-func (b *browser) get(path string, header ...string) response {
-	b.t.Helper()
-	return b.do(http.MethodGet, path, "", "", append([]string{"Accept", "text/html"}, header...)...)
-}
-
-func (b *browser) postForm(path string, form url.Values, header ...string) response {
-	b.t.Helper()
-	return b.do(http.MethodPost, path, "application/x-www-form-urlencoded", form.Encode(), append([]string{"Accept", "text/html"}, header...)...)
-}
-
-func (b *browser) api(method, path string, body any, header ...string) response {
-	b.t.Helper()
-	if body == nil {
-		return b.do(method, path, "", "", header...)
-	}
-	text, ok := body.(string)
-	if !ok {
-		j, err := json.Marshal(body)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		text = string(j)
-	}
-	return b.do(method, path, "application/json", text, header...)
-}
-
-// signIn signs the browser in through the API.
-func (b *browser) signIn(handle string) {
-	b.t.Helper()
-	if got := b.api("POST", "/api/auth/login", map[string]string{"handle": handle, "password": password}); got.StatusCode != http.StatusOK {
-		b.t.Fatalf("sign in as %s: %d %s", handle, got.StatusCode, got.Text)
-	}
-}
-
-// cookie returns the value of a cookie that the browser holds for the service.
-func (b *browser) cookie(name string) string {
-	u, _ := url.Parse(b.base)
-	for _, c := range b.client.Jar.Cookies(u) {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	return ""
+// breaks makes every statement of that kind fail ("INSERT ON tokens") until
+// the returned function is called.
+func (d *rawDatabase) breaks(what string) (mend func()) {
+	d.t.Helper()
+	d.exec("CREATE TRIGGER broken BEFORE " + what + " BEGIN SELECT RAISE(ABORT, 'disk on fire'); END")
+	return func() { d.t.Helper(); d.exec("DROP TRIGGER broken") }
 }
 
 // logBuffer collects the log of a service.
@@ -332,4 +355,148 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// eachInstallation runs an attack with the default limits on, in both cookie
+// schemes and on both databases.
+func eachInstallation(t *testing.T, attack func(t *testing.T, s *service)) {
+	t.Helper()
+	beside(t)
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		for _, hs256 := range []bool{true, false} {
+			t.Run(map[bool]string{true: "HS256", false: "RS256"}[hs256], func(t *testing.T) {
+				// The second scheme on the same database is a change of the scheme.
+				attack(t, startLimited(t, dsn, hs256))
+			})
+		}
+	})
+}
+
+// bothInstallations is eachInstallation with half the pairs: every scheme and
+// every database once.
+func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
+	t.Helper()
+	beside(t)
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		attack(t, startLimited(t, dsn, !isPostgres(dsn)))
+	})
+}
+
+// startLimited starts a service as an operator would, with the default limits,
+// kept where they are kept on this database.
+func startLimited(t *testing.T, dsn string, hs256 bool) *service {
+	t.Helper()
+	return startService(t, serviceOptions{HS256: hs256, Limits: true, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+}
+
+// prefix keeps the handles apart of two services on one database.
+func (s *service) prefix() string {
+	if s.key == "" {
+		return "hs-"
+	}
+	return "rs-"
+}
+
+// installed is the real program, run as a command in a folder of its own.
+type installed struct {
+	*service
+	dir  string
+	cmd  *exec.Cmd
+	env  []string
+	stop func() // as an operator does, and waits; also at the end of the test
+}
+
+// newInstalled is an initialized installation with the administrator keeper, on
+// the database at dsn (empty: cairn.db in its folder).
+func newInstalled(t *testing.T, hs256 bool, dsn string) *installed {
+	t.Helper()
+	beside(t)
+	p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir(), env: []string{programPath()}}
+	if isPostgres(dsn) {
+		p.env = append(p.env, "SERVICE_DATABASE="+dsn)
+	}
+	p.write("password", password+"\n")
+	args := []string{"init", "--handle", "keeper", "--password-file", "password"}
+	if !hs256 {
+		args = append(args, "--generate-key", "key.pem")
+		p.env = append(p.env, "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem")
+	}
+	p.run(args...)
+	return p
+}
+
+func (p *installed) write(name, text string) {
+	p.t.Helper()
+	noError(p.t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
+}
+
+func (p *installed) command(args ...string) *exec.Cmd {
+	c := exec.CommandContext(context.Background(), programFile(), args...) // a test's own context ends before its clean-up
+	c.Dir, c.Env = p.dir, p.env
+	return c
+}
+
+// run runs a command and returns what it printed.
+func (p *installed) run(args ...string) string {
+	p.t.Helper()
+	var complaint bytes.Buffer
+	c := p.command(args...)
+	c.Stderr = &complaint
+	out, err := c.Output()
+	if err != nil {
+		p.t.Fatalf("cairn %s: %v: %s", args[0], err, complaint.String())
+	}
+	return string(out)
+}
+
+// serve starts the service and waits until it listens.
+func (p *installed) serve() {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	noError(p.t, err)
+	address := l.Addr().(*net.TCPAddr)
+	_ = l.Close()
+	p.URL = fmt.Sprintf("http://localhost:%d", address.Port)
+	p.cmd = p.command("serve", "--listen", address.String(), "--issuer", p.URL)
+	p.cmd.Stdout = p.log
+	pipe, err := p.cmd.StderrPipe()
+	noError(p.t, err)
+	noError(p.t, p.cmd.Start())
+	started, ended := make(chan struct{}), make(chan struct{})
+	p.stop = sync.OnceFunc(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if err := p.cmd.Wait(); err != nil {
+			p.t.Errorf("serve ended with %v", err)
+		}
+	})
+	p.t.Cleanup(p.stop)
+	go func() {
+		defer close(ended)
+		once := sync.OnceFunc(func() { close(started) })
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			_, _ = p.log.Write(append(lines.Bytes(), '\n'))
+			if strings.Contains(lines.Text(), `"msg":"started"`) {
+				once()
+			}
+		}
+	}()
+	select {
+	case <-started:
+	case <-ended:
+		p.t.Fatalf("serve: %s", p.log)
+	case <-time.After(10 * time.Second):
+		p.t.Fatal("serve does not start")
+	}
+}
+
+func (p *installed) hasKey() bool { return strings.Contains(strings.Join(p.env, " "), "PRIVATE_KEY") }
+
+// jsonOf decodes what a command printed with -o json.
+func jsonOf(t *testing.T, text string) (v map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("not JSON: %v: %s", err, text)
+	}
+	return v
 }

@@ -1,0 +1,434 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+var requestIDs = regexp.MustCompile(`"request_id":"[^"]*"|<code id="request-id">[^<]*</code>|value="[^"]*"`)
+
+// Attack 92: the answer to a sign-in tells nothing about which handles exist.
+func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("keeper", "admin")
+		for _, h := range []string{"ada", "banned", "gone"} {
+			s.addUser(h)
+		}
+		keeper := s.signedIn("keeper")
+		keeper.api("POST", "/api/admin/users/banned/suspend", nil)
+		keeper.api("DELETE", "/api/admin/users/gone", nil)
+		var bodies, pages, resets []string
+		for _, h := range []string{"ada", "banned", "gone", "nobody", "no body", "ada\u200b", "%", "' OR 1=1 --", strings.Repeat("a", 300)} {
+			b := s.visitor()
+			got := b.login(h, "a wrong password")
+			wantProblem(t, h, got, http.StatusUnauthorized, "invalid_credentials")
+			bodies = append(bodies, comparable(got))
+			page := b.postForm("/login/", map[string][]string{"handle": {h}, "password": {"a wrong password"}})
+			if page.StatusCode != http.StatusUnauthorized || pageName(t, page.Text) != "login" {
+				t.Errorf("page for %.20q: %d", h, page.StatusCode)
+			}
+			pages = append(pages, comparable(page))
+			// Attack 125: so does the reset, also with the form of a good code.
+			got = b.reset(h, "0123456789ABCDEFGHJKMNPQRS", "a new long password")
+			wantProblem(t, "reset "+h, got, http.StatusBadRequest, "invalid_reset_code")
+			resets = append(resets, comparable(got))
+		}
+		for name, list := range map[string][]string{"sign-in": bodies, "page": pages, "reset": resets} {
+			for i := range list {
+				if list[i] != list[0] {
+					t.Errorf("%s %d differs:\n%s\n%s", name, i, list[i], list[0])
+				}
+			}
+		}
+		// The suspension is told to who knows the password, and to nobody else.
+		wantProblem(t, "suspended, right password", s.visitor().login("banned", password), http.StatusForbidden, "account_suspended")
+		wantProblem(t, "deleted, right password", s.visitor().login("gone", password), http.StatusUnauthorized, "invalid_credentials")
+	})
+}
+
+// comparable is an answer without what differs in every answer.
+func comparable(got response) string {
+	h := got.Header.Clone()
+	for _, name := range []string{"X-Request-Id", "Date", "Content-Length"} {
+		h.Del(name)
+	}
+	return fmt.Sprint(got.StatusCode, h, requestIDs.ReplaceAllString(got.Text, ""))
+}
+
+// The work for a handle that nobody has, or that nobody can have, is that of a wrong
+// password: else the time would tell (security.md 93). The work shows in the memory of
+// the hash, which the cheap hashes of the other tests do not need.
+func TestUnknownHandleCostsAPasswordHashToo(t *testing.T) {
+	real, err := account.NewHasher()
+	noError(t, err)
+	s := startService(t, serviceOptions{Hasher: real})
+	s.addUser("ada")
+	s.addUser("banned")
+	s.signedIn("ada") // what is made once is there
+	s.visitor().login("nobody", "a wrong password")
+	u, err := s.store.UserByHandle(t.Context(), "banned")
+	if err == nil {
+		err = s.store.Suspend(t.Context(), u.Sub, "", time.Now(), operator("user.suspend", "banned", ""))
+	}
+	noError(t, err)
+	for _, handle := range []string{"ada", "banned", "nobody", "no body"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		wantProblem(t, handle, s.visitor().login(handle, "a wrong password"), http.StatusUnauthorized, "invalid_credentials")
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used < 16 || used > 32 {
+			t.Errorf("%s: %d MiB, a hash needs 19", handle, used)
+		}
+	}
+}
+
+// A fresh address for each guess, and each spelling of the handle, are still guesses
+// at one account (security.md 94 and 104), and the owner is not locked out of an
+// address that the password was given from (97).
+func TestGuessesAtOneAccountEnd(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("ada")
+		s.addUser("bob")
+		home := freshAddress()
+		ada := s.visitorAt(home)
+		ada.signIn("ada")
+		spellings := []string{"ada", "ADA", "Ada", " ada", "ada ", "aDa\t", "ＡＤＡ", "ａda"}
+		for i := range 14 {
+			want := map[bool]int{true: http.StatusUnauthorized, false: http.StatusTooManyRequests}[i < 10]
+			wantStatus(t, fmt.Sprint("guess ", i+1), s.visitor().login(spellings[i%len(spellings)], "a wrong password"), want)
+		}
+		wantProblem(t, "from elsewhere, even with the password", s.visitor().login("ada", password), http.StatusTooManyRequests, "rate_limited")
+		wantStatus(t, "a bystander", s.visitor().login("bob", password), http.StatusOK)
+		// Through the form it is the same limit.
+		if got := s.visitor().postForm("/login/", map[string][]string{"handle": {"ada"}, "password": {"x"}}); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" {
+			t.Errorf("the form: %d", got.StatusCode)
+		}
+		for name, b := range map[string]*browser{"same browser": ada, "fresh browser at home": s.visitorAt(home)} {
+			wantStatus(t, name, b.login("ada", password), http.StatusOK)
+		}
+		// The session that is there already is not touched by any of this.
+		wantStatus(t, "password change at home", ada.api("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": "another walk over hills"}), http.StatusOK)
+		// At home too, guessing ends: the address has a limit of its own.
+		guesser, last := s.visitorAt(home), 0
+		for range 12 {
+			last = guesser.login("ada", "a wrong password").StatusCode
+		}
+		if last != http.StatusTooManyRequests {
+			t.Errorf("12 guesses from the owner's address: %d", last)
+		}
+	})
+}
+
+// Attack 95: many accounts from one address; and 97 again, its neighbours.
+func TestGuessesFromOneAddressEnd(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("ada")
+		b := s.visitor()
+		for i := range 10 {
+			needStatus(t, "guess", b.login(fmt.Sprintf("user%d", i), "a wrong password"), http.StatusUnauthorized)
+		}
+		wantProblem(t, "the 11th", b.login("user11", "a wrong password"), http.StatusTooManyRequests, "rate_limited")
+		wantProblem(t, "a good one after them", b.login("ada", password), http.StatusTooManyRequests, "rate_limited")
+		wantStatus(t, "the next address", s.visitor().login("ada", password), http.StatusOK)
+		got := inParallel(40, func(i int) int { return s.visitorAt("127.0.0.77").login("ada"+fmt.Sprint(i), "x").StatusCode })
+		if got[http.StatusUnauthorized] != 10 || got[http.StatusTooManyRequests] != 30 {
+			t.Errorf("in parallel: %v", got)
+		}
+	})
+}
+
+// Only an address that gave the password is known. Whoever holds a stolen
+// cookie could otherwise carry it from address to address, and each would open
+// the account's limit again.
+func TestVisitMakesNoKnownAddress(t *testing.T) {
+	var minutes atomic.Int64
+	start := time.Now().Truncate(15 * time.Minute) // all of it within one window of the limit
+	s := startService(t, serviceOptions{
+		Limits:   true,
+		Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128"} },
+		Now:      func() time.Time { return start.Add(time.Duration(minutes.Load()) * time.Minute) },
+	})
+	s.addUser("ada")
+	b := s.browser()
+	b.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password}, "X-Forwarded-For", "198.51.100.1")
+	tried := 0
+	for thief := range 4 {
+		minutes.Add(2)
+		from := []string{"X-Forwarded-For", fmt.Sprintf("203.0.113.%d", thief+1)}
+		needStatus(t, "the stolen session", b.api("GET", "/api/me", nil, from...), http.StatusOK)
+		for range 10 {
+			got := b.api("PUT", "/api/me/password", map[string]string{"current_password": "wrong guess", "new_password": "another of 3 hills"}, from...)
+			if got.StatusCode == http.StatusUnauthorized {
+				tried++
+			}
+		}
+	}
+	if tried > 10 {
+		t.Errorf("%d guesses, the account's limit is 10", tried)
+	}
+	wantStatus(t, "the owner at their own address", s.browser().api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password}, "X-Forwarded-For", "198.51.100.1"), http.StatusOK)
+}
+
+// Attacks 99 and 100: every byte of a password counts, long ones are accepted
+// up to the limit and refused beyond it, at once.
+func TestPasswordCountsAsAWhole(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("ada")
+		b := s.signedIn("ada")
+		long := strings.Repeat("a walk, ", 16) // 128 characters
+		change := func(from, to string) response {
+			return b.api("PUT", "/api/me/password", map[string]string{"current_password": from, "new_password": to})
+		}
+		needStatus(t, "128 characters", change(password, long), http.StatusOK)
+		for name, wrong := range map[string]string{
+			"72 bytes": long[:72], "72 bytes and others": long[:72] + strings.Repeat("x", 56), "one short": long[:127], "one more": long + "x", "upper case": strings.ToUpper(long),
+			"no blank at the end": strings.TrimSpace(long), "NUL and more": long + "\x00x", "NUL": long[:72] + "\x00",
+		} {
+			if got := s.visitor().login("ada", wrong); got.StatusCode == http.StatusOK || got.StatusCode >= 500 {
+				t.Errorf("%s: %d", name, got.StatusCode)
+			}
+		}
+		for name, weak := range map[string]string{
+			"129": long + "x", "empty": "", "short": "9 letters", "common": "password123", "digits": "1234567890", "keyboard": "qwertyuiop", "one letter": "aaaaaaaaaaaa",
+			"control": "a long\x07 password", "the handle": "ada rambles", "twice a common one": "iloveyouiloveyou",
+		} {
+			got := change(long, weak)
+			wantProblem(t, name, got, http.StatusBadRequest, "weak_password")
+			if fields, _ := got.JSON(t)["errors"].([]any); len(fields) != 1 || fields[0].(map[string]any)["pointer"] != "/new_password" {
+				t.Errorf("%s: %s", name, got.Text)
+			}
+		}
+		wantStatus(t, "the right one", s.visitor().login("ada", long), http.StatusOK)
+		start := time.Now()
+		wantStatus(t, "1 MB", s.visitor().login("ada", strings.Repeat("x", 1<<20)), http.StatusRequestEntityTooLarge)
+		wantStatus(t, "40 kB", s.visitor().login("ada", strings.Repeat("é", 20_000)), http.StatusUnauthorized)
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("long passwords took %s", took)
+		}
+	})
+}
+
+// limitedInstances is an installation with the default limits: two instances that
+// share a PostgreSQL database, or the one process of SQLite. Its time stands still, so
+// that no window ends during the test.
+func limitedInstances(t *testing.T, attack func(t *testing.T, instances []*service)) {
+	beside(t)
+	now := time.Now()
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instance := func() *service {
+			return startService(t, serviceOptions{
+				Limits: true, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn },
+				Now: func() time.Time { return now },
+			})
+		}
+		instances := []*service{instance()}
+		if isPostgres(dsn) {
+			instances = append(instances, instance())
+		}
+		attack(t, instances)
+	})
+}
+
+// A burst over all instances gets no more verdicts on guesses than the limit says,
+// and then none at all until the window has passed.
+func TestBurstOfGuessesGetsNoMoreVerdictsThanTheLimit(t *testing.T) {
+	limitedInstances(t, func(t *testing.T, instances []*service) {
+		at := func(i int) *service { return instances[i%len(instances)] }
+		at(0).addUser("ada")
+		address := freshAddress()
+		for name, c := range map[string]struct {
+			verdict, limit int
+			guess          func(i int) response
+		}{
+			"reset codes of one account": {400, 5, func(i int) response {
+				return at(i).visitor().reset("ada", fmt.Sprintf("%026d", i), password+"!")
+			}},
+			"invites from one address": {400, 5, func(i int) response {
+				return at(i).visitorAt(address).register(fmt.Sprintf("%016d", i), "grace")
+			}},
+			"passwords of one account": {401, 10, func(i int) response {
+				return at(i).visitor().login("ada", fmt.Sprint("a wrong password ", i))
+			}},
+		} {
+			got := inParallel(100, func(i int) int { return c.guess(i).StatusCode })
+			if got[c.verdict] != c.limit || got[http.StatusTooManyRequests] != 100-c.limit {
+				t.Errorf("%s: %v, want %d of %d", name, got, c.limit, c.verdict)
+			}
+		}
+	})
+}
+
+// Only failures count: people who come at the same moment with the right password do
+// not use up each other's attempts while theirs are being compared.
+func TestAttemptsInFlightBlockNobody(t *testing.T) {
+	limitedInstances(t, func(t *testing.T, instances []*service) {
+		instances[0].addUser("ada")
+		address := freshAddress()
+		for i := range 9 {
+			wantProblem(t, "a mistake", instances[0].visitorAt(address).login("ada", fmt.Sprint("mistake ", i)), http.StatusUnauthorized, "invalid_credentials")
+		}
+		got := inParallel(40, func(i int) int {
+			return instances[i%len(instances)].visitorAt(address).login("ada", password).StatusCode
+		})
+		if got[http.StatusOK] != 40 {
+			t.Errorf("40 good sign-ins after 9 mistakes: %v", got)
+		}
+		wantProblem(t, "the tenth mistake", instances[0].visitorAt(address).login("ada", "mistake"), http.StatusUnauthorized, "invalid_credentials")
+		wantProblem(t, "after ten mistakes", instances[0].visitorAt(address).login("ada", password), http.StatusTooManyRequests, "rate_limited")
+	})
+}
+
+// Attack 96: an address counts as the client's only from a proxy that is trusted, and
+// then the rightmost one that is no proxy. Each attempt is at another handle: the
+// limit of the account does not stand in for that of the address.
+func TestForwardedForCountsFromTrustedProxies(t *testing.T) {
+	handles := 0
+	attempt := func(b *browser, name, value string) int {
+		handles++
+		return b.api("POST", "/api/auth/login", map[string]string{"handle": fmt.Sprint("nobody", handles), "password": "wrong password"}, name, value).StatusCode
+	}
+	s := startService(t, serviceOptions{Limits: true})
+	b := s.browser()
+	names := []string{"X-Forwarded-For", "X-Real-IP", "Forwarded", "True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X_Forwarded_For"}
+	for i := range 10 {
+		if got := attempt(b, names[i%len(names)], fmt.Sprintf("198.51.100.%d", i)); got != http.StatusUnauthorized {
+			t.Fatalf("attempt %d: %d", i, got)
+		}
+	}
+	if got := attempt(b, "X-Forwarded-For", "198.51.100.77"); got != http.StatusTooManyRequests {
+		t.Errorf("the 11th attempt from an untrusted peer: %d", got)
+	}
+	s = startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.1", "::1", "10.0.0.0/8"} }})
+	b = s.browser()
+	// A proxy may write the port of the client, too: it is another one each time.
+	for name, spell := range map[string]func(i int) string{
+		"203.0.113.9":       func(i int) string { return fmt.Sprintf("198.51.100.%d, 203.0.113.9", i) },
+		"203.0.113.20":      func(i int) string { return fmt.Sprintf("198.51.100.%d, 203.0.113.20:%d, 10.0.0.7:443", i, 5000+i) },
+		"2001:db8:0:1::1":   func(i int) string { return fmt.Sprintf("198.51.100.%d, [2001:db8:0:1::%d]:443", i, i) },
+		"2001:db8:0:2::/64": func(i int) string { return fmt.Sprintf("[2001:db8:9:%d::1]:1, [2001:db8:0:2::1]", i) },
+	} {
+		for i := range 10 {
+			if got := attempt(b, "X-Forwarded-For", spell(i)); got != http.StatusUnauthorized {
+				t.Fatalf("%s, attempt %d: %d", name, i, got)
+			}
+		}
+		if got := attempt(b, "X-Forwarded-For", spell(99)); got != http.StatusTooManyRequests {
+			t.Errorf("%s, the 11th attempt behind a proxy: %d", name, got)
+		}
+	}
+	if got := attempt(b, "X-Forwarded-For", "198.51.100.99, 203.0.113.10"); got != http.StatusUnauthorized {
+		t.Errorf("another client behind the proxy: %d", got)
+	}
+}
+
+// Attacks 46, 47 and 137: an account that goes while its password is compared
+// answers like any other, and leaves no session.
+func TestSignInDuringDeletion(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("keeper", "admin")
+		keeper := s.signedIn("keeper")
+		for round := range 6 {
+			handle := fmt.Sprintf("user%d", round)
+			s.addUser(handle)
+			browsers := make([]*browser, 8)
+			got := inParallel(9, func(i int) int {
+				if i == 8 {
+					return keeper.api("DELETE", "/api/admin/users/"+handle, nil).StatusCode
+				}
+				browsers[i] = s.visitor()
+				return browsers[i].login(handle, password).StatusCode
+			})
+			if got[http.StatusNoContent] != 1 || got[http.StatusOK]+got[http.StatusUnauthorized] != 8 {
+				t.Errorf("round %d: %v", round, got)
+			}
+			for _, b := range browsers {
+				if got := b.api("GET", "/api/me", nil).StatusCode; got != http.StatusUnauthorized {
+					t.Errorf("round %d: a session outlives its user: %d", round, got)
+				}
+			}
+		}
+	})
+}
+
+// signInPage follows an authorization request to the sign-in page.
+func (b *browser) signInPage(t *testing.T, authURL string) (response, url.Values) {
+	t.Helper()
+	got := b.get(authURL)
+	next, err := url.Parse(got.Header.Get("Location"))
+	if err != nil || got.StatusCode != http.StatusSeeOther || next.Path != "/login/" {
+		t.Fatalf("%d to %q, want the sign-in page", got.StatusCode, got.Header.Get("Location"))
+	}
+	return b.get(next.String()), next.Query()
+}
+
+// The page says for whom the sign-in is and, to who is signed in, why again.
+func TestSignInPageSaysWhatItIsFor(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	s.addUser("eve")
+	rp := s.app("app", nil)
+	if page, _ := s.browser().signInPage(t, rp.authURL()); !strings.Contains(page.Text, "Sign in to continue to <bdi>App app</bdi>") {
+		t.Errorf("the application is not named: %s", mainOf(page.Text))
+	}
+	if page := s.browser().get("/login/?continue=" + url.QueryEscape("eyJ0IjoxfQ.c2VhbA_-")); page.StatusCode != http.StatusOK || strings.Contains(page.Text, "continue to") {
+		t.Errorf("a continuation that nobody sealed: %d %s", page.StatusCode, mainOf(page.Text))
+	}
+	b, tokens := s.signedInTokens(rp, "ada")
+	hint, _ := tokens.Extra("id_token").(string)
+	for name, again := range map[string][]string{
+		"prompt=login": {"prompt", "login"}, "max_age": {"max_age", "0"}, "its own hint": {"prompt", "login", "id_token_hint", hint, "login_hint", "ada"},
+	} {
+		page, _ := b.signInPage(t, rp.authURL(again...))
+		handle := elementByID(t, page.Text, "handle")
+		if !strings.Contains(page.Text, "Confirm it’s you") || !strings.Contains(page.Text, "App app") || attribute(handle, "value") != "ada" ||
+			!strings.Contains(page.Text, " readonly") || attribute(handle, "autocomplete") != "username" {
+			t.Errorf("%s: %s", name, mainOf(page.Text))
+		}
+		// A wrong password leaves the page what it is.
+		f := pageForm(t, page.Text)
+		f.values.Set("password", "wrong")
+		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized || !strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") || !strings.Contains(again.Text, "The password is not right.") {
+			t.Errorf("%s, wrong password: %d %s", name, again.StatusCode, mainOf(again.Text))
+		}
+	}
+	// Where another account may be used, the handle can be changed.
+	_, eves := s.signedInTokens(rp, "eve")
+	other, _ := eves.Extra("id_token").(string)
+	for name, change := range map[string][]string{
+		"select_account": {"prompt", "select_account"}, "another's hint": {"id_token_hint", other}, "another's login_hint": {"prompt", "login", "login_hint", "eve"},
+	} {
+		if page, _ := b.signInPage(t, rp.authURL(change...)); strings.Contains(page.Text, " readonly") || !strings.Contains(page.Text, "You are signed in as <strong><bdi>ada") {
+			t.Errorf("%s: %s", name, mainOf(page.Text))
+		}
+	}
+	wantAnswer(t, "signed in as the other", b.authorize(rp.authURL("id_token_hint", other), "eve"), "code")
+}
+
+// Who is signed in has nothing to do on the sign-in page: the way goes on.
+func TestSignInPageSendsOnWhoIsSignedIn(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", account.FlagActivity)
+	rp := s.app("app", nil)
+	b := s.browser()
+	_, q := b.signInPage(t, rp.authURL())
+	b.signIn("ada") // in another window
+	if got := b.get("/login/"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/account/" {
+		t.Errorf("/login/: %d to %q", got.StatusCode, got.Header.Get("Location"))
+	}
+	got := b.get("/login/?" + q.Encode())
+	if got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), "/oauth2/authorize?continue=") {
+		t.Errorf("with a request: %d to %q", got.StatusCode, got.Header.Get("Location"))
+	}
+	wantAnswer(t, "the way does not go on", b.authorize(got.Header.Get("Location"), "ada"), "code")
+}

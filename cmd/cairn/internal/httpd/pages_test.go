@@ -1,0 +1,219 @@
+package httpd
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// elsewhere are addresses that a browser would leave the service for, and what
+// careless checks take for local paths.
+var elsewhere = []string{
+	"https://evil.example", "http://evil.example/", "//evil.example", "///evil.example", "////evil.example", "/\\evil.example", "\\/evil.example", "\\\\evil.example", "/\t/evil.example", "/\n/evil.example",
+	"\t//evil.example", " //evil.example", "/%09/evil.example", "/%5cevil.example", "/%2fevil.example", "https:evil.example", "https:/evil.example", "https:\\\\evil.example", "HTTPS://evil.example", "javascript:alert(1)",
+	"JaVaScRiPt:alert(1)", "java\tscript:alert(1)", "\x01javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "vbscript:x", "https://localhost@evil.example", "https://localhost.evil.example", "/..//evil.example",
+	"/./\\evil.example", "/login/..//evil.example", "?//evil.example", "#//evil.example", "//evil.example%2f..", "/account/\r\nLocation: https://evil.example", "evil.example", "a.b", "http://[::1]@evil.example", "//%65vil.example",
+}
+
+// Attack 150: in each parameter that anybody ever used for it, on each page, in
+// the address, the form and the API, signed in or not.
+func TestSignInLeadsNowhereElse(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("ada")
+		anonymous, ada := s.browser(), s.signedIn("ada")
+		names := []string{"next", "continue", "return_to", "returnTo", "return", "redirect", "redirect_uri", "redirect_url", "url", "goto", "rd", "ReturnUrl", "post_logout_redirect_uri", "back", "from", "service"}
+		for i, target := range elsewhere {
+			q := url.Values{}
+			for _, n := range names {
+				q.Set(n, target)
+			}
+			query := "?" + q.Encode()
+			for _, b := range []*browser{anonymous, ada} {
+				for _, path := range []string{"/login/", "/login", "/register/", "/reset-password/", "/logout/", "/account/", "/", "/admin/"} {
+					s.staysHere(b.get(path + query))
+				}
+			}
+			if i%4 != 0 { // a password costs
+				continue
+			}
+			b := s.visitor()
+			form := maps.Clone(q)
+			form.Set("handle", "ada")
+			form.Set("password", password)
+			s.staysHere(b.postForm("/login/"+query, form))
+			s.staysHere(b.postForm("/logout/"+query, q))
+			got := b.api("POST", "/api/auth/login"+query, map[string]string{"handle": "ada", "password": password})
+			if got.StatusCode != http.StatusOK || got.Header.Get("Location") != "" || strings.Contains(got.Text, "evil") {
+				t.Errorf("API with %q: %d %s", target, got.StatusCode, got.Text)
+			}
+			wantProblem(t, "next in the API", b.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password, "next": target}), http.StatusBadRequest, "invalid_request")
+		}
+	})
+}
+
+// staysHere holds an answer and all that one could click on it to this origin.
+func (s *service) staysHere(got response) {
+	s.t.Helper()
+	base, _ := url.Parse(s.URL)
+	here := func(what, target string) {
+		u, err := base.Parse(target)
+		if err != nil || u.Host != base.Host || u.Scheme != "http" || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") || len(target) > 0 && target[0] <= ' ' {
+			s.t.Errorf("%s of %s: %q", what, got.Request.URL, target)
+		}
+	}
+	if l := got.Header.Get("Location"); l != "" {
+		here("Location", l)
+	}
+	if strings.Contains(got.Header.Get("Content-Type"), "html") {
+		for n := range mustParse(s.t, got.Text).Descendants() {
+			for _, a := range n.Attr {
+				if slices.Contains([]string{"href", "src", "action", "formaction", "data", "poster", "srcset", "ping"}, a.Key) || a.Key == "content" && attribute(n, "http-equiv") != "" {
+					here(n.Data+" "+a.Key, a.Val)
+				}
+			}
+		}
+	}
+}
+
+// Attack 151: nothing that a stranger puts into an address or a form becomes
+// markup.
+func TestReflectedInputBecomesNoMarkup(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper", "admin")
+	s.addUser("ada")
+	s.addClient("app", nil)
+	keeper, ada, stranger := s.signedIn("keeper"), s.signedIn("ada"), s.browser()
+	payloads := []string{
+		`<x-pwn>`, `"><x-pwn>`, `'><x-pwn>`, `</title><x-pwn>`, `" onfocus="alert(1)" autofocus x="`, `javascript:alert(1)//<x-pwn>`, `<script>alert(1)</script>`, `{{.}}<x-pwn>`, "\u2028<x-pwn>", `--><x-pwn><!--`, `%3Cx-pwn%3E`, `&lt;x-pwn&gt;<x-pwn>`,
+	}
+	params := []string{"continue", "next", "handle", "code", "error", "error_description", "message", "notice", "query", "cursor", "display_name", "client_id", "login_hint", "state", "redirect_uri", "scope", "prompt", "ui_locales", "note", "reason", "email", "confirm", "password", "id"}
+	for _, p := range payloads {
+		all := url.Values{}
+		for _, name := range params {
+			all.Set(name, p)
+		}
+		one := "?" + all.Encode()
+		for _, path := range []string{"/login/", "/register/", "/reset-password/", "/logout/", "/account/", "/admin/", "/admin/users/ada", "/oauth2/authorize", "/oauth2/consent", "/nowhere", "/nowhere/" + url.PathEscape(p), "/admin/users/" + url.PathEscape(p)} {
+			for _, b := range []*browser{stranger, ada, keeper} {
+				s.holdsNoMarkup(b.get(path + one))
+			}
+		}
+		s.holdsNoMarkup(keeper.get("/admin/?" + url.Values{"query": {p}}.Encode()))
+		s.holdsNoMarkup(stranger.get("/oauth2/authorize?" + url.Values{"client_id": {"app"}, "redirect_uri": {callbackOf("app")}, "response_type": {p}, "state": {p}, "response_mode": {"form_post"}}.Encode()))
+		for path, b := range map[string]*browser{"/login/": stranger, "/register/": stranger, "/reset-password/": stranger, "/account/profile": ada, "/account/password": ada, "/account/invites": ada, "/account/delete": ada, "/account/sessions/end": ada,
+			"/account/apps/remove": ada, "/account/invites/delete": ada, "/admin/users/ada/delete": keeper} {
+			s.holdsNoMarkup(b.postForm(path, all))
+		}
+	}
+	// Stored: what people may call themselves is shown as text.
+	needStatus(t, "display name", ada.api("PATCH", "/api/me", map[string]string{"display_name": `<x-pwn>"'><script>x`}), http.StatusOK)
+	keeper.api("PUT", "/api/admin/settings", map[string]string{"instance_name": `<x-pwn>"'><script>x`})
+	ada.api("POST", "/api/invites", map[string]string{"note": `<x-pwn>"'><script>x`})
+	for _, b := range []*browser{keeper, ada, stranger} {
+		for _, path := range []string{"/account/", "/admin/", "/admin/users/ada", "/login/", "/nowhere", "/register/"} {
+			s.holdsNoMarkup(b.get(path))
+		}
+	}
+}
+
+// holdsNoMarkup looks for elements, handlers and scripts that are not ours.
+func (s *service) holdsNoMarkup(got response) {
+	s.t.Helper()
+	if got.StatusCode >= 500 {
+		s.t.Errorf("%s: %d", got.Request.URL, got.StatusCode)
+	}
+	kind := got.Header.Get("Content-Type")
+	if !strings.HasPrefix(kind, "text/html; charset=utf-8") {
+		if strings.Contains(kind, "html") || got.Text != "" && got.Header.Get("X-Content-Type-Options") != "nosniff" {
+			s.t.Errorf("%s: Content-Type %q", got.Request.URL, kind)
+		}
+		return
+	}
+	if csp := got.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
+		s.t.Errorf("%s: Content-Security-Policy %q", got.Request.URL, csp)
+	}
+	for n := range mustParse(s.t, got.Text).Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") && !strings.HasPrefix(attribute(n, "src"), "/static/form-post.")
+		for _, a := range n.Attr {
+			bad = bad || strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") && a.Key != "value"
+		}
+		if bad {
+			s.t.Errorf("%s: <%s %v>", got.Request.URL, n.Data, n.Attr)
+		}
+	}
+}
+
+// Attacks 152 and 153: forms with a password go to this service by POST, and
+// say to password managers what their fields are.
+func TestFormsWithAPassword(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper", "admin")
+	keeper, stranger := s.signedIn("keeper"), s.browser()
+	for path, c := range map[string]struct {
+		b      *browser
+		fields map[string]string // name -> autocomplete
+	}{
+		"/login/":          {stranger, map[string]string{"handle": "username", "password": "current-password"}},
+		"/register/":       {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
+		"/reset-password/": {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
+		"/account/":        {keeper, map[string]string{"current_password": "current-password", "new_password": "new-password"}},
+		"/admin/":          {keeper, nil},
+	} {
+		got := c.b.get(path)
+		headings, found := 0, map[string]string{}
+		for n := range mustParse(t, got.Text).Descendants() {
+			switch {
+			case n.Type != html.ElementNode:
+			case n.Data == "h1":
+				headings++
+			case n.Data == "input":
+				found[attribute(n, "name")] = attribute(n, "autocomplete")
+				if attribute(n, "type") == "password" && attribute(n, "value") != "" {
+					t.Errorf("%s: a password is filled in", path)
+				}
+			case n.Data == "form":
+				secret := false
+				for in := range n.Descendants() {
+					secret = secret || attribute(in, "type") == "password"
+				}
+				action := attribute(n, "action")
+				if secret && attribute(n, "method") != "post" || !strings.HasPrefix(action, "/") || strings.HasPrefix(action, "//") {
+					t.Errorf("%s: form %s by %q", path, action, attribute(n, "method"))
+				}
+			}
+		}
+		for name, want := range c.fields {
+			if found[name] != want {
+				t.Errorf("%s: %s has autocomplete %q, want %q", path, name, found[name], want)
+			}
+		}
+		if headings != 1 || pageName(t, got.Text) == "" {
+			t.Errorf("%s: %d h1, data-page %q", path, headings, pageName(t, got.Text))
+		}
+	}
+	// A form by GET signs nobody in and keeps no password in an address.
+	b := s.visitor()
+	got := b.get("/login/?" + url.Values{"handle": {"keeper"}, "password": {password}}.Encode())
+	if b.cookie("cairn_session") != "" || strings.Contains(got.Text, password) {
+		t.Error("a GET has signed in, or shows the password")
+	}
+	for _, value := range []string{"\r\nSet-Cookie: a=b", "%0d%0aSet-Cookie: a=b", "x\r\n\r\n<x-pwn>"} {
+		for _, name := range []string{"continue", "handle", "notice", "code"} {
+			got := b.get("/login/?" + url.Values{name: {value}}.Encode())
+			if got.Header.Get("Set-Cookie") != "" || strings.Contains(got.Header.Get("Location"), "Set-Cookie") {
+				t.Errorf("%s=%q: %v", name, value, got.Header)
+			}
+		}
+	}
+	if got := keeper.get("/.well-known/change-password"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/account/#password" {
+		t.Errorf("change-password: %d %s", got.StatusCode, got.Header.Get("Location"))
+	}
+}
