@@ -83,11 +83,10 @@ func (c *Cache[V]) kept(key string, fresh func(*cacheEntry[V]) bool) (v V, ok bo
 func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	until := c.now().Add(c.ttl)
 	c.mu.Lock()
 	c.loads[key] = ctx
 	c.mu.Unlock()
-	v, err := c.loaded(ctx, key)
+	v, until, err := c.loaded(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loads[key] != ctx {
@@ -104,15 +103,17 @@ func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	return v, err
 }
 
-// loaded is load, of which a panic is an error: in a goroutine of its own it would end
-// the program.
-func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, err error) {
+// loaded is load and until when its value is kept. A panic is an error: in a goroutine of
+// its own it would end the program.
+func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, until time.Time, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
 		}
 	}()
-	return c.load(ctx, key)
+	until = c.now().Add(c.ttl)
+	v, err = c.load(ctx, key)
+	return v, until, err
 }
 
 // Put keeps a value that was just stored.
