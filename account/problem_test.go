@@ -121,7 +121,7 @@ func (a *away) ResetCodeValid(ctx context.Context, handle string, hash []byte, n
 	return a.Store.ResetCodeValid(ctx, handle, hash, now)
 }
 
-func TestADatabaseThatIsAwayIsNeverAnAnswerAboutPeople(t *testing.T) {
+func TestDatabaseFailureIsNotAnAnswerAboutUsers(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	store := &away{Store: w.store}

@@ -13,7 +13,7 @@ func reset(handle, code, password string) map[string]string {
 	return map[string]string{"handle": handle, "code": code, "password": password}
 }
 
-func TestResetEndsEverySessionAndSignsNobodyIn(t *testing.T) {
+func TestResetEndsEverySessionAndDoesNotSignIn(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	old := w.signedIn("ada")
@@ -122,7 +122,7 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 }
 
 // A user who clicks again has the code and has not guessed it.
-func TestSecondClickIsNeverTakenForAGuess(t *testing.T) {
+func TestSecondClickIsNotCountedAsAGuess(t *testing.T) {
 	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitReset: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}))
 	w.addUser("ada")
 	w.addUser("bob")

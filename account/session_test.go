@@ -85,7 +85,7 @@ func TestSessionsAreToldApart(t *testing.T) {
 }
 
 // Other applications may still go by what the browser has.
-func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
+func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
 		w := newWorld(t)
 		w.addUser("ada")
@@ -184,7 +184,7 @@ func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
 }
 
 // The hint of one user is no reason to end what the browser has of another.
-func TestSignOutOfOneUserNeverEndsTheSessionOfAnother(t *testing.T) {
+func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 	w := newWorld(t, withDomain)
 	w.addUser("ada")
 	w.addUser("eve")

@@ -150,7 +150,7 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 
 // A client that gets its tokens at the moment of the logout either is notified
 // or gets nothing.
-func TestExchangeNeverSlipsPastTheLogout(t *testing.T) {
+func TestExchangeDuringLogoutIsRevokedOrNotified(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		s := instances[0]

@@ -13,7 +13,7 @@ import (
 )
 
 // However many count at once, over two instances, no more get in than fit.
-func TestCounterNeverExceedsItsLimit(t *testing.T) {
+func TestCounterHoldsItsLimit(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []web.Counters{storetest.Open(t, dsn).Counters(), storetest.Open(t, dsn).Counters()}
 		c := web.Counter{Name: "reset", Key: "odd \x00\xff key", Rate: web.Rate{Count: 10, Window: time.Minute}}

@@ -44,7 +44,7 @@ func TestSessionComesBackAsStored(t *testing.T) {
 	})
 }
 
-func TestSessionIsNeverBornAfterWhatWouldHaveEndedIt(t *testing.T) {
+func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		operations := map[string]func(u account.User) error{
@@ -83,7 +83,7 @@ func TestSessionIsNeverBornAfterWhatWouldHaveEndedIt(t *testing.T) {
 	})
 }
 
-func TestSigningInAgainNeverRevivesASession(t *testing.T) {
+func TestSigningInAgainDoesNotReviveASession(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
 		n := signIn(t, s, u)
@@ -181,7 +181,7 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 	})
 }
 
-func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
+func TestVisitsAreNotedOfLiveSessionsOnly(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n, other := signIn(t, s, u), signIn(t, s, u)
@@ -212,7 +212,7 @@ func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
 	})
 }
 
-func TestStatusListIndexIsNeverShared(t *testing.T) {
+func TestStatusListIndexIsUnique(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		_, err := s.StatusVersion(ctx, 1)

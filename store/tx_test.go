@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
+func TestDatabaseFailureIsNotAnAnswer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")
 		ended, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

@@ -135,7 +135,7 @@ func TestWordsMadeByTwoInstancesStay(t *testing.T) {
 }
 
 // Also what migrations change, not only what they create.
-func TestUpgradedDialectsNeverDiffer(t *testing.T) {
+func TestUpgradedDialectsAreEqual(t *testing.T) {
 	columns := map[string][]string{}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		query := `SELECT m.name || '.' || c.name || CASE WHEN c."notnull" = 1 OR c.pk > 0 THEN ' not null' ELSE '' END FROM sqlite_master m JOIN pragma_table_info(m.name) c

@@ -76,7 +76,7 @@ type checker func(session.StatusRef) (bool, error)
 func (f checker) Revoked(_ context.Context, ref session.StatusRef) (bool, error) { return f(ref) }
 
 // Of several cookies the one counts that says most.
-func TestWorstCookiesNeverPassAndSayWhy(t *testing.T) {
+func TestInvalidCookiesAreRefusedWithAReason(t *testing.T) {
 	v := verifier()
 	v.Status = checker(func(ref session.StatusRef) (bool, error) {
 		if ref.Index == 2 {
@@ -131,7 +131,7 @@ func TestFloodOfCookiesCostsFewSignatures(t *testing.T) {
 
 // Only of a good token it is asked whether it was revoked: a stranger must not make an
 // application ask.
-func TestStatusOfABadTokenIsNeverAskedFor(t *testing.T) {
+func TestStatusOfABadTokenIsNotFetched(t *testing.T) {
 	v := verifier()
 	v.Status = checker(func(session.StatusRef) (bool, error) { t.Error("asked"); return false, nil })
 	genuine, wrong := fuzzSeeds()
@@ -141,7 +141,7 @@ func TestStatusOfABadTokenIsNeverAskedFor(t *testing.T) {
 	}
 }
 
-func TestOwnCheckerNeverLetsAFailurePass(t *testing.T) {
+func TestFailureOfOwnCheckerRefusesTheSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		revoked bool
 		err     error

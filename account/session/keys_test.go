@@ -135,7 +135,7 @@ func TestKeyThatIsKnownNeedsNoNetwork(t *testing.T) {
 }
 
 // However many kids a stranger makes up, and however the fetches end, two begin 10 s apart.
-func TestUnknownKeysNeverCauseAFlood(t *testing.T) {
+func TestUnknownKeysCauseFewFetches(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		s := newServer()
 		set := s.keySet()
@@ -267,7 +267,7 @@ func TestOneBadKeyDoesNotSpoilTheOthers(t *testing.T) {
 	wantKey(t, session.NewRemoteKeySet(issuer+"/jwks", session.RemoteOptions{Client: client}), kid, session.ErrKeysUnavailable)
 }
 
-func TestErrorNeverHoldsThePasswordOfAnAddress(t *testing.T) {
+func TestErrorOmitsThePasswordOfAURL(t *testing.T) {
 	for _, url := range []string{"", "::", "file:///etc/passwd", "http://u:hunter2@[::1/jwks", "http://u:hunter2@127.0.0.1:1/jwks"} {
 		_, err := session.NewRemoteKeySet(url, session.RemoteOptions{}).Key(t.Context(), kid)
 		if !errors.Is(err, session.ErrKeysUnavailable) || strings.Contains(err.Error(), "hunter2") {

@@ -104,7 +104,7 @@ func TestWrongSignatureIsRefused(t *testing.T) {
 }
 
 // The public key is no secret, so a token that it "signs" as HMAC key can come from any client.
-func TestPublicKeyIsNeverAnHMACSecret(t *testing.T) {
+func TestPublicKeyIsNoHMACSecret(t *testing.T) {
 	pub := &rsaKey().PublicKey
 	pkix, err := x509.MarshalPKIXPublicKey(pub)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestOnlyHS256AndRS256AreInUse(t *testing.T) {
 	mustRefuse(t, v, rsToken(good()))
 }
 
-func TestHeaderNeverChoosesItsOwnKey(t *testing.T) {
+func TestHeaderCannotBringItsOwnKey(t *testing.T) {
 	jwk, err := publicJWK(otherKey(), kid).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestHeaderNeverChoosesItsOwnKey(t *testing.T) {
 	}
 }
 
-func TestStrangeKeyIDsNeverReachTheKeySet(t *testing.T) {
+func TestInvalidKeyIDsDoNotReachTheKeySet(t *testing.T) {
 	v := verifier()
 	keys := &countingKeySet{KeySet: v.Keys}
 	v.Keys = keys

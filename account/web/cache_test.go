@@ -24,7 +24,7 @@ func slow(n *int, loads *int) func(context.Context, string) (int, error) {
 	}
 }
 
-func TestACallerWhoGivesUpFailsNobodyElse(t *testing.T) {
+func TestACanceledCallerFailsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, loads := 1, 0
 		c := web.NewCache(time.Minute, time.Now, slow(&n, &loads))

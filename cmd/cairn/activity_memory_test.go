@@ -45,7 +45,7 @@ func peakOf(t testing.TB, do func()) uint64 {
 	return max(peak, before) - before
 }
 
-func TestMemoryNeverGrowsWithTheNumberOfDocuments(t *testing.T) {
+func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
 	folder, size := publish(t, 150, 10_000)
 	peak := peakOf(t, func() {
 		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
