@@ -233,6 +233,11 @@ func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member stri
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if strings.Contains(name, ".") { // the members of an address are in it
+			detail = "The body has a member that is not known here."
+			faults = append(faults, web.FieldError{Pointer: "/" + cut(name, 64), Detail: "not known"})
+			continue
+		}
 		if name != "address" || !slices.Contains(known, "address.country") {
 			read(name, in[name])
 			continue

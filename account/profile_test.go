@@ -245,6 +245,7 @@ func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
 		{`{"given_name":5,"nickname":["x"]}`, "invalid_request", []string{"/given_name", "/nickname"}},
 		{`{"address":"Roma","given_name":"Ada"}`, "invalid_request", []string{"/address"}},
 		{`{"address":{"locality":{},"planet":"Earth"}}`, "invalid_request", []string{"/address/locality", "/address/planet"}},
+		{`{"address.locality":"Roma"}`, "invalid_request", []string{"/address.locality"}},
 		{`{"email_verified":true}`, "invalid_request", []string{"/email_verified"}},
 		{`{"given_name":"Ada","phone_number_verified":true}`, "invalid_request", []string{"/phone_number_verified"}},
 		{`{"updated_at":1}`, "invalid_request", []string{"/updated_at"}},

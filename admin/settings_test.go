@@ -46,7 +46,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
-	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"Max_users":1}`, `[]`} {
+	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"secret":null}`, `{"max_users":1,"HS256Until":null}`, `{"Max_users":1}`, `[]`} {
 		b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_request")
 	}
 	b.call("GET", "/api/admin/settings", nil).shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)

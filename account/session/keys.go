@@ -43,7 +43,9 @@ type keyMap map[string]jose.JSONWebKey
 func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 	m := make(keyMap, len(keys))
 	for _, k := range keys {
-		k = k.Public()
+		if signer, private := k.Key.(crypto.Signer); private { // perhaps one that never leaves its hardware
+			k.Key = signer.Public()
+		}
 		pub, ok := signingKey(&k)
 		if ok && k.KeyID == "" {
 			sum, err := k.Thumbprint(crypto.SHA256)

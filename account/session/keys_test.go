@@ -74,6 +74,15 @@ func TestStaticKeySetHasPublicRSAKeysAlone(t *testing.T) {
 	wantKey(t, set, b64(string(sum)), nil)
 }
 
+// As a security module gives it: its type is nobody else's.
+func TestStaticKeySetTakesThePublicHalfOfAnySigner(t *testing.T) {
+	set := session.NewStaticKeySet(jose.JSONWebKey{Key: struct{ crypto.Signer }{rsaKey()}, KeyID: kid})
+	wantKey(t, set, kid, nil)
+	if k, err := set.Key(t.Context(), kid); err == nil && !k.IsPublic() {
+		t.Error("the key is not public")
+	}
+}
+
 func TestWeakOrForeignKeysAreRefused(t *testing.T) {
 	weak, strong := newRSA(1024), rsaKey()
 	for name, jwk := range map[string]jose.JSONWebKey{

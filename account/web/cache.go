@@ -25,35 +25,35 @@ type Cache[V any] struct {
 	flight  singleflight.Group
 	mu      sync.Mutex
 	entries map[string]*cacheEntry[V]
-	puts    int // what was read before a Put is old
+	loads   map[string]context.Context // those under way; Put and Drop take out one whose result is old
 }
 
 type cacheEntry[V any] struct {
-	value   V
-	until   time.Time
-	loading bool // a caller reads it again; the others go on with this value
+	value V
+	until time.Time
 }
 
 // NewCache makes a cache whose values are kept for ttl.
 func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error)) *Cache[V] {
-	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}}
+	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}, loads: map[string]context.Context{}}
 }
 
 // Get returns the value of key, at most ttl old while load answers in time.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
-	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return e.loading || c.now().Before(e.until) })
+	return c.get(ctx, key, func(e *cacheEntry[V]) bool {
+		return c.loads[key] != nil || c.now().Before(e.until) // while one reads it again, the others go on with it
+	})
 }
 
 // GetValid returns the value of key that valid accepts, of any age: a load
 // that begins now must return such a value, or an error.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
-	for {
-		v, err := c.get(ctx, key, func(e *cacheEntry[V]) bool { return valid(e.value) })
-		if err != nil || valid(v) {
-			return v, err
-		}
-		// Another one's load, which began too early.
+	fresh := func(e *cacheEntry[V]) bool { return valid(e.value) }
+	v, err := c.get(ctx, key, fresh)
+	if err == nil && !valid(v) { // of another one's load, which began too early
+		v, err = c.get(ctx, key, fresh)
 	}
+	return v, err
 }
 
 func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V]) bool) (v V, err error) {
@@ -70,53 +70,57 @@ func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V
 	}
 }
 
-// kept returns the value of key if it is fresh; else somebody is about to load it.
+// kept returns the value of key if it is fresh.
 func (c *Cache[V]) kept(key string, fresh func(*cacheEntry[V]) bool) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also when fresh panics
-	e := c.entries[key]
-	if e == nil {
-		return v, false
-	}
-	if fresh(e) {
+	if e := c.entries[key]; e != nil && fresh(e) {
 		return e.value, true
 	}
-	e.loading = true
 	return v, false
 }
 
-func (c *Cache[V]) read(ctx context.Context, key string) (v V, err error) {
+func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil { // in a goroutine of its own it would end the program
-			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
-		}
-	}()
-	until := c.now().Add(c.ttl)
 	c.mu.Lock()
-	puts := c.puts
+	c.loads[key] = ctx
 	c.mu.Unlock()
-	v, err = c.load(ctx, key)
+	v, until, err := c.loaded(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch e := c.entries[key]; {
-	case c.puts != puts:
+	if c.loads[key] != ctx {
+		return v, err
+	}
+	delete(c.loads, key)
+	switch {
 	case err == nil:
 		c.entries[key] = &cacheEntry[V]{value: v, until: until}
-	case e != nil && (errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
-		e.loading = false // an outage says nothing about the value
+	case errors.Is(err, ErrUnavailable) || ctx.Err() != nil: // an outage says nothing about the value
 	default:
 		delete(c.entries, key)
 	}
 	return v, err
 }
 
+// loaded is load and until when its value is kept. A panic is an error: in a goroutine of
+// its own it would end the program.
+func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, until time.Time, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
+		}
+	}()
+	until = c.now().Add(c.ttl)
+	v, err = c.load(ctx, key)
+	return v, until, err
+}
+
 // Put keeps a value that was just stored.
 func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.puts++
+	delete(c.loads, key)
 	c.flight.Forget(key)
 	c.entries[key] = &cacheEntry[V]{value: v, until: c.now().Add(c.ttl)}
 }
@@ -125,7 +129,7 @@ func (c *Cache[V]) Put(key string, v V) {
 func (c *Cache[V]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.puts++
+	delete(c.loads, key)
 	c.flight.Forget(key)
 	delete(c.entries, key)
 }

@@ -97,3 +97,57 @@ func TestOnlyWhatIsThereIsKept(t *testing.T) {
 		t.Errorf("%v after %d loads", err, loads)
 	}
 }
+
+// A Put or Drop is about its own key: strangers cause a Drop with what there is not.
+func TestAPutOfOneKeyIsNothingToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, loads := 1, 0
+		c := web.NewCache(time.Minute, time.Now, slow(&n, &loads))
+		for _, change := range []func(){func() { c.Put("other", 7) }, func() { c.Drop("nothing") }} {
+			go func() { _, _ = c.Get(t.Context(), "k") }()
+			synctest.Wait()
+			change()
+			time.Sleep(2 * time.Second)
+			before := loads
+			if v, err := c.Get(t.Context(), "k"); v != n || err != nil || loads != before {
+				t.Errorf("%d %v, want %d without another load", v, err, n)
+			}
+			n++
+			time.Sleep(2 * time.Minute)
+		}
+		if v, err := c.Get(t.Context(), "k"); v != n || err != nil {
+			t.Errorf("the old value for ever: %d %v, want %d", v, err, n)
+		}
+	})
+}
+
+// As when the clock is set back: a caller must not ask for ever.
+func TestALoadThatIsNeverValidIsNotAskedForEver(t *testing.T) {
+	loads := 0
+	c := web.NewCache(time.Minute, time.Now, func(context.Context, string) (int, error) { loads++; return 1, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	v, err := c.GetValid(ctx, "k", func(v int) bool { return v > 1 || loads > 100 })
+	if v != 1 || err != nil || loads > 2 {
+		t.Errorf("%d %v after %d loads", v, err, loads)
+	}
+}
+
+func TestAPanicOfALoadIsItsErrorAndTheNextOneLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loads := 0
+		c := web.NewCache(time.Minute, time.Now, func(context.Context, string) (int, error) {
+			if loads++; loads == 2 {
+				panic("at the second")
+			}
+			return loads, nil
+		})
+		for want := 1; want <= 3; want++ {
+			v, err := c.Get(t.Context(), "k")
+			if want == 2 && err == nil || want != 2 && (v != want || err != nil) {
+				t.Errorf("load %d: %d %v", want, v, err)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+	})
+}
