@@ -39,9 +39,16 @@ func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx cont
 	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}}
 }
 
-// Get returns the value of key, at most ttl old while load answers in time.
+// Get returns the value of key: one that is older than ttl while somebody reads it anew,
+// however old it is.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return e.loading || c.now().Before(e.until) })
+}
+
+// GetFresh is Get where nothing older than ttl will do: who comes while the value is
+// read anew waits for it.
+func (c *Cache[V]) GetFresh(ctx context.Context, key string) (V, error) {
+	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return c.now().Before(e.until) })
 }
 
 // GetValid returns the value of key that valid accepts, whatever its age: a load
