@@ -187,7 +187,7 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 			return false, fail(doing, err)
 		}
 		made = true
-		return true, b.write(func(tx *gorm.DB) error {
+		err = b.write(func(tx *gorm.DB) error {
 			rows = nil
 			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?"+lock, after, b.rows).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
@@ -207,9 +207,12 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 			if err := addWords(tx, all); err != nil {
 				return err
 			}
-			after = handles[len(handles)-1]
 			return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles).Error
 		})
+		if len(rows) > 0 {
+			after = rows[len(rows)-1].Handle
+		}
+		return true, err
 	})
 	if err != nil || !made {
 		return err
