@@ -56,7 +56,7 @@ func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.
 
 // User finds a user by a handle in any case; ErrUserNotFound, also for what
 // cannot be a handle. Blanks around it are not forgiven as they are at a
-// sign-in: what follows may delete somebody.
+// sign-in: what follows may delete a user.
 func (a *Administration) User(ctx context.Context, named string) (User, error) {
 	h, err := CanonicalHandle(named)
 	if err != nil || strings.TrimSpace(named) != named {

@@ -159,7 +159,7 @@ func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 				thief := w.browser()
 				thief.cookies[cookie] = forged(t, sharedSecret, jose.HS256, claims)
 				if what == "later" && name == "one cookie" {
-					continue // the same jti: whoever knows it had the cookie
+					continue // the same jti: only a holder of the cookie knows it
 				}
 				if thief.isSignedIn() {
 					t.Errorf("%s: a forged token is a session", what)

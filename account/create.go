@@ -13,7 +13,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// NewUser is what a user is made of, whoever makes it: a member who registers, the
+// NewUser is the data of a new user, created by registration, the
 // operator, init or the demo.
 type NewUser struct {
 	Handle        string

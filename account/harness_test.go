@@ -74,7 +74,7 @@ func newWorld(t *testing.T, change ...func(*account.Options)) *world {
 	return w
 }
 
-// start makes the service anew on the same store, as a restart with other
+// start creates the service again on the same store, as a restart with other
 // options would.
 func (w *world) start(change ...func(*account.Options)) {
 	w.t.Helper()

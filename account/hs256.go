@@ -33,7 +33,7 @@ func (s Settings) hs256Over(now time.Time) bool {
 const retireInterval = time.Minute
 
 // RetireHS256 ends the sessions whose tokens have ceased to count, so that other
-// applications hear of it. It returns when ctx ends.
+// applications see it. It returns when ctx ends.
 func (s *Service) RetireHS256(ctx context.Context) {
 	if s.minter.algorithm != AlgorithmRS256 {
 		return

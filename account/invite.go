@@ -197,7 +197,7 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 
 // openInvite finds an invite that can be used now, within the limit. ErrInvalidInvite.
 //
-// Only what could be a guess at a code counts: somebody who looks for a free handle
+// Only what could be a guess at a code counts: a user who looks for a free handle
 // with a good invite is no attacker, nor is a crowd behind one address that shares a
 // link which one of them has used.
 func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error) {

@@ -46,8 +46,8 @@ func TestAnInviteIsItsOwnersAlone(t *testing.T) {
 	w.browser().call("GET", "/api/invites", nil).is(401, "not_authenticated")
 	w.browser().call("POST", "/api/invites", nil).is(401, "not_authenticated")
 	w.browser().call("DELETE", "/api/invites/"+code, nil).is(401, "not_authenticated")
-	for _, odd := range []string{"0000-0000-0000-0000", "%25", "%00", "x", "%27%20OR%201=1", "%F0%9F%98%80", code[:18]} {
-		ada.call("DELETE", "/api/invites/"+odd, nil).is(404, "invite_not_found")
+	for _, invalid := range []string{"0000-0000-0000-0000", "%25", "%00", "x", "%27%20OR%201=1", "%F0%9F%98%80", code[:18]} {
+		ada.call("DELETE", "/api/invites/"+invalid, nil).is(404, "invite_not_found")
 	}
 	if a := ada.call("DELETE", "/api/invites/", nil); a.status != 404 {
 		t.Errorf("blank code: %d", a.status)

@@ -21,7 +21,7 @@ type Credentials struct {
 
 // SignIn checks the credentials, makes the session and sets the cookies. An
 // unknown handle and a wrong password are one error and cost the same;
-// ErrSuspended is only told to somebody who knows the password.
+// ErrSuspended is only shown after the right password.
 func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials) (User, error) {
 	ctx := r.Context()
 	u, err := s.authenticate(r, in)
@@ -211,7 +211,7 @@ func (s *Service) flagsOf(r *http.Request, u User) (map[string]bool, error) {
 	return u.FlagMap(settings.Flags), err
 }
 
-// What a sign-in page of somebody who is signed in already is for; it only changes
+// Why a signed-in user sees the sign-in page; it only changes
 // what the page offers, authorize decides.
 const (
 	// FreshConfirm asks for the password of the same account again.
@@ -261,7 +261,7 @@ func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login,
 }
 
 // endedSession says whose session the request's cookie was and why it is over:
-// to nobody else than who presents the cookie that was its proof.
+// only to the browser that presents the cookie that proved it.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
 	id, err := s.findSession(r)
 	switch {

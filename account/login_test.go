@@ -59,7 +59,7 @@ func TestPasswordsAreNeitherCutNorFolded(t *testing.T) {
 	w.browser().login(" ADA ", long).is(200) // the handle, not the password, is folded
 }
 
-func TestEveryAnswerToALoginIsForNobodyElse(t *testing.T) {
+func TestLoginAnswersAreNotCached(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada", account.FlagActivity)
 	a := w.browser().login("ada", password).is(200)
@@ -149,7 +149,7 @@ func TestLoginLimits(t *testing.T) {
 	})
 }
 
-func TestWhoCannotCountLetsNobodyThrough(t *testing.T) {
+func TestFailingCounterRefusesSignIn(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) {
 		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
 	})
@@ -160,7 +160,7 @@ func TestWhoCannotCountLetsNobodyThrough(t *testing.T) {
 	}
 }
 
-func TestContinuationNeverLeavesTheService(t *testing.T) {
+func TestContinuationStaysInTheService(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.addUser("ada")
 	const sealed = "eyJ0IjoxfQ.c2VhbA_-"

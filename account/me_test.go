@@ -31,7 +31,7 @@ func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {
 	w.browser().call("GET", "/api/me", nil).is(401, "not_authenticated")
 }
 
-func TestNobodyChangesMoreThanTheirProfile(t *testing.T) {
+func TestUserChangesOnlyTheirProfile(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
 	b := w.signedIn("ada")
@@ -101,7 +101,7 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
 	b := w.signedIn("ada")
-	// Stronger parameters than the service's: the check makes the hash anew,
+	// Stronger parameters than the service's: the check hashes again,
 	// and the change must then replace the new one.
 	strong, err := account.NewHasher()
 	if err != nil {
@@ -272,7 +272,7 @@ type clients interface {
 	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error
 }
 
-func TestNobodyEndsTheAccessOfAnothersApp(t *testing.T) {
+func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	w := newWorld(t)
 	ada, eve := w.addUser("ada"), w.addUser("eve")
 	store := w.store.(clients)

@@ -9,7 +9,7 @@ import (
 )
 
 // notices are what the account page can say after a form, and the section that the
-// form stands in; the query names one, it never brings text.
+// form belongs to; the query names a notice, it never brings text.
 var notices = map[string]struct{ section, text string }{
 	"profile-saved":    {"profile", "Your profile is saved."},
 	"password-changed": {"password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},

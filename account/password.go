@@ -122,7 +122,7 @@ func (h *Hasher) match(hash, password string) bool {
 	return d.Match(opaque(password))
 }
 
-// outdated tells whether a hash should be made anew after a successful sign-in.
+// outdated tells whether a hash should be replaced after a successful sign-in.
 func (h *Hasher) outdated(hash string) bool {
 	return !strings.HasPrefix(hash, "$argon2id$") || !strings.Contains(hash, h.params)
 }

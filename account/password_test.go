@@ -31,7 +31,7 @@ func TestPasswordRules(t *testing.T) {
 	}
 }
 
-func TestHashesTellNothingAndAreNeverTheSame(t *testing.T) {
+func TestHashesAreSaltedAndOmitThePassword(t *testing.T) {
 	h, err := account.NewHasher()
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestHashesTellNothingAndAreNeverTheSame(t *testing.T) {
 	}
 }
 
-func TestDressedUpCommonPasswordIsNeverTaken(t *testing.T) {
+func TestDecoratedCommonPasswordIsRefused(t *testing.T) {
 	for _, p := range []string{
 		"password123", "Password12345", "PASSWORD123456", "p@ssw0rd123", "pa$$word1234", "Passw0rd!!", "123password", "!!welcome!!", "Welcome2026!", "qwerty123456", "letmein12345", "admin12345",
 		"passwordpassword", "password password", "password-password", "adminadmin", "cairncairn", "activity123", "administrator1", "correcthorsebatterystaple",

@@ -18,7 +18,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
 	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
@@ -65,7 +65,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".json")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // world-readable
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func (a *away) ResetCodeValid(ctx context.Context, handle string, hash []byte, n
 	return a.Store.ResetCodeValid(ctx, handle, hash, now)
 }
 
-func TestADatabaseThatIsAwayIsNeverAnAnswerAboutPeople(t *testing.T) {
+func TestDatabaseFailureIsNotAnAnswerAboutUsers(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	store := &away{Store: w.store}

@@ -123,7 +123,7 @@ func claim(name string, check func(string) (kept, refusal string), at func(*Prof
 			return invalidClaim(name, refusal)
 		}
 		p := u.Profile
-		own := Address{} // a copy: the one before belongs to whoever gave the profile
+		own := Address{} // a copy: the original belongs to the caller
 		if p.Address != nil {
 			own = *p.Address
 		}

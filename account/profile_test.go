@@ -168,7 +168,7 @@ func TestEveryNamedClaimCanBeSetAndRemoved(t *testing.T) {
 	}
 }
 
-func TestAChangedPhoneNumberIsNeverVerified(t *testing.T) {
+func TestChangedPhoneNumberIsUnverified(t *testing.T) {
 	var p account.Profile
 	mustSet := func(name, value string) {
 		t.Helper()
@@ -276,7 +276,7 @@ func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
 	}
 }
 
-func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
+func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
 	administration := account.NewAdministration(w.store, w.clock.Now)
@@ -299,7 +299,7 @@ func TestAmendingTellsTheAuditLogWhatAndNeverTheValue(t *testing.T) {
 	}
 }
 
-func TestAChangedAddressIsNeverVerifiedByItself(t *testing.T) {
+func TestChangedAddressIsUnverified(t *testing.T) {
 	w := newWorld(t)
 	u := w.addUser("ada")
 	administration := account.NewAdministration(w.store, w.clock.Now)

@@ -84,7 +84,7 @@ func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
 	}
 }
 
-func TestMassAssignmentRegistersNobody(t *testing.T) {
+func TestRegistrationSetsNoPrivilegedMembers(t *testing.T) {
 	w := newWorld(t)
 	i := w.invite()
 	for _, extra := range []string{
@@ -153,7 +153,7 @@ func TestOneHandleIsOneMember(t *testing.T) {
 	}
 }
 
-func TestClosedAndFullInstallationsTakeNobody(t *testing.T) {
+func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	i := w.invite()

@@ -50,7 +50,7 @@ type Reset struct {
 
 // errUnknownReset is ErrInvalidResetCode for what could be a guess: it counts
 // against the limits. A second click with a code that was good a moment ago, and
-// that the first one has spent meanwhile, does not.
+// that the first one has spent since, does not.
 var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidResetCode)
 
 // ResetPassword spends a code. It neither signs in nor lifts a suspension; a

@@ -13,7 +13,7 @@ func reset(handle, code, password string) map[string]string {
 	return map[string]string{"handle": handle, "code": code, "password": password}
 }
 
-func TestResetEndsEverySessionAndSignsNobodyIn(t *testing.T) {
+func TestResetEndsEverySessionAndDoesNotSignIn(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	old := w.signedIn("ada")
@@ -121,8 +121,8 @@ func TestGuessingResetCodesIsLimited(t *testing.T) {
 	})
 }
 
-// Somebody who clicks again has the code, and has not guessed it.
-func TestSecondClickIsNeverTakenForAGuess(t *testing.T) {
+// A user who clicks again has the code and has not guessed it.
+func TestSecondClickIsNotCountedAsAGuess(t *testing.T) {
 	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitReset: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}))
 	w.addUser("ada")
 	w.addUser("bob")
@@ -170,7 +170,7 @@ func (a *answer) status200Never(t *testing.T) {
 	}
 }
 
-// Whoever is shut out is told whom to ask, where the administrators have said it.
+// A suspended or locked-out user is told whom to ask, where the administrators have said it.
 func TestContactIsShownToWhoNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")

@@ -12,7 +12,7 @@ import (
 )
 
 // The flags that other applications read in the cookie are those of the sign-in.
-func TestLostFlagNeverLivesOnInACookieWhenTheOptionIsOn(t *testing.T) {
+func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 	for on, bit := range map[bool]int{false: 0, true: 1} {
 		w := newWorld(t)
 		w.saveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
@@ -36,7 +36,7 @@ func TestLostFlagNeverLivesOnInACookieWhenTheOptionIsOn(t *testing.T) {
 
 // Signing in again in the same browser replaces the token: a copy of the
 // earlier one must not go on at other applications.
-func TestReplacedTokenIsNeverLeftOutOfTheList(t *testing.T) {
+func TestReplacedTokenIsInTheList(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	b := w.signedIn("ada")
@@ -50,7 +50,7 @@ func TestReplacedTokenIsNeverLeftOutOfTheList(t *testing.T) {
 	}
 }
 
-func TestHS256TokenNeverCountsAfterItsEndDate(t *testing.T) {
+func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	old := w.signedIn("ada")
@@ -94,7 +94,7 @@ func TestHS256TokenNeverCountsAfterItsEndDate(t *testing.T) {
 	}
 }
 
-// failing is a store that goes away while somebody waits.
+// failing is a store that fails while a request waits.
 type failing struct {
 	account.Store
 	gone chan struct{}
@@ -118,8 +118,8 @@ func (f failing) StatusVersions(ctx context.Context) (map[int]int64, error) {
 	}
 }
 
-// While the database is away nobody is told that nothing was taken back.
-func TestListIsNeverSaidToBeUnchangedWithoutTheDatabase(t *testing.T) {
+// While the database is away no answer says that nothing was revoked.
+func TestListIsNotConfirmedWithoutTheDatabase(t *testing.T) {
 	gone := make(chan struct{})
 	w := newWorld(t)
 	w.start(func(o *account.Options) { o.Store = failing{w.store, gone} })
@@ -132,7 +132,7 @@ func TestListIsNeverSaidToBeUnchangedWithoutTheDatabase(t *testing.T) {
 	w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag, "Prefer", "wait=1").is(http.StatusServiceUnavailable)
 }
 
-func TestReleasedServiceNeverHoldsARequest(t *testing.T) {
+func TestReleasedServiceHoldsNoRequest(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("ada")
 	w.signedIn("ada")
@@ -165,8 +165,8 @@ func (s *slow) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return s.Store.RevokedIndices(ctx, list)
 }
 
-// A change makes everybody ask; one of them does the work.
-func TestManyWhoAskAfterAChangeNeverReadTheListMoreThanOnce(t *testing.T) {
+// A change wakes every waiting request; one of them reads the list.
+func TestWaitingRequestsReadAChangedListOnce(t *testing.T) {
 	w := newWorld(t)
 	st := &slow{Store: w.store, all: make(chan struct{})}
 	w.addUser("ada")

@@ -43,7 +43,7 @@ type Session struct {
 	Algorithm   string // of the token's signature; empty when it was made before that was noted
 }
 
-// Live tells whether the session counts at the given moment.
+// Live tells whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
 // MaxSessions is how many live sessions a user has at most.
@@ -175,7 +175,7 @@ func (s *Service) eachByToken(r *http.Request, yield func(*Identity) bool) error
 // endSessions ends the sessions whose cookies the request has and the browser is
 // about to lose, or those of one user if sub is not empty, and returns the user of
 // one. Other applications may go by a token that this service does not accept any more, or,
-// with a cookie domain, not by itself: whoever has it may end what it stands for.
+// with a cookie domain, not by itself: its holder may end the session.
 func (s *Service) endSessions(r *http.Request, sub string) (ended string, err error) {
 	now, proven := s.now(), map[string]string{} // user by session
 	note := func(id *Identity) bool {
@@ -336,7 +336,7 @@ func (s Session) cursor() string {
 }
 
 // pageOf is the page of a list that the request asks for, and the cursor of the next
-// one: the sessions older than the one of the cursor, which may have ended meanwhile.
+// one: the sessions older than the one of the cursor, which may have ended since.
 func pageOf(r *http.Request, list []Session) (page []Session, next *string, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -407,7 +407,7 @@ func (s *Service) endOtherSessions(_ http.ResponseWriter, r *http.Request) error
 const (
 	// touchInterval is how often a visit of a session is written down at most.
 	touchInterval = time.Minute
-	// visitInterval is how often the visits are written that came meanwhile.
+	// visitInterval is how often collected visits are written.
 	visitInterval = 5 * time.Second
 	// visitTimeout bounds the last batch: a stop does not wait for a database that is away.
 	visitTimeout = 5 * time.Second

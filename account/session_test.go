@@ -36,8 +36,8 @@ func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
 		eve.call("DELETE", "/api/me/sessions/"+id, nil).is(404, "session_not_found")
 		w.browser().call("DELETE", "/api/me/sessions/"+id, nil).is(401, "not_authenticated")
 	}
-	for _, odd := range []string{"x", "%00", "%25", "00000000-0000-4000-8000-000000000000", "%7B" + others[0] + "%7D", "urn:uuid:" + others[0]} {
-		here.call("DELETE", "/api/me/sessions/"+odd, nil).is(404, "session_not_found")
+	for _, invalid := range []string{"x", "%00", "%25", "00000000-0000-4000-8000-000000000000", "%7B" + others[0] + "%7D", "urn:uuid:" + others[0]} {
+		here.call("DELETE", "/api/me/sessions/"+invalid, nil).is(404, "session_not_found")
 	}
 	if !there.isSignedIn() || !here.isSignedIn() {
 		t.Fatal("a refused request ended a session")
@@ -85,7 +85,7 @@ func TestSessionsAreToldApart(t *testing.T) {
 }
 
 // Other applications may still go by what the browser has.
-func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
+func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
 		w := newWorld(t)
 		w.addUser("ada")
@@ -184,7 +184,7 @@ func TestSigningOutNeverLeavesTheTokenOutOfTheList(t *testing.T) {
 }
 
 // The hint of one user is no reason to end what the browser has of another.
-func TestSignOutOfOneUserNeverEndsTheSessionOfAnother(t *testing.T) {
+func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 	w := newWorld(t, withDomain)
 	w.addUser("ada")
 	w.addUser("eve")

@@ -198,7 +198,7 @@ func changedMembers(a, b Settings) string {
 }
 
 // ChangeSettings checks and stores a change; what is not named in it stays, also
-// when somebody else changes it at this moment. The error is a *Problem that names
+// when another process changes it at the same time. The error is a *Problem that names
 // each member that is wrong.
 func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
 	row := by.Audit(a.Now(), "settings.update", "settings", "")

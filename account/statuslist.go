@@ -42,7 +42,7 @@ const (
 	// maxStatusWait is how long a request is held at most; proxies and the server's
 	// own limits end requests after 30 seconds and more.
 	maxStatusWait = 25 * time.Second
-	// statusPoll is how often the store is asked for changes while somebody waits:
+	// statusPoll is how often the store is asked for changes while a request waits:
 	// they may come from another instance or from the command line.
 	statusPoll = 250 * time.Millisecond
 	// How many requests are held at once, in all and for one address. Beyond that the
@@ -217,7 +217,7 @@ type statusWaiters struct {
 	total    int
 	changed  chan struct{} // closed at the next change of any list
 	watching bool
-	released bool // the service stops: nobody waits any more
+	released bool // the service stops: no request waits any more
 }
 
 // await returns the list as current has it. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to N
@@ -243,7 +243,7 @@ func (l *statusWaiters) await(r *http.Request, current func() (packedStatus, err
 		select {
 		case <-change:
 			change = l.next()
-		case <-over.C: // and read the list once more: nobody has looked if the watcher failed
+		case <-over.C: // and read the list once more: the watcher may have failed
 			change = nil
 		case <-r.Context().Done():
 			return now, held, nil
@@ -290,8 +290,8 @@ func (l *statusWaiters) next() <-chan struct{} {
 	return l.changed
 }
 
-// watch looks for changes as long as somebody waits. The first look wakes
-// everybody: what they have seen may be older than it.
+// watch looks for changes as long as a request waits. The first look wakes
+// all of them: what they have seen may be older.
 func (l *statusWaiters) watch() {
 	var before map[int]int64
 	for ; ; time.Sleep(statusPoll) {
@@ -313,7 +313,7 @@ func (l *statusWaiters) watch() {
 	}
 }
 
-// wake has everybody who waits look at the list again; with release nobody waits from now on.
+// wake makes all waiting requests look at the list again; with release no request waits from now on.
 func (l *statusWaiters) wake(release bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

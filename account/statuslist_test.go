@@ -62,7 +62,7 @@ func TestApplicationsLearnThatASessionEnded(t *testing.T) {
 	}
 }
 
-func TestListsThatNeverWereAreNotThere(t *testing.T) {
+func TestUnknownListsAreNotFound(t *testing.T) {
 	w := newWorld(t)
 	for _, list := range []string{"99", "0", "-1", "01", "x", "%00", "1e3", "99999999999999999999"} {
 		w.browser().call("GET", "/oauth2/status/"+list, nil).is(404)

@@ -43,7 +43,7 @@ type UserStore interface {
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user).
 	CreateUser(ctx context.Context, u User, a Audit) error
-	// ChangeUser lets change work on the user while nobody else can, keeps of it
+	// ChangeUser lets change work on the user alone, keeps of it
 	// DisplayName, Email, EmailVerified and Profile, with an audit row unless a is nil, and
 	// returns the user after it. An error of change is returned and nothing is changed.
 	// change may be called more than once and must depend on its argument alone. ErrUserNotFound.
@@ -93,10 +93,10 @@ type SessionStore interface {
 	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime,
 	// ExpiresAt, TokenHash, LoginHash, Address, UserAgent and Algorithm of the live
 	// session s.ID of s.Sub. It revokes the token before and sets s.StatusList and
-	// s.StatusIndex anew. The conditions and errors of CreateSession, and
+	// s.StatusIndex again. The conditions and errors of CreateSession, and
 	// ErrSessionNotFound when the session is no longer live.
 	Reauthenticate(ctx context.Context, s *Session, verifiedHash string) error
-	// Session returns a session by its id with its user, whatever its state;
+	// Session returns a session by its id with its user, live or ended;
 	// ErrSessionNotFound, also when the user is deleted.
 	Session(ctx context.Context, id string) (Session, User, error)
 	// SessionByLoginHash is Session by the hash of the host-only login cookie.
@@ -112,7 +112,7 @@ type SessionStore interface {
 	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.
 	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error)
 	// RevokeSessions is EndSession, or with an empty id EndOtherSessions of all, by
-	// somebody else than the user: with its audit row. ErrUserNotFound; ErrSessionNotFound
+	// another user: with its audit row. ErrUserNotFound; ErrSessionNotFound
 	// for an id that is not live.
 	RevokeSessions(ctx context.Context, sub, id string, now time.Time, a Audit) (int, error)
 	// KnownAddress tells whether the user has signed in from this address
@@ -183,7 +183,7 @@ type ResetStore interface {
 type SettingsStore interface {
 	// Settings returns the stored settings. ErrNotInitialized before init.
 	Settings(ctx context.Context) (Settings, error)
-	// AmendSettings lets change work on the settings while nobody else can, stores
+	// AmendSettings lets change work on the settings alone, stores
 	// all but HS256Until and returns them. change says what it has changed, for the detail of the
 	// audit row; nothing is stored where it says nothing. An error of change is returned and
 	// nothing is changed. change may be called more than once. ErrNotInitialized.

@@ -94,7 +94,7 @@ func CheckDisplayName(name string) (string, error) {
 }
 
 // visible tells whether a character alone leaves a mark: a name of joiners or
-// fillers would be nobody's.
+// fillers would be unreadable.
 func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
 }

@@ -2,7 +2,7 @@ package activityschema
 
 import "slices"
 
-// A Severity says what a Finding is worth.
+// A Severity is how serious a Finding is.
 type Severity string
 
 // The severities. An error shows what the owner chose not to show, and should

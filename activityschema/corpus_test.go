@@ -85,7 +85,7 @@ func places(found []activityschema.Problem) []string {
 	return lines
 }
 
-func TestValidDocumentIsNeverRefused(t *testing.T) {
+func TestValidDocumentsAreAccepted(t *testing.T) {
 	for name, data := range corpus(t, "valid", leastValid) {
 		if found := problems(t, data); len(found) > 0 {
 			t.Errorf("%s: %v", name, found)
@@ -93,7 +93,7 @@ func TestValidDocumentIsNeverRefused(t *testing.T) {
 	}
 }
 
-func TestInvalidDocumentIsNeverAccepted(t *testing.T) {
+func TestInvalidDocumentsAreRefused(t *testing.T) {
 	want := expectations(t)
 	documents := corpus(t, "invalid", leastInvalid)
 	for name, data := range documents {

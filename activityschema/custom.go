@@ -16,7 +16,7 @@ import (
 )
 
 // Names of members of custom that say what their value is, in lower case and
-// without what separates their words. What stands before them may be one of
+// without separators. Before them may be one of
 // besideNames: startPosition, home_address.
 var (
 	positionNames = []string{
@@ -196,7 +196,7 @@ func number(value any) (float64, bool) {
 }
 
 // positions returns the pairs in an array of two to four numbers with decimals, or in
-// an array of such arrays. Which of the two is the latitude, nobody knows.
+// an array of such arrays. Which of the two is the latitude, is not known.
 func positions(list []any) (found []position) {
 	var numbers []float64
 	fine := false

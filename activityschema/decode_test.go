@@ -18,7 +18,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-func TestDecodedDocumentIsNeverWrittenAsAnother(t *testing.T) {
+func TestDecodedDocumentRoundTrips(t *testing.T) {
 	for name, data := range corpus(t, "valid", leastValid) {
 		decoded, found, err := activityschema.Decode(t.Context(), bytes.NewReader(data))
 		if name == "detail-integers-as-written.json" {
@@ -69,7 +69,7 @@ func content(t *testing.T, data []byte) any {
 	return root
 }
 
-func TestInvalidDocumentIsNeverDecoded(t *testing.T) {
+func TestInvalidDocumentIsNotDecoded(t *testing.T) {
 	for name, data := range corpus(t, "invalid", leastInvalid) {
 		decoded, found, err := activityschema.Decode(t.Context(), bytes.NewReader(data))
 		if err != nil || decoded != nil {
@@ -81,7 +81,7 @@ func TestInvalidDocumentIsNeverDecoded(t *testing.T) {
 	}
 }
 
-func TestUnreadableDocumentIsNeverDecoded(t *testing.T) {
+func TestUnreadableDocumentIsNotDecoded(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	whole := bytes.NewReader(document(t, "index-full.json"))
 	decoded, found, err := activityschema.Decode(t.Context(), io.MultiReader(whole, iotest.ErrReader(broken)))
@@ -95,7 +95,7 @@ func TestUnreadableDocumentIsNeverDecoded(t *testing.T) {
 }
 
 // Member order, white space, and escapes say nothing.
-func TestDocumentIsNeverDecodedByItsLooks(t *testing.T) {
+func TestSpellingDoesNotChangeTheDecodedDocument(t *testing.T) {
 	plain := `{"bas_version":"1.0","owner":{"handle":"mira","display_name":"Mira"},"generated_at":"2026-05-17T20:00:00Z","activities":[]}`
 	other := "\r\n{\t\"activities\" :\n[ ] , \"\\u0067enerated_at\": \"2026-05-17\\u005420:00:00Z\", \"owner\" : {\"avatar_url\":null," +
 		"\"display_name\":\"M\\u0069ra\",\"handle\":\"mira\" } ,\"bas_version\": \"1.\\u0030\"} \n"
@@ -114,7 +114,7 @@ func decoded(t *testing.T, text string) *activityschema.Document {
 	return d
 }
 
-func TestIntegerIsNeverDecodedToAnother(t *testing.T) {
+func TestIntegersDecodeExactly(t *testing.T) {
 	const beyond = true
 	for _, c := range []struct {
 		literal string

@@ -57,9 +57,9 @@ func orEmpty[T ~string](s *T) string {
 // NewLibrary returns a Library without documents.
 func NewLibrary() *Library { return &Library{files: map[string]record{}} }
 
-// Add adds the document that lies at a path relative to the published folder,
+// Add adds the document at a path relative to the published folder,
 // with slashes: index.json, activities/{id}.json, or that of a shard. A second
-// document of one path takes the place of the first. A nil doc stands for a
+// document of one path takes the place of the first. A nil doc means a
 // file that is there and cannot be read, so that it is not said to be missing.
 func (l *Library) Add(file string, doc *Document) {
 	var r record
@@ -307,7 +307,7 @@ func (c *comparison) shard(file string, at string, shard Shard) {
 	if named := (Shard{URL: target, Year: shard.Year}); !c.shards[named] {
 		c.shards[named] = true
 		for i := range x.Activities {
-			// Whoever made the shard may have counted in either zone.
+			// The publisher may have counted in either zone.
 			if at := x.Activities[i].StartedAt; int64(at.Year()) != shard.Year && int64(at.UTC().Year()) != shard.Year {
 				c.in(target).add(CodeShardYear, item("/activities", i)+"/started_at", "%d, in the shard of %d", at.Year(), shard.Year)
 			}

@@ -60,7 +60,7 @@ func lines(t testing.TB, found []activityschema.FileFinding) []string {
 	return all
 }
 
-func TestContradictionIsNeverOverlookedAndGoodFolderNeverReported(t *testing.T) {
+func TestContradictionsAreReportedAndGoodFoldersAreNot(t *testing.T) {
 	want := table(t, "library.tsv", 4)
 	folders, err := os.ReadDir(filepath.Join("testdata", "library"))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestContradictionIsNeverOverlookedAndGoodFolderNeverReported(t *testing.T) 
 }
 
 // What a Library says, Lint need not say again: the good folder is good to both.
-func TestGoodFolderIsNeverReportedByLint(t *testing.T) {
+func TestGoodFolderHasNoFindings(t *testing.T) {
 	for path, doc := range folderOf(t, "good") {
 		if found := activityschema.Lint(doc); len(found) > 0 {
 			t.Errorf("%s: %+v", path, found)
@@ -96,7 +96,7 @@ func TestGoodFolderIsNeverReportedByLint(t *testing.T) {
 	}
 }
 
-func TestUnreadableFileIsNeverSaidToBeMissing(t *testing.T) {
+func TestUnreadableFileIsNotReportedMissing(t *testing.T) {
 	documents := folderOf(t, "good")
 	l := libraryOf(documents)
 	l.Add("activities/2026-05-17-ride.json", nil)
@@ -113,7 +113,7 @@ func TestUnreadableFileIsNeverSaidToBeMissing(t *testing.T) {
 }
 
 // Only who has seen all indexes knows that none lists an activity.
-func TestDetailIsNeverUnlistedBesideAnIndexThatIsNotRead(t *testing.T) {
+func TestDetailIsNotUnlistedBesideAnUnreadIndex(t *testing.T) {
 	index := func(shards string) *activityschema.Document {
 		return mustDecode(t, shards, []byte(`{"bas_version": "1.0", "owner": {"handle": "a", "display_name": ""}, "generated_at": "2026-05-17T06:30:00Z", "activities": [], "shards": [`+shards+`]}`))
 	}
@@ -139,7 +139,7 @@ func TestDetailIsNeverUnlistedBesideAnIndexThatIsNotRead(t *testing.T) {
 	}
 }
 
-func TestSecondDocumentOfAPathNeverStandsBesideTheFirst(t *testing.T) {
+func TestSecondDocumentOfAPathReplacesTheFirst(t *testing.T) {
 	documents := folderOf(t, "good")
 	l := libraryOf(documents)
 	l.Add("activities/night-run.json", documents["activities/2025-a.json"])
@@ -153,7 +153,7 @@ func TestSecondDocumentOfAPathNeverStandsBesideTheFirst(t *testing.T) {
 }
 
 // An empty Library, and details without an index: nothing to contradict.
-func TestDetailsWithoutAnIndexAreNeverUnlisted(t *testing.T) {
+func TestDetailsWithoutAnIndexAreNotUnlisted(t *testing.T) {
 	l := activityschema.NewLibrary()
 	if found := l.Findings(); found != nil {
 		t.Errorf("empty: %+v", found)
@@ -165,7 +165,7 @@ func TestDetailsWithoutAnIndexAreNeverUnlisted(t *testing.T) {
 	}
 }
 
-func TestAddingAtOnceNeverLosesADocument(t *testing.T) {
+func TestConcurrentAddKeepsEveryDocument(t *testing.T) {
 	want := table(t, "library.tsv", 4)["blur"]
 	documents := folderOf(t, "blur")
 	l := activityschema.NewLibrary()
@@ -181,7 +181,7 @@ func TestAddingAtOnceNeverLosesADocument(t *testing.T) {
 }
 
 // The blurred ride c, whose door is at 47.2 and 8.3, among others.
-func TestTrackThatEndsAtAKnownPlaceIsNeverTakenForBlurred(t *testing.T) {
+func TestTrackThatEndsAtAKnownPlaceIsNotBlurred(t *testing.T) {
 	ride := func(id, privacy, more, t0, lat string) *activityschema.Document {
 		return detailWith(t, fmt.Sprintf(`"id": %q, "privacy": %q, %s "timeseries": {"t": [%s, 500, 600], "lat": [%s, 47.3, 47.4], "lon": [8.3, 8.4, 8.%d]}`, id, privacy, more, t0, lat, 40+id[0]-'a'))
 	}
@@ -225,7 +225,7 @@ func TestTrackThatEndsAtAKnownPlaceIsNeverTakenForBlurred(t *testing.T) {
 
 // Runs from one door, 3 metres a second: whether they were cut is told by how far
 // one runs in the time of which there are no samples.
-func TestTrackThatWasNotCutIsNeverTakenForCut(t *testing.T) {
+func TestUncutTrackIsReported(t *testing.T) {
 	run := func(id string, first, duration int) *activityschema.Document {
 		var ts, lat, lon strings.Builder
 		for s := first; s <= 1000; s += 10 {
@@ -265,7 +265,7 @@ func TestTrackThatWasNotCutIsNeverTakenForCut(t *testing.T) {
 }
 
 // A loop from a door shows it twice, but is one activity.
-func TestOneOtherActivityIsNeverCountedTwice(t *testing.T) {
+func TestOtherActivityCountsOnce(t *testing.T) {
 	loop := `"timeseries": {"t": [0, 500, 600], "lat": [47.2, 47.3, 47.2], "lon": [8.3, 8.4, 8.3]}, `
 	l := activityschema.NewLibrary()
 	l.Add("activities/a.json", detailWith(t, loop+`"id": "a"`))
@@ -276,7 +276,7 @@ func TestOneOtherActivityIsNeverCountedTwice(t *testing.T) {
 }
 
 // Lint has said it.
-func TestIDTwiceInOneIndexIsNeverSaidAgain(t *testing.T) {
+func TestDuplicateIDIsReportedOnce(t *testing.T) {
 	l := activityschema.NewLibrary()
 	l.Add("index.json", mustDecode(t, "index", []byte(`{"bas_version": "1.0", "owner": {"handle": "a", "display_name": ""}, "generated_at": "2026-05-17T06:30:00Z", "activities": [
 		{"id": "a", "title": "", "sport": "running", "started_at": "2026-05-16T06:30:00Z", "privacy": "public"}, {"id": "a", "title": "", "sport": "running", "started_at": "2026-05-15T06:30:00Z", "privacy": "no_gps"}]}`)))

@@ -147,7 +147,7 @@ func Locate(data []byte, pointers []string) ([]Place, error) {
 	return places, nil
 }
 
-// A sought is a value whose place somebody asks for: path leads to it.
+// A sought is a value whose place is looked up: path leads to it.
 type sought struct {
 	path  []string
 	place *Place

@@ -37,7 +37,7 @@ func detailWith(t testing.TB, members string) *activityschema.Document {
 }
 
 // The two sides of every limit that a rule has.
-func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
+func TestLimitsOfRules(t *testing.T) {
 	track := `"timeseries": {"t": [0, 60], "lat": [60, 60.01], "lon": [8.1, 8.12]}, `
 	lap := func(offset string, duration int) string {
 		return fmt.Sprintf(`"duration_s": 60, "laps": [{"index": 0, "started_at": "2026-05-17T%s", "duration_s": %d}]`, offset, duration)
@@ -109,7 +109,7 @@ func TestLimitOfARuleIsNeverElsewhere(t *testing.T) {
 
 // Of a pair whose other half is null, missing or off the Earth one half still
 // tells where the door is. Sample 0 is the half, the others are the track.
-func TestHalfOfAPositionBeyondTheCutTrackIsNeverShown(t *testing.T) {
+func TestHalfPositionBeyondTheCutIsReported(t *testing.T) {
 	for _, c := range []struct {
 		lat, lon string
 		want     int
@@ -147,7 +147,7 @@ func TestHalfOfAPositionBeyondTheCutTrackIsNeverShown(t *testing.T) {
 	}
 }
 
-func TestExchangedCoordinatesAreNeverReportedWithoutSayingSo(t *testing.T) {
+func TestExchangedCoordinatesAreNamed(t *testing.T) {
 	track := `"timeseries": {"t": [0, 60], "lat": [60, 60.01], "lon": [8.1, 8.12]}, `
 	for members, want := range map[string]bool{
 		track + `"start_latlng": [8.1, 60]`:      true,
@@ -170,7 +170,7 @@ func TestExchangedCoordinatesAreNeverReportedWithoutSayingSo(t *testing.T) {
 	}
 }
 
-func TestManyFindingsNeverHideAnError(t *testing.T) {
+func TestManyWarningsDoNotHideAnError(t *testing.T) {
 	var list []string
 	for i := range 60 {
 		list = append(list, fmt.Sprintf(`{"id": "a/%d", "title": "", "sport": "running", "started_at": "2026-05-17T06:30:00Z", "privacy": "private", "detail_url": "x", "track_url": "y",
@@ -225,7 +225,7 @@ func TestManyFindingsNeverHideAnError(t *testing.T) {
 }
 
 // Findings end in logs and on the terminals of others.
-func TestMessageNeverRepeatsAPosition(t *testing.T) {
+func TestMessageOmitsPositions(t *testing.T) {
 	position := regexp.MustCompile(`\d\.\d\d\d`)
 	seen := 0
 	for name, data := range corpus(t, "lint", leastLinted) {
@@ -241,7 +241,7 @@ func TestMessageNeverRepeatsAPosition(t *testing.T) {
 	}
 }
 
-func TestDocumentWithoutFormIsNeverAPanic(t *testing.T) {
+func TestLintOfAMalformedDocument(t *testing.T) {
 	for _, doc := range []*activityschema.Document{nil, {}, {Index: new(activityschema.Index)}, {Detail: new(activityschema.Detail)}} {
 		if found := activityschema.Lint(doc); len(found) > 0 {
 			t.Errorf("%+v: %+v", doc, found)
@@ -258,7 +258,7 @@ func TestDocumentWithoutFormIsNeverAPanic(t *testing.T) {
 	}
 }
 
-func TestCodeIsNeverUnexplainedOrUntested(t *testing.T) {
+func TestEveryCodeIsDocumentedAndTested(t *testing.T) {
 	triggered := map[string]bool{activityschema.NotLinted().Code: true}
 	for name, data := range corpus(t, "lint", leastLinted) {
 		for _, f := range activityschema.Lint(mustDecode(t, name, data)) {
@@ -281,7 +281,7 @@ func TestCodeIsNeverUnexplainedOrUntested(t *testing.T) {
 	}
 }
 
-func TestFindingsAreNeverWrittenInAnotherShape(t *testing.T) {
+func TestFindingsMarshalInOneShape(t *testing.T) {
 	l := activityschema.NewLibrary()
 	l.Add("./b.json", detailWith(t, `"id": "c"`))
 	data, err := json.Marshal(l.Findings())

@@ -70,7 +70,7 @@ func whereAndCode(t testing.TB, found []activityschema.Finding) []string {
 	return lines
 }
 
-func TestFaultIsNeverOverlookedAndGoodRecordingNeverReported(t *testing.T) {
+func TestFaultsAreReportedAndGoodRecordingsAreNot(t *testing.T) {
 	want := table(t, "lint.tsv", 3)
 	documents := corpus(t, "lint", leastLinted)
 	good := 0
@@ -118,7 +118,7 @@ func samplesOf(n int, privacy activityschema.Privacy) *activityschema.Document {
 	return &activityschema.Document{Detail: d}
 }
 
-func TestLintNeverAllocatesForASample(t *testing.T) {
+func TestLintAllocatesNothingPerSample(t *testing.T) {
 	for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyBlurStart} {
 		doc := samplesOf(10_000, privacy)
 		doc.Detail.BBox = &activityschema.BBox{8, 47, 8.999, 47.999}
@@ -133,7 +133,7 @@ func TestLintNeverAllocatesForASample(t *testing.T) {
 	}
 }
 
-// FuzzLint: whatever document can be decoded, neither Lint nor a Library
+// FuzzLint: for any document that can be decoded, neither Lint nor a Library
 // panics, and their findings keep to what they promise.
 func FuzzLint(f *testing.F) {
 	seeds := 0

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Keywords of the problems which no JSON Schema keyword stands for: the
+// Keywords of the problems that have no JSON Schema keyword: the
 // document is too large or not I-JSON (RFC 7493).
 const (
 	KeywordSize         = "size" // larger than Options.MaxBytes
@@ -21,7 +21,7 @@ const (
 	KeywordInteger      = "integer"       // an integer beyond 64 bits; of Decode, for the format allows it
 )
 
-// A Place is where something stands in a document.
+// A Place is a position in a document.
 type Place struct {
 	Offset int64 `json:"offset"` // in bytes from 0
 	Line   int   `json:"line"`   // from 1

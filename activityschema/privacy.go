@@ -36,7 +36,7 @@ func holdsValue(c Column[float64]) bool {
 }
 
 // showsEndpoint tells whether the stated end, read either way round, is where
-// the end of the track lies that has its last position at sample. Anywhere
+// the end of the track is whose last position is at sample. Anywhere
 // else on the track would not do: a loop may pass the door at which it began,
 // but only the endpoint says that it is the door.
 func (t *track) showsEndpoint(sample int, stated, reversed position) bool {

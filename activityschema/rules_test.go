@@ -59,7 +59,7 @@ func allNames() []string {
 }
 
 // A name that occurs in a nested object is not thereby listed above it.
-func TestUnlistedMemberIsNeverAccepted(t *testing.T) {
+func TestUnlistedMemberIsRefused(t *testing.T) {
 	for table, fields := range tables {
 		for _, name := range allNames() {
 			if slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
@@ -78,7 +78,7 @@ func TestUnlistedMemberIsNeverAccepted(t *testing.T) {
 	}
 }
 
-func TestRequiredMemberIsNeverDispensable(t *testing.T) {
+func TestMissingRequiredMemberIsRefused(t *testing.T) {
 	for table, fields := range tables {
 		for _, f := range fields {
 			found := problems(t, edited(t, table, func(o map[string]any) { delete(o, f.name) }))
@@ -98,7 +98,7 @@ func TestRequiredMemberIsNeverDispensable(t *testing.T) {
 
 // Each field of each table against values of every type and at every bound;
 // the other library says by the specification's row which of them fit.
-func TestFieldNeverTakesAValueOutsideItsRow(t *testing.T) {
+func TestFieldRefusesValuesOutsideItsRange(t *testing.T) {
 	var probes []any
 	for _, text := range []string{
 		`null`, `true`, `false`, `-1`, `0`, `1`, `1.0`, `1.5`, `-0.0`, `1e3`, `18446744073709551616`, `1.0000000000000000001`,
@@ -144,7 +144,7 @@ func asJSON(t *testing.T, v any) any {
 	return decode(t, data)
 }
 
-func TestProblemsNeverExceedTheirNumberOrChangeTheirOrder(t *testing.T) {
+func TestProblemsAreLimitedAndOrdered(t *testing.T) {
 	many := make([]any, 3*activityschema.MaxProblems)
 	for i := range many {
 		many[i] = "x"

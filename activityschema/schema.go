@@ -53,7 +53,7 @@ var forms = [...]Form{FormIndex, FormDetail}
 
 // A plan is the schema made ready for the walker.
 type plan struct {
-	// root lists the members of both forms: what stands in either has the same
+	// root lists the members of both forms: a member of both has the same
 	// schema, so that a document is read once without knowing its form.
 	root     *shape
 	required map[Form][]*member

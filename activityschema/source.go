@@ -15,7 +15,7 @@ var errTooLarge = errors.New("the document is too large")
 
 // A source reads the tokens of a document. It keeps what the decoder has not consumed
 // yet, so that a token's text, line and column can be told while it is read: no more
-// than that is in memory, whatever the size.
+// than that is in memory, for any size.
 type source struct {
 	ctx  context.Context
 	r    *bufio.Reader

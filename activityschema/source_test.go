@@ -141,7 +141,7 @@ func TestMemoryDoesNotGrowWithTheDocument(t *testing.T) {
 
 // The bars: at least four times as fast as encoding/json reads the same into any, and
 // lint at least half as fast as validation. The fastest of each is what the machine can
-// do when nobody else is at it.
+// do when nothing else uses it.
 func BenchmarkValidate(b *testing.B) {
 	for name, data := range benchmarkDocuments(b) {
 		doc := mustDecode(b, name, data)

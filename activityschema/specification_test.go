@@ -212,7 +212,7 @@ func readSchema(t *testing.T) (root, defs map[string]any) {
 	return root, defs
 }
 
-func TestSchemaNeverDepartsFromTheSpecificationsTables(t *testing.T) {
+func TestSchemaEqualsTheSpecificationsTables(t *testing.T) {
 	root, defs := readSchema(t)
 	if got := root["$schema"]; got != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$schema is %v", got)
@@ -241,7 +241,7 @@ func TestSchemaNeverDepartsFromTheSpecificationsTables(t *testing.T) {
 	}
 }
 
-func TestSchemaNeverLeavesAPropertyOrItsUnitUnexplained(t *testing.T) {
+func TestSchemaDescribesEveryPropertyAndUnit(t *testing.T) {
 	units := map[string]string{
 		"_m": "metres", "_s": "seconds", "_kmh": "kilometres per hour", "_bpm": "beats per minute",
 		"_rpm": "revolutions per minute", "_w": "watts", "_c": "degrees Celsius", "lat": "degrees", "lon": "degrees",
@@ -268,7 +268,7 @@ func TestSchemaNeverLeavesAPropertyOrItsUnitUnexplained(t *testing.T) {
 	}
 }
 
-func TestSchemaIsNeverChangedThroughACopy(t *testing.T) {
+func TestSchemaReturnsACopy(t *testing.T) {
 	clear(activityschema.Schema())
 	if !json.Valid(activityschema.Schema()) {
 		t.Error("a caller overwrote the embedded schema")

@@ -13,7 +13,7 @@ import (
 // A Time is an instant that a document writes as a date-time of RFC 3339,
 // section 5.6.
 //
-// One that was read is written as it was read, whatever its letter case, the
+// One that was read is written as it was read, in any letter case, the
 // digits of its fraction and its zone. One made of a Go time, Time{Time: t},
 // is written with the zone of t and as many digits of a second as it has, up
 // to nanoseconds; in UTC if RFC 3339 cannot write the zone (an offset with
@@ -21,7 +21,7 @@ import (
 //
 // time.Time alone would not do: it can hold no leap second and reads no lower
 // case t or z. A leap second, 23:59:60 UTC, counts as the second after it, as
-// in POSIX. What lies beyond a nanosecond is cut off the instant.
+// in POSIX. Digits beyond nanoseconds are dropped.
 type Time struct {
 	time.Time
 	text string // as read; empty for a Go time

@@ -10,7 +10,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-func TestTimeIsNeverReadAsAnotherInstant(t *testing.T) {
+func TestTimeIsReadAsItsInstant(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"2026-05-17T06:30:12Z":                time.Date(2026, 5, 17, 6, 30, 12, 0, time.UTC),
 		"2026-05-17t06:30:12z":                time.Date(2026, 5, 17, 6, 30, 12, 0, time.UTC),
@@ -37,7 +37,7 @@ func TestTimeIsNeverReadAsAnotherInstant(t *testing.T) {
 	}
 }
 
-func TestTimeNeverTakesWhatIsNoDateTime(t *testing.T) {
+func TestTimeRefusesInvalidDateTimes(t *testing.T) {
 	for _, text := range []string{`null`, `0`, `""`, `"2026-05-17"`, `"2026-05-17T06:30:12"`, `"2026-05-17T7:30:12Z"`, `"2026-05-17T06:30:12,5Z"`, `"2026-05-17T12:00:60Z"`, `{}`} {
 		before := activityschema.Time{Time: time.Unix(1, 0)}
 		got := before
@@ -52,7 +52,7 @@ func TestTimeNeverTakesWhatIsNoDateTime(t *testing.T) {
 }
 
 // What a program puts into Time is what counts, not the text that was read.
-func TestChangedTimeIsNeverWrittenAsItWasRead(t *testing.T) {
+func TestChangedTimeIsWrittenChanged(t *testing.T) {
 	const text = "2016-12-31T15:59:60.0-08:00"
 	for _, c := range []struct {
 		change func(read time.Time) time.Time
@@ -74,7 +74,7 @@ func TestChangedTimeIsNeverWrittenAsItWasRead(t *testing.T) {
 	}
 }
 
-func TestGoTimeIsNeverWrittenAsAnotherInstant(t *testing.T) {
+func TestGoTimeIsWrittenAsItsInstant(t *testing.T) {
 	at := time.Date(1912, 6, 23, 12, 0, 0, 120, time.UTC)
 	for zone, want := range map[*time.Location]string{
 		time.UTC:                                  "1912-06-23T12:00:00.00000012Z",

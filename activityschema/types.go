@@ -63,7 +63,7 @@ const (
 // An Index is the index document, the file index.json: summaries of an
 // owner's activities.
 //
-// In this type and the others of a document, a pointer stands for a member that may be
+// In this type and the others of a document, a pointer is a member that may be
 // left out or null, which the format does not tell apart in meaning: nil is left
 // out when written. All other members are required, unless their comment says more.
 // The end of a name is its unit, the same in JSON: metres (M), whole seconds (S),

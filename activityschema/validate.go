@@ -41,7 +41,7 @@ type Options struct {
 // that is not I-JSON is reported as such, with one problem, and not looked at any
 // further.
 //
-// It takes one pass and a few hundred kilobytes of memory, whatever the size of the
+// It takes one pass and a few hundred kilobytes of memory, for any size of the
 // document; only long strings and the member names of an object of custom cost
 // more, as long as they last. r is read to its end unless it is no I-JSON.
 //

@@ -145,7 +145,7 @@ func (l *linter) distance(d *Detail, t *track) {
 }
 
 // laps looks at the laps one after another and against the activity. Laps of
-// which one begins a moment before the other ends are common, and so are gaps
+// which one begins just before the other ends are common, and so are gaps
 // between laps: both are ignored.
 func (l *linter) laps(d *Detail) {
 	duration := -1.0 // -1 if unknown
@@ -302,7 +302,7 @@ func (l *linter) bbox(d *Detail, t *track) {
 
 // What start_latlng and end_latlng may be away from the track: a fast rider
 // who is sampled once a minute is half a kilometre on, and a device that finds
-// its position late has gone on meanwhile.
+// its position late has moved on.
 const (
 	endpointM     = 500
 	endpointMPerS = 30

@@ -34,9 +34,9 @@ func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
 		w.browser().page(path).redirectsTo("/id/login/")
 		bob.page(path).is(403).shows(`data-page="error"`).hides("Name of bob")
 	}
-	for _, deed := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
-		w.browser().page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").redirectsTo("/id/login/")
-		bob.page("/admin/users/bob/"+deed, "flag", "admin", "confirm", "bob").is(403)
+	for _, action := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
+		w.browser().page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").redirectsTo("/id/login/")
+		bob.page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").is(403)
 	}
 	if after := w.user("bob"); after.Has(account.FlagAdmin) || after.Suspended() || after.Sub != before.Sub {
 		t.Errorf("%+v", after)
@@ -91,11 +91,11 @@ func TestMethodsOfTheAdministration(t *testing.T) {
 			t.Errorf("%s: Allow %q, want %q", path, got, allow)
 		}
 	}
-	for _, deed := range []string{"suspend", "unsuspend", "reset-password-code"} {
-		b.send(http.MethodGet, "/api/admin/users/bob/"+deed, "", "").is(405)
-		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "text/plain", "{}").is(415)
-		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "application/json", `{"x":1}`).is(400, "invalid_request")
-		b.send(http.MethodPost, "/api/admin/users/bob/"+deed, "application/json", strings.Repeat(" ", 70000)).is(413)
+	for _, action := range []string{"suspend", "unsuspend", "reset-password-code"} {
+		b.send(http.MethodGet, "/api/admin/users/bob/"+action, "", "").is(405)
+		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "text/plain", "{}").is(415)
+		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", `{"x":1}`).is(400, "invalid_request")
+		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", strings.Repeat(" ", 70000)).is(413)
 	}
 	if u := w.user("bob"); u.Suspended() {
 		t.Error("a refused request suspended")

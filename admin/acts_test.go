@@ -36,7 +36,7 @@ func TestSuspensionWorksAtOnceAndUnsuspensionRevivesNothing(t *testing.T) {
 	}
 }
 
-func TestNobodyShutsThemselvesOut(t *testing.T) {
+func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
@@ -87,7 +87,7 @@ func TestAdministratorsCannotRaceEachOtherOut(t *testing.T) {
 	}
 }
 
-func TestRepeatsAndParallelActsNeverFail(t *testing.T) {
+func TestRepeatedAndParallelActionsSucceed(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	w.addUser("bob")

@@ -13,7 +13,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// notices are what a page can say after a form, and the section that the form stands
+// notices are what a page can say after a form, and the section that the form is
 // in; the query names one, it never brings text.
 var notices = map[string]struct{ section, text string }{
 	"profile-saved":  {"profile", "The profile is saved."},
@@ -124,7 +124,7 @@ func noticeOn(u account.User, notice string) string {
 }
 
 // profileForm changes only what differs from the stored state, as flagsForm
-// does. The address goes with its mark: nobody verifies one that they have not seen.
+// does. The address goes with its mark: an administrator verifies only an address that they see.
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	name, email, verified := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email")), r.PostForm.Has("email_verified")
 	if email == "" && u.EmailVerified {

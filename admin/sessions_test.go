@@ -12,7 +12,7 @@ import (
 
 // What an administrator ends is ended at once, for that person alone, and is in
 // the audit log.
-func TestAdministratorsNeverEndOtherSessionsThanNamed(t *testing.T) {
+func TestAdministratorEndsOnlyTheNamedSessions(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	w.addUser("bob")

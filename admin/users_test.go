@@ -30,7 +30,7 @@ func TestUserListHasNoSecrets(t *testing.T) {
 	}
 }
 
-func TestPagingMissesNobodyAndRepeatsNobody(t *testing.T) {
+func TestPagingListsEveryUserOnce(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	for i := range 7 {
@@ -127,7 +127,7 @@ func TestOddListParametersAreRefused(t *testing.T) {
 	b.call("GET", "/api/admin/users?limit=200&cursor=", nil).is(200)
 }
 
-func TestOddHandlesAreNobody(t *testing.T) {
+func TestInvalidHandlesAreNotFound(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	w.addUser("bob")

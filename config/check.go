@@ -117,7 +117,7 @@ func wholeSeconds(s string, most time.Duration) (time.Duration, error) {
 }
 
 // checkProxies accepts networks and single addresses. A network with bits beyond its mask is refused because one of
-// the two halves was a slip, and the one that holds nobody's address because then every visitor picks his own.
+// the two halves was a slip, and the one that matches every address, because then a visitor picks their own.
 func checkProxies(c *Checked, s Settings) error {
 	const flag, remedy = "trusted-proxy", "write the proxies' networks, as 10.0.0.0/8 or 192.0.2.7"
 	for _, s := range trimmed(s.TrustedProxies) {

@@ -30,7 +30,7 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	// Whoever writes this file chooses the database and the keys.
+	// A user who can write this file chooses the database and the keys.
 	if openTo(info.Mode(), 0o022) {
 		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where, info.Mode().Perm(), shellQuote(path))
 	}
@@ -45,8 +45,8 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	return values, nil
 }
 
-// checkFound refuses a file that nobody named and that is not plainly of whoever runs the program. A link is its
-// owner's, whosever file it leads to: relative paths begin where it lies. A pipe would be waited for.
+// checkFound refuses a file that was found, not named, unless it clearly belongs to the user who runs the program. A link is its
+// owner's, whosever file it leads to: relative paths begin at its place. Reading a pipe would wait.
 func checkFound(path string) error {
 	file, err := os.Stat(path)
 	link, linkErr := os.Lstat(path)
@@ -104,7 +104,7 @@ func (s setting) text(node *yaml.Node, folder string) (string, error) {
 	var list []string
 	var one string
 	switch {
-	case node.ShortTag() == "!!null": // and not the default, which nobody meant who wrote the key
+	case node.ShortTag() == "!!null": // not the default: the key was written for some reason
 		return "", errors.New("it is empty: write a value, or remove the line")
 	case s.bool:
 		var b bool

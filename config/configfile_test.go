@@ -145,7 +145,7 @@ func found(t *testing.T, search []string, args ...string) (*program, *config.Env
 	return &p, e, err
 }
 
-// What init writes is what the next command has, from whatever folder it runs.
+// What init writes is what the next command has, from any folder.
 func TestAWrittenConfigFileIsFound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, config.ConfigName)
@@ -212,7 +212,7 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")
 	}
-	// A link of somebody else to a file of ours: its paths would begin in their folder.
+	// Another user's link to our file: its paths would begin in their folder.
 	link := filepath.Join(t.TempDir(), config.ConfigName)
 	if err := errors.Join(os.Chmod(file, 0o644), os.Symlink(file, link)); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
-// A pipe has no end until somebody writes into it: a command that only looks for its settings would wait for that.
+// A pipe has no end until a writer closes it: a command that only looks for its settings would wait for that.
 func TestAPipeIsNotWaitedFor(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), config.ConfigName)
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -245,7 +245,7 @@ func TestAPipeIsNotWaitedFor(t *testing.T) {
 	refused(t, err, pipe, "not a regular file", "--config")
 }
 
-// Whatever a file holds, reading it ends with settings or with one line.
+// Reading any file ends with settings or with a one-line error.
 func FuzzFilesAreReadOrRefusedInOneLine(f *testing.F) {
 	seeds := []string{everyKey, everyKeyJSON, "", "{", "a: *b", "&a [*a]: x", "? [a]\n: b", "listen: !!str 4040", "\x00", "SERVICE_LISTEN='a\nb'", "export A", "A=\"\\"}
 	for _, s := range seeds {

@@ -10,8 +10,8 @@ import (
 // browsers refuse it from any other host (RFC 6265bis section 4.1.3.2).
 const loginCookie = "__Host-cairn_login"
 
-// checkCookieDomain refuses every domain that a browser would refuse too (then nobody could sign in) and those that
-// would hand the cookie to strangers: a public suffix belongs to everybody who registers below it.
+// checkCookieDomain refuses every domain that a browser would refuse too (no user could sign in) and those that
+// would hand the cookie to strangers: a public suffix belongs to all who register below it.
 func checkCookieDomain(c *Checked, s Settings) error {
 	const flag, remedy = "cookie-domain", "leave it out, or write a parent domain of the issuer's host, as example.org"
 	domain, host := s.CookieDomain, c.Issuer.Hostname()

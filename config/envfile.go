@@ -28,7 +28,7 @@ func readEnvFile(path string) (map[string]string, error) {
 
 // parseEnvFile reads NAME=VALUE lines with # comments, an optional export and optional quotes; a quoted value may go
 // over lines. It reads what systemd, docker and a shell read alike and refuses what they read in different ways, so
-// that two programs never have two secrets out of one file. Nothing is expanded; in double quotes \" and \\ stand for
+// that two programs never have two secrets out of one file. Nothing is expanded; in double quotes \" and \\ mean
 // the character. (The usual library, godotenv, expands $NAME, drops backslashes and what follows a #, and quotes the
 // file in its errors.)
 func parseEnvFile(text string) (map[string]string, error) {

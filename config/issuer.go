@@ -30,7 +30,7 @@ func checkIssuer(c *Checked, s Settings) error {
 }
 
 // checkOrigins accepts what a browser can send as Origin (RFC 6454 section 7) and nothing that could match more than
-// one origin. "null" is sent by every sandboxed page, and http by whoever sits on the wire: neither names anybody.
+// one origin. "null" is sent by every sandboxed page, and http by anyone on the network: neither identifies an origin.
 func checkOrigins(c *Checked, s Settings) error {
 	const flag = "allowed-origin"
 	for _, s := range trimmed(s.AllowedOrigins) {

@@ -215,7 +215,7 @@ func TestAPrivateKeyThatOthersReadIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyIsNeverOverwritten(t *testing.T) {
+func TestKeyFileIsNotOverwritten(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "signing.pem")
 	kid, err := config.GenerateKey(path, 2048)

@@ -67,7 +67,7 @@ func checkRateLimits(c *Checked, s Settings) error {
 		}
 		c.RateLimits[name] = limit
 	}
-	// Whoever loosens or turns off login means sign-in as a whole; the account's limit can still be given by itself.
+	// An operator who loosens or turns off login means sign-in as a whole; the account's limit can still be given by itself.
 	if given["login"] && !given["login-account"] {
 		c.RateLimits["login-account"] = c.RateLimits["login"]
 	}

@@ -74,7 +74,7 @@ func (e *Environment) Find() string {
 	return ""
 }
 
-// LoadFound reads a config file that nobody has named. It has to belong to whoever runs the program, or to root: in
+// LoadFound reads a config file that was found, not named. It must belong to the user who runs the program, or to root: in
 // a folder where others may write, a file of theirs would choose the database and the keys.
 func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
 

@@ -286,7 +286,7 @@ type fault struct {
 }
 
 // checkRequest checks the parameters and puts what they ask for into the
-// state: all that can be said before anybody is signed in. The first fault is the answer.
+// state: all that can be checked before sign-in. The first fault is the answer.
 func checkRequest(req *authorization) (authzState, []fault) {
 	f, c := req.form, req.client
 	q := authzState{client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen}

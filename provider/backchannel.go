@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// How logout tokens are sent. Nobody waits for it: what ends a session
+// How logout tokens are sent. No request waits for it: what ends a session
 // writes a notice, and SendLogouts sends it, also after a restart.
 const (
 	logoutPoll     = time.Second

@@ -64,7 +64,7 @@ func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any
 	return out
 }
 
-// everyClaim is all that the client can be told of a user.
+// everyClaim is every claim that a client can get of a user.
 func everyClaim(u account.User, client *Client) map[string]any {
 	c := map[string]any{
 		"name": u.DisplayName, "preferred_username": u.Handle, "groups": append([]string{}, client.GroupsOf(u)...),
@@ -220,7 +220,7 @@ func (c claimsRequest) admits(sub string) bool {
 	return !slices.ContainsFunc(c.subs, func(list []string) bool { return !slices.Contains(list, sub) })
 }
 
-// scopes are those that stand for the claims that were asked for by name: what
+// scopes are those of the claims that were requested by name: what
 // the client must be registered for and the user must agree to.
 func (c claimsRequest) scopes() []string {
 	var out []string

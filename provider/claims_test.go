@@ -34,7 +34,7 @@ func TestClaimsSeedsAreAllThere(t *testing.T) {
 	}
 }
 
-func TestMalformedClaimsParameterIsNeverRead(t *testing.T) {
+func TestMalformedClaimsParameterIsRefused(t *testing.T) {
 	good, bad := claimsSeeds()
 	for _, raw := range good {
 		if _, err := parseClaims(raw); err != nil {
@@ -48,7 +48,7 @@ func TestMalformedClaimsParameterIsNeverRead(t *testing.T) {
 	}
 }
 
-func TestClaimsParameterNeverAsksForMoreThanItSays(t *testing.T) {
+func TestClaimsParameterRequestsOnlyItsClaims(t *testing.T) {
 	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"values":["2"]},"sub":{"value":"u","values":["v"]}}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func FuzzClaimsParameter(f *testing.F) {
 	})
 }
 
-func TestEmptyClaimIsNeverSent(t *testing.T) {
+func TestEmptyClaimIsOmitted(t *testing.T) {
 	got := claimsOf(account.User{Sub: "u", Handle: "ada", DisplayName: "Ada"}, &Client{}, Scopes, nil)
 	if diff := cmp.Diff(map[string]any{"name": "Ada", "preferred_username": "ada", "groups": []string{}}, got); diff != "" {
 		t.Error(diff)

@@ -108,8 +108,8 @@ func (c *Client) Keys() *jose.JSONWebKeySet {
 	return &set
 }
 
-// GroupsOf are the flags of a user that the client is told of: what makes
-// somebody an administrator here is no business of an application unless the operator says so.
+// GroupsOf are the flags of a user that the client gets as groups: what makes
+// a user an administrator here is not told to an application unless the operator says so.
 func (c *Client) GroupsOf(u account.User) []string {
 	return slices.DeleteFunc(slices.Clone(u.Flags), func(flag string) bool {
 		if len(c.Groups) == 0 {
@@ -137,7 +137,7 @@ func (c *Client) grantTypes() []string {
 }
 
 // inGrace tells whether a refresh token that was rotated still works: younger than the
-// grace. Without a grace never, whatever the clocks say.
+// grace. Without a grace it is never in it, even if clocks differ.
 func (c *Client) inGrace(rotated, now time.Time) bool {
 	return c.RefreshGrace > 0 && rotated.After(now.Add(-c.RefreshGrace))
 }
@@ -189,7 +189,7 @@ func (c *Client) Normalize() {
 var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Check holds the whole registration to the rules: the database refuses what
-// breaks them, whoever writes it. The error is a *RegistrationError.
+// breaks them, by any way it is written. The error is a *RegistrationError.
 func (c *Client) Check() error {
 	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens} {
 		if err := check(); err != nil {
@@ -281,7 +281,7 @@ func (c *Client) checkTokens() error {
 	case c.RefreshGrace > 0 && c.IsPublic():
 		return &RegistrationError{"refresh_grace", "", "only for confidential clients: without a secret a stolen refresh token would work twice"}
 	case c.ClientCredentials && c.IsPublic():
-		return &RegistrationError{"client_credentials", "", "only for confidential clients: anybody could ask in the name of a public one"}
+		return &RegistrationError{"client_credentials", "", "only for confidential clients: anyone could ask in the name of a public one"}
 	}
 	return nil
 }
@@ -417,7 +417,7 @@ func checkWebRedirect(u *url.URL, allowInsecure bool) error {
 	return errors.New("http is only for localhost, 127.0.0.1 and [::1]: use https, or --allow-insecure-redirect on a network you trust")
 }
 
-// authority is what stands between // and the next / ? or #, as written.
+// authority is the text between // and the next / ? or #, as written.
 func authority(raw string) string {
 	_, rest, ok := strings.Cut(raw, "//")
 	if !ok {
@@ -455,7 +455,7 @@ func (c *Client) matchRedirect(requested string) bool {
 	return false
 }
 
-// anyPortOfLocalhost tells whether a registered URI stands for every port.
+// anyPortOfLocalhost tells whether a registered URI matches every port.
 func (c *Client) anyPortOfLocalhost(registered string) bool {
 	return c.IsPublic() && authority(registered) == "localhost" && strings.HasPrefix(registered, localhostBase)
 }

@@ -101,7 +101,7 @@ func TestReservedAddressesAreNotPublic(t *testing.T) {
 	}
 }
 
-func TestBackchannelLogoutURIsNeverPointElsewhere(t *testing.T) {
+func TestBackchannelLogoutURIRules(t *testing.T) {
 	for _, c := range []struct {
 		uri     string
 		private bool

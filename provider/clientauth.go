@@ -27,7 +27,7 @@ import (
 
 // clientEndpoint serves what clients call themselves (token, revocation, introspection,
 // pushed requests): method, limit, form, authentication, then serve. check, which may
-// be nil, refuses a form whoever sends it.
+// be nil, refuses a form from any client.
 func (p *Provider) clientEndpoint(check func(url.Values) error, serve func(http.ResponseWriter, *http.Request, *Client) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{}
@@ -128,7 +128,7 @@ func HashSecret(secret string) []byte {
 
 // authenticateClient takes basic or post for confidential clients unless registered for
 // one of them, a signed assertion for those with private_key_jwt, an id alone for
-// public ones (RFC 6749 section 2.3). Never more than one method at once. Whatever is
+// public ones (RFC 6749 section 2.3). Never more than one method at once. What is
 // wrong is errInvalidClient; only a failing database is another error.
 func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client, error) {
 	ctx := r.Context()
@@ -274,7 +274,7 @@ func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, string, error) {
 }
 
 // checkAssertion holds the claims to RFC 7523 section 3. There is one audience,
-// the issuer or the token endpoint whatever the endpoint in use: an assertion that another
+// the issuer or the token endpoint at every endpoint: an assertion that another
 // server may take too could have come from there.
 func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
 	if aud != p.issuer && aud != p.issuer+"/oauth2/token" {
@@ -308,7 +308,7 @@ var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose
 // CheckClientKeys holds the key set of a client (RFC 7517 section 5) to the
 // rules of registration: 1 to 16 public keys, RSA of 2048 to 8192 bits or
 // P-256, for signatures, no kid twice. It returns the set as it is kept, without members that
-// nobody reads. The error says what to change.
+// is ignored. The error says what to change.
 func CheckClientKeys(raw []byte) ([]byte, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

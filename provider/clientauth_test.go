@@ -149,7 +149,7 @@ func (p *Provider) tryAssertion(endpoint, assertion string, more ...string) (*Cl
 	return p.authenticateClient(r, form)
 }
 
-func TestGenuineAssertionIsNeverRefused(t *testing.T) {
+func TestGenuineAssertionAuthenticates(t *testing.T) {
 	p, k := assertionProvider(t)
 	for name, c := range map[string]struct {
 		endpoint, assertion string
@@ -177,7 +177,7 @@ func TestGenuineAssertionIsNeverRefused(t *testing.T) {
 	}
 }
 
-func TestForgedOrStaleAssertionNeverAuthenticates(t *testing.T) {
+func TestForgedOrStaleAssertionIsRefused(t *testing.T) {
 	p, k := assertionProvider(t)
 	rs := func(change ...any) string { return signJWT(t, jose.RS256, k.rsa, "r", assertionClaims(change...)) }
 	good := rs()
@@ -264,7 +264,7 @@ func TestAssertionSeedsAreAllThere(t *testing.T) {
 	}
 }
 
-// FuzzAssertion: whatever is taken says, in what is signed, what a genuine one says.
+// FuzzAssertion: an accepted assertion has a genuine one's signed claims.
 func FuzzAssertion(f *testing.F) {
 	p, k := assertionProvider(f)
 	genuine, wrong := assertionSeeds(f, k)
@@ -292,7 +292,7 @@ func FuzzAssertion(f *testing.F) {
 	})
 }
 
-func TestUnfitKeyIsNeverRegistered(t *testing.T) {
+func TestUnsuitableKeyIsNotRegistered(t *testing.T) {
 	k := newAssertionKeys()
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
@@ -363,7 +363,7 @@ func TestUnfitKeyIsNeverRegistered(t *testing.T) {
 }
 
 // A key set that was kept by other means is held to the same rules when it is used.
-func TestUnfitKeyNeverVerifies(t *testing.T) {
+func TestUnsuitableKeyDoesNotVerify(t *testing.T) {
 	k := newAssertionKeys()
 	rsaKey := jose.JSONWebKey{Key: &k.rsa.PublicKey}
 	for name, c := range map[string]struct {

@@ -22,7 +22,7 @@ const (
 )
 
 // binding ties a sealed value to one user, one session and one authorization
-// request: somebody else's form or decision is worth nothing.
+// request: another user's form or decision does not count.
 type binding struct {
 	Sub      string `json:"u"`
 	SID      string `json:"s"`
@@ -53,7 +53,7 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 }
 
 // consentItem says what a scope gives the client of this user: what is stored, in
-// the words of claimsOf, so that nobody has to guess it.
+// the words of claimsOf, so that no user has to guess it.
 func consentItem(name string, u account.User, client *Client) templates.ScopeItem {
 	scope := scopes[slices.Index(Scopes, name)]
 	item := templates.ScopeItem{Name: name, Sentence: scope.sentence}

@@ -22,7 +22,7 @@ const (
 type authzState struct {
 	client    *Client
 	granted   []string      // scopes of the grant
-	scopes    []string      // what the user has to agree to: granted, and what the claims stand for
+	scopes    []string      // what the user has to agree to: granted, and those of the requested claims
 	claims    claimsRequest // names the client may have
 	prompts   []string
 	maxAge    time.Duration // negative: not asked for
@@ -66,7 +66,7 @@ func decide(q authzState) (verdict, *oauthError) {
 		return refused, errInvalidRequest
 	}
 	if q.expectsAnother() {
-		// Somebody else than the client expects. One chance to sign in as that
+		// Another user than the client expects. One chance to sign in as that
 		// person, not a loop.
 		if silent || q.signedInSince() {
 			return refused, errLoginRequired
@@ -91,7 +91,7 @@ func (q authzState) needsSignIn() bool {
 	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
 }
 
-// freshSignIn says what the sign-in page is for when somebody is signed in: to
+// freshSignIn says what the sign-in page is for when a user is signed in: to
 // confirm the same account, unless the request leaves open which, or asks for another.
 func (q authzState) freshSignIn() string {
 	switch {

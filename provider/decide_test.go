@@ -17,7 +17,7 @@ func signedIn(at time.Time, proof string, flags ...string) *account.Identity {
 	}
 }
 
-func TestAuthorizationIsNeverDecidedWrongly(t *testing.T) {
+func TestAuthorizationDecisions(t *testing.T) {
 	earlier := signedIn(noon.Add(-time.Hour), "old")
 	client := &Client{ID: "app"}
 	all := []string{"openid", "profile"}
@@ -71,7 +71,7 @@ func TestAuthorizationIsNeverDecidedWrongly(t *testing.T) {
 	}
 }
 
-func TestMaxAgeThatIsNoNumberIsNeverIgnored(t *testing.T) {
+func TestInvalidMaxAgeIsRefused(t *testing.T) {
 	for _, s := range []string{"-1", "1.5", "x", "99999999999999999999", " 1", "+1", "0x10"} {
 		if d, ok := parseMaxAge(s); ok {
 			t.Errorf("max_age=%q was taken for %s", s, d)

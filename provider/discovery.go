@@ -20,7 +20,7 @@ import (
 // request can change it.
 func (p *Provider) metadata() map[string]any {
 	confidential := []string{AuthBasic, AuthPost, AuthJWT}
-	everybody := append(slices.Clip(confidential), AuthNone)
+	allMethods := append(slices.Clip(confidential), AuthNone)
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
@@ -36,9 +36,9 @@ func (p *Provider) metadata() map[string]any {
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials"},
 		"subject_types_supported":                        []string{"public"},
 		"id_token_signing_alg_values_supported":          []string{"RS256"},
-		"token_endpoint_auth_methods_supported":          everybody,
+		"token_endpoint_auth_methods_supported":          allMethods,
 		"revocation_endpoint":                            p.issuer + "/oauth2/revoke",
-		"revocation_endpoint_auth_methods_supported":     everybody,
+		"revocation_endpoint_auth_methods_supported":     allMethods,
 		"introspection_endpoint":                         p.issuer + "/oauth2/introspect",
 		"introspection_endpoint_auth_methods_supported":  confidential,
 		"acr_values_supported":                           []string{acrPassword},

@@ -22,7 +22,7 @@ type Explainer struct {
 	Storage Storage
 	Issuer  string
 	Keys    []jose.JSONWebKey // of id_token_hint; may be empty
-	User    *account.User     // who is to sign in; nil: anybody whom the client would let in
+	User    *account.User     // who is to sign in; nil: any user whom the client would let in
 	Now     func() time.Time  // nil: time.Now
 	// Nearest finds the known name that was probably meant, and tells whether it is near enough.
 	Nearest func(name string, known []string) (best string, near bool)
@@ -288,7 +288,7 @@ func (e *explaining) explainScopes(granted []string) {
 	}
 }
 
-// decide plays the request through: nobody signed in, then the user.
+// decide runs the request: first signed out, then with the user.
 func (e *explaining) decide(ctx context.Context) error {
 	q, refusal := e.provider.authzState(&http.Request{URL: &url.URL{}}, e.req, nil)
 	if refusal != nil {
@@ -302,7 +302,7 @@ func (e *explaining) decide(ctx context.Context) error {
 	silent := slices.Contains(q.prompts, "none")
 	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived}}
 	if v, _ := decide(q); v == login {
-		// Would somebody do who signed in a moment before the request came?
+		// Would a sign-in just before the request do?
 		q.identity, q.returned = identity, false
 		text := "the sign-in page, unless the browser is signed in"
 		if v, _ := decide(q); v == login {
@@ -397,7 +397,7 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 
 func (e *explaining) find(parameter, verdict, text string) {
 	if len(parameter) > 64 || strings.ContainsFunc(parameter, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		parameter = fmt.Sprintf("%.64q", parameter) // a name that somebody made up
+		parameter = fmt.Sprintf("%.64q", parameter) // an unknown name
 	}
 	e.Findings = append(e.Findings, Finding{parameter, verdict, text})
 }

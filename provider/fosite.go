@@ -172,7 +172,7 @@ type exchange struct {
 	session *grantSession // of the code: one object for all who ask
 
 	// spend is what the transaction of fosite does when it is committed, with the tokens
-	// issued meanwhile.
+	// issued since.
 	spend  func(context.Context, []Token) error
 	issued []Token
 
@@ -187,7 +187,7 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeFrom is never nil; outside of a token request it belongs to nobody.
+// exchangeFrom is never nil; outside of a token request it is empty.
 func exchangeFrom(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -554,7 +554,7 @@ func (fositeStorage) Commit(ctx context.Context) error {
 	err := x.spend(ctx, x.issued)
 	x.spend, x.issued = nil, nil
 	if errors.Is(err, ErrSpent) && !errors.Is(err, ErrGrantRevoked) {
-		x.reused = true // at the moment of the first use
+		x.reused = true // at the same time as the first use
 	}
 	return err
 }

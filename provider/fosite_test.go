@@ -18,7 +18,7 @@ func newTestStrategy(secret string) tokenStrategy {
 	return tokenStrategy{oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: config}, config)}
 }
 
-func TestSignatureIsNeverGivenOfWhatWasNotMadeHere(t *testing.T) {
+func TestOnlyOwnTokensHaveASignature(t *testing.T) {
 	s, ctx := newTestStrategy("a"), t.Context()
 	token, signature, err := s.GenerateAccessToken(ctx, nil)
 	if err != nil {

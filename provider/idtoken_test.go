@@ -29,7 +29,7 @@ func newHintSigner(t testing.TB) (*idTokenSigner, string) {
 	return s, genuine
 }
 
-// Whatever a stranger sends as id_token_hint: no panic, and only what this
+// Anything sent as id_token_hint: no panic, and only what this
 // service has signed is one.
 func FuzzNothingButOurOwnTokenIsAHint(f *testing.F) {
 	s, genuine := newHintSigner(f)

@@ -93,7 +93,7 @@ func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Value
 
 // logoutRequest is what an application asks for, as far as it can be proven.
 type logoutRequest struct {
-	client *Client // nil: nobody knows who asks
+	client *Client // nil: unknown
 	sub    string  // of a genuine id_token_hint, else ""
 	uri    string  // post_logout_redirect_uri, if it is registered for client
 	state  string

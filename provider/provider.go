@@ -25,7 +25,7 @@ import (
 const (
 	CodeLifetime         = time.Minute
 	AccessTokenLifetime  = time.Hour
-	RefreshTokenLifetime = 30 * 24 * time.Hour // sliding: each rotation starts it anew
+	RefreshTokenLifetime = 30 * 24 * time.Hour // sliding: each rotation restarts it
 	IDTokenLifetime      = time.Hour
 )
 

@@ -16,7 +16,7 @@ func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) 
 	return p.storage.Token(ctx, p.tokens.signature(ctx, token))
 }
 
-// ownToken is the client's own token that is named in the form, nil when it is nobody's
+// ownToken is the client's own token that is named in the form, nil when there is none
 // or another client's. token_type_hint is not needed to find it.
 func (p *Provider) ownToken(r *http.Request, c *Client) (*Token, error) {
 	token := r.PostForm.Get("token")
@@ -55,7 +55,7 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) err
 // clients and about their own tokens only: it never says why a token is not active.
 func (p *Provider) introspect(w http.ResponseWriter, r *http.Request, c *Client) error {
 	if c.IsPublic() {
-		return errInvalidClient // whoever knows its id could ask
+		return errInvalidClient // anyone who knows its id could ask
 	}
 	t, err := p.ownToken(r, c)
 	if err != nil {

@@ -83,7 +83,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// open verifies before it decodes. errSeal for whatever is wrong.
+// open verifies before it decodes. errSeal for every failure.
 func (s *sealer) open(purpose, sealed string, v any) error {
 	text, mac, ok := strings.Cut(sealed, ".")
 	if !ok || len(sealed) > maxSealed {

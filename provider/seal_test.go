@@ -15,7 +15,7 @@ func newTestSealer(t testing.TB, now func() time.Time) *sealer {
 	return s
 }
 
-func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
+func TestSealedValueOpensOnlyUnchangedInTimeAndForItsUse(t *testing.T) {
 	now := noon
 	s := newTestSealer(t, func() time.Time { return now })
 	sealed, err := s.seal(purposeContinue, pending{Query: "a=b"})
@@ -52,8 +52,8 @@ func TestSealedValueIsNeverOpenedChangedOrLateOrElsewhere(t *testing.T) {
 }
 
 // The longest request that authorize takes has to come back from the sign-in
-// page, whatever its characters.
-func TestLongestRequestIsNeverTooLongToComeBack(t *testing.T) {
+// page, with any characters.
+func TestLongestRequestFitsTheContinuation(t *testing.T) {
 	s := newTestSealer(t, func() time.Time { return noon })
 	for _, query := range []string{strings.Repeat("a=&", maxQuery/3), strings.Repeat("a=%FF&", maxQuery/6), strings.Repeat("x", maxQuery), strings.Repeat("&", maxQuery)} {
 		sealed, err := s.seal(purposeContinue, pending{Query: query, Arrived: noon.Unix(), Proof: strings.Repeat("p", 43)})

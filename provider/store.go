@@ -121,7 +121,7 @@ type LogoutNotice struct {
 // LogoutOutbox is the queue of notices; several instances may share it.
 type LogoutOutbox interface {
 	// DueLogouts returns at most limit notices whose time has come and leases
-	// them: nobody else gets them before now+lease.
+	// them: no other process gets them before now+lease.
 	DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]LogoutNotice, error)
 	// LogoutDone removes a notice: delivered, or given up.
 	LogoutDone(ctx context.Context, id int64) error

@@ -110,7 +110,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error) {
 	x, refresh := exchangeFrom(r.Context()), r.PostForm.Get("grant_type") == "refresh_token"
 	if x.revocation != nil {
-		err = x.revocation // whatever fosite makes of it
+		err = x.revocation // not fosite's error for it
 	}
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)

@@ -209,7 +209,7 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	return s.purgeClient(ctx, id)
 }
 
-// ifRemoved is a condition: another process may finish the removal meanwhile, and the id
+// ifRemoved is a condition: another process may finish the removal first, and the id
 // be registered again.
 const ifRemoved = " AND EXISTS (SELECT 1 FROM clients k WHERE k.id = @client AND k.removed_at > 0)"
 

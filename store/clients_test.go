@@ -14,7 +14,7 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-func TestExpiredSecretIsNeverGiven(t *testing.T) {
+func TestExpiredSecretIsNotReturned(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		c := &provider.Client{ID: "app", Name: "App", RedirectURIs: []string{"https://app.example.org/cb"}, AuthMethod: provider.AuthAny, CreatedAt: noon, Secrets: []provider.ClientSecret{
 			{Hash: []byte("new"), CreatedAt: noon}, {Hash: []byte("old"), CreatedAt: noon, ExpiresAt: time.Now().Add(-time.Second)},
@@ -112,7 +112,7 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 	})
 }
 
-// A client that is rotated, changed and removed while people use it: nobody
+// A client that is rotated, changed and removed while it is in use: no request
 // waits in a circle, and nothing of it is left.
 func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
@@ -157,7 +157,7 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 	})
 }
 
-func TestUpdateNeverTouchesSecretsOrOthers(t *testing.T) {
+func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		c, other := addClient(t, s, "app"), addClient(t, s, "other")
 		change := *c
@@ -186,7 +186,7 @@ func TestUpdateNeverTouchesSecretsOrOthers(t *testing.T) {
 }
 
 // The rules stand behind every way to write a client.
-func TestClientThatBreaksARuleIsNeverWritten(t *testing.T) {
+func TestInvalidClientIsNotWritten(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		c := addClient(t, s, "app")
 		for member, change := range map[string]func(*provider.Client){

@@ -33,7 +33,7 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 }
 
 // SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
-// who was deleted meanwhile.
+// who was deleted since.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
 	if len(rows) == 0 {

@@ -35,7 +35,7 @@ func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provide
 }
 
 // Begin opens a transaction that stays open: what is done in the returned store is
-// undone unless end commits it. Nobody else of this process writes meanwhile on SQLite.
+// undone unless end commits it. Nothing else in this process writes during it on SQLite.
 func (s *Store) Begin(ctx context.Context) (in *Store, end func(commit bool) error, err error) {
 	unlock, err := s.lockWriter(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	}
 	query := insertGrant
 	if s.dialect == Postgres {
-		// Whoever ends the session waits, and then finds the grant to revoke.
+		// The end of the session waits, and then finds the grant to revoke.
 		query += " FOR SHARE"
 	}
 	var nonce []byte
@@ -122,7 +122,7 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 }
 
 // spendOnce spends a code or a refresh token and stores what was issued for it.
-// Whoever finds it spent has used it a second time, be it at the same moment, and
+// A caller that finds it spent is a second use, even at the same time, and
 // revokes the grant in the same transaction.
 func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend, revoke func(tx *gorm.DB) *gorm.DB) error {
 	if invalidKey(grantID) {
@@ -175,7 +175,7 @@ func (s *Store) insertTokens(tx *gorm.DB, grantID string, issued []provider.Toke
 // errBadToken is wrapped with account.ErrUnavailable.
 var errBadToken = errors.New("a token needs a signature, an expiry and a client")
 
-// CreateClientToken implements provider.GrantStore. Nobody can revoke such a grant
+// CreateClientToken implements provider.GrantStore. No user can revoke such a grant
 // but its client: it has a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
 	return s.writeOne(ctx, "create client token", func(db *gorm.DB) error {

@@ -86,7 +86,7 @@ func TestRevokedGrantHasNoUsableTokens(t *testing.T) {
 	})
 }
 
-func TestCodeOfAnEndedSessionIsNeverMade(t *testing.T) {
+func TestEndedSessionGetsNoCode(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u, c := addUser(t, s, "ada"), addClient(t, s, "app")
 		n := signIn(t, s, u)
@@ -222,7 +222,7 @@ func addClientToken(t *testing.T, s *store.Store, c *provider.Client) string {
 	return token.Signature
 }
 
-func TestClientsOwnTokenIsNobodys(t *testing.T) {
+func TestClientsOwnTokenHasNoUser(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, token := t.Context(), newClientToken(addClient(t, s, "app"), "profile", "groups")
 		must(t, s.CreateClientToken(ctx, token))
@@ -255,7 +255,7 @@ func TestClientsOwnTokenIsNobodys(t *testing.T) {
 	})
 }
 
-func TestRevokedTokenOfAClientNeverWorks(t *testing.T) {
+func TestRevokedClientTokenIsInvalid(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c := t.Context(), addClient(t, s, "app")
 		token, bystander := newClientToken(c, "profile"), newClientToken(c, "profile")
@@ -294,7 +294,7 @@ func refresh(ctx context.Context, s *store.Store, g *provider.Grant, token, next
 	return s.RotateRefreshToken(ctx, g.ID, token, []provider.Token{refreshToken(next)})
 }
 
-func TestRotatedTokenNeverWorksAfterTheGrace(t *testing.T) {
+func TestRotatedTokenIsSpentAfterTheGrace(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c, n := t.Context(), addGraceful(t, s, "app"), signIn(t, s, addUser(t, s, "ada"))
 		g := newGrantStored(t, s, c, n)

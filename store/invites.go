@@ -37,7 +37,7 @@ func (r inviteRow) invite() account.Invite {
 }
 
 // CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
-// creator that is gone or suspended.
+// creator that is deleted or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) error {
 	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
 		if i.CreatedBy != "" {
@@ -81,7 +81,7 @@ func (s *Store) Invites(ctx context.Context, q account.InviteQuery) ([]account.I
 	return s.listInvites(ctx, "i.created_by = ?", q.Sub, q.After, q.Limit)
 }
 
-// AllInvites lists the invites of everybody, the operator's too, newest first.
+// AllInvites lists the invites of all users and the operator, newest first.
 func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit int) ([]account.Invite, error) {
 	return s.listInvites(ctx, "i.code <> ?", "", after, limit)
 }
@@ -130,7 +130,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
 	})
 }
 
-// RevokeInvite removes an unused invite, whoever made it, and returns it as it
+// RevokeInvite removes an unused invite, of any creator, and returns it as it
 // was. code is canonical. account.ErrInviteNotFound, account.ErrInviteUsed.
 func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {
 	if invalidKey(code) {

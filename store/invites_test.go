@@ -38,7 +38,7 @@ func TestInviteIsSpentOnce(t *testing.T) {
 	})
 }
 
-func TestInviteLimitIsNeverExceeded(t *testing.T) {
+func TestInviteLimitHolds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		for _, limit := range []int{0, 3} {
@@ -119,7 +119,7 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 	})
 }
 
-func TestMemberLimitIsNeverExceeded(t *testing.T) {
+func TestMemberLimitHolds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		codes := make([]string, 16)
@@ -133,7 +133,7 @@ func TestMemberLimitIsNeverExceeded(t *testing.T) {
 	})
 }
 
-func TestRevokedInviteLetsNobodyInAndUsedOneStays(t *testing.T) {
+func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)

@@ -56,7 +56,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 
 // Readers and writers side by side, over two instances: no "database is
 // locked", nothing refused, nothing lost.
-func TestCrowdIsNeverLockedOut(t *testing.T) {
+func TestCrowdIsNotLockedOut(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		c := addClient(t, instances[0], "app")
@@ -84,7 +84,7 @@ func TestCrowdIsNeverLockedOut(t *testing.T) {
 }
 
 // Operations on one user wait for one another in one order, never in a circle.
-func TestOperationsOnOneUserNeverDeadlock(t *testing.T) {
+func TestOperationsOnOneUserDoNotDeadlock(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		ctx, c := t.Context(), addClient(t, instances[0], "app")

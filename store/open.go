@@ -11,7 +11,7 @@
 // empty key would match the first row. What may happen once is a conditional
 // UPDATE or DELETE whose affected rows are counted, never a read and then a
 // write. Rows are read with Find, never with GORM's Scan, which writes values
-// into the log whatever the logger is told.
+// into the log with every log level.
 package store
 
 import (
@@ -196,8 +196,8 @@ const sqliteConnections = 8
 // sqliteParameters: WAL lets readers and the writer go on side by side; FULL
 // makes an acknowledged write survive a power cut; immediate takes the write
 // lock when a transaction begins, because taking it later can fail at once
-// whatever the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
-// deleted, so that the data of somebody who left is not in the file any more.
+// at once, without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
+// deleted, so that the data of a deleted user is not in the file any more.
 const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
 
 func openSQLite(ctx context.Context, path string) (*sql.DB, gorm.Dialector, error) {
@@ -233,7 +233,7 @@ func arrange(ctx context.Context, file string) error {
 }
 
 // protectFile creates the file before SQLite would, and takes it and the two
-// beside it from everybody but the owner: SQLite would leave it to the umask. It tells
+// beside it from all but the owner: SQLite would leave it to the umask. It tells
 // whether there is nothing in the file yet.
 func protectFile(path string) (empty bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -269,7 +269,7 @@ var postgresLimits = map[string]string{
 	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
 }
 
-// keepAlive finds a dead connection that nobody waits for, before somebody does, in
+// keepAlive finds a dead idle connection before a request waits for it, in
 // half a minute; the deadlines are for those who wait.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 

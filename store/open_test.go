@@ -42,7 +42,7 @@ func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestOpeningNeverTellsThePassword(t *testing.T) {
+func TestOpenErrorOmitsThePassword(t *testing.T) {
 	for _, dsn := range []string{
 		"postgres://cairn:hunter2secret@127.0.0.1:1/cairn",
 		"postgres://cairn:hunter2secret@127.0.0.1:1/cairn?sslmode=sometimes",
@@ -63,7 +63,7 @@ func TestOpeningNeverTellsThePassword(t *testing.T) {
 	want(t, err, account.ErrUnavailable)
 }
 
-func TestLogNeverHasValues(t *testing.T) {
+func TestLogOmitsValues(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		var log bytes.Buffer
 		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -81,7 +81,7 @@ func TestLogNeverHasValues(t *testing.T) {
 
 // GORM's Scan logs a failed or slow statement with its values; that of database/sql
 // logs nothing.
-func TestScanIsNeverUsed(t *testing.T) {
+func TestStoreDoesNotUseScan(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
 	for _, f := range files {
@@ -95,7 +95,7 @@ func TestScanIsNeverUsed(t *testing.T) {
 	}
 }
 
-func TestSomethingElseIsNeverOverwritten(t *testing.T) {
+func TestForeignFileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	text := strings.Repeat("not a database\n", 1000)
 	must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -112,7 +112,7 @@ func TestSomethingElseIsNeverOverwritten(t *testing.T) {
 	}
 }
 
-func TestSchemaOfAnotherVersionIsNeverServed(t *testing.T) {
+func TestSchemaOfAnotherVersionIsRefused(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		s := open(t, dsn)
 		want(t, s.CheckSchema(t.Context()), store.ErrNotMigrated)

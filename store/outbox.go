@@ -16,7 +16,7 @@ const noticeBatch = 1000
 
 // addNotices writes what the clients of the sessions are to be told, in the
 // transaction that has ended them. It comes after their grants were revoked: a
-// code that is being exchanged meanwhile either was spent before, and counts, or
+// code that is being exchanged then either was spent before, and counts, or
 // no longer can be.
 func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
@@ -60,7 +60,7 @@ func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Durati
 	if limit <= 0 {
 		return nil, nil
 	}
-	// Mostly nothing is due, and to find that out nobody has to wait for a writer.
+	// Mostly nothing is due, and finding that out needs no write lock.
 	var due int64
 	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM logout_outbox WHERE next_at <= ? AND leased_until <= ? LIMIT 1) due", toUnix(now), toUnix(now)).Find(&due).Error
 	if err != nil || due == 0 {
@@ -82,7 +82,7 @@ func (r noticeRow) notice() provider.LogoutNotice {
 	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts}
 }
 
-// LogoutDone implements provider.LogoutOutbox. No error when it is gone already.
+// LogoutDone implements provider.LogoutOutbox. No error when it was deleted already.
 func (s *Store) LogoutDone(ctx context.Context, id int64) error {
 	return s.writeOne(ctx, "remove logout notice", func(db *gorm.DB) error {
 		return db.Exec("DELETE FROM logout_outbox WHERE id = ?", id).Error

@@ -15,7 +15,7 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-// addTelling adds a client that wants to be told of logouts.
+// addTelling adds a client that wants logout notices.
 func addTelling(t *testing.T, s *store.Store, id string) *provider.Client {
 	t.Helper()
 	c := addClient(t, s, id)
@@ -51,7 +51,7 @@ func notices(t *testing.T, s *store.Store, sub string) []string {
 }
 
 // Every operation that ends sessions tells the clients of exactly those sessions,
-// each once, and nobody else.
+// each once, and no other client.
 func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
@@ -112,7 +112,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 			}
 		}
 		if !live(t, s, bob.ID) {
-			t.Error("somebody else's session ended")
+			t.Error("another user's session ended")
 		}
 	})
 }
@@ -148,9 +148,9 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 	})
 }
 
-// A client that gets its tokens at the moment of the logout either hears of it
+// A client that gets its tokens at the moment of the logout either is notified
 // or gets nothing.
-func TestExchangeNeverSlipsPastTheLogout(t *testing.T) {
+func TestExchangeDuringLogoutIsRevokedOrNotified(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		s := instances[0]
@@ -281,7 +281,7 @@ func TestFailedNoticeComesAgainInTime(t *testing.T) {
 		must(t, s.LogoutFailed(ctx, failed.ID, next))
 		must(t, s.LogoutFailed(ctx, done.ID, next)) // is gone
 		if other := ask(next.Add(-time.Second), 10); len(other) != 1 || other[0].ID == failed.ID {
-			t.Errorf("%+v, want the one nobody has tried", other)
+			t.Errorf("%+v, want the untried one", other)
 		}
 		again := ask(next, 10)
 		if len(again) != 1 || again[0].ID != failed.ID || again[0].Attempts != 1 || again[0].SessionID != failed.SessionID || !again[0].CreatedAt.Equal(noon) {
@@ -305,7 +305,7 @@ func TestSweepKeepsWhoIsToBeTold(t *testing.T) {
 		useClient(t, s, silent, n, "openid")
 		useClient(t, s, telling, ended, "openid")
 		for _, session := range []account.Session{n, signIn(t, s, u)} {
-			addCode(t, s, newGrant(telling, session, "openid")) // nobody came for it
+			addCode(t, s, newGrant(telling, session, "openid")) // never exchanged
 		}
 		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
 		notices(t, s, u.Sub)

@@ -35,7 +35,7 @@ func (s *Store) TakePushedRequest(ctx context.Context, hash []byte, clientID str
 	return query, err
 }
 
-// SpendAssertion implements provider.Storage. The id is kept as a hash, whatever its
+// SpendAssertion implements provider.Storage. The id is kept as a hash, for any
 // length and characters.
 func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
 	hash := sha256.Sum256([]byte(jti))

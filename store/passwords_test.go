@@ -69,7 +69,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 }
 
 // A code on its way in the session that stays is revoked, or made after the change.
-func TestCodeOfBeforeAPasswordChangeNeverSurvivesIt(t *testing.T) {
+func TestPasswordChangeEndsEarlierCodes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
@@ -153,7 +153,7 @@ func TestNewResetCodeVoidsTheOld(t *testing.T) {
 	})
 }
 
-func TestResetNeverLiftsASuspension(t *testing.T) {
+func TestResetKeepsASuspension(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		must(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")))
@@ -165,7 +165,7 @@ func TestResetNeverLiftsASuspension(t *testing.T) {
 
 // A code that is on its way while the password is reset is either revoked or
 // never made.
-func TestCodeIsNeverBornAfterAReset(t *testing.T) {
+func TestNoCodeIsIssuedAfterAReset(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
 		for round := range 20 {

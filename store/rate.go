@@ -14,13 +14,13 @@ import (
 const rateTimeout = 3 * time.Second
 
 // Counters counts in the database, for several instances that share it. Keys are
-// kept hashed: they are addresses, or whatever was typed as a handle.
+// kept hashed: they are addresses, or text typed as a handle.
 func (s *Store) Counters() web.Counters { return rateCounters{s} }
 
 type rateCounters struct{ store *Store }
 
 // takeEvent adds an event to the row of its window where the rule of web.Rate
-// lets it. The row is locked before the rule is applied to it: nobody else counts
+// lets it. The row is locked before the rule is applied to it: no other process counts
 // meanwhile. What is undecided after its time counts for good.
 const (
 	takeEvent = `INSERT INTO rate_counters (name, key_hash, started_at, hits, undecided, undecided_until, expires_at)

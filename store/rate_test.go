@@ -13,7 +13,7 @@ import (
 )
 
 // However many count at once, over two instances, no more get in than fit.
-func TestCounterNeverExceedsItsLimit(t *testing.T) {
+func TestCounterHoldsItsLimit(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []web.Counters{storetest.Open(t, dsn).Counters(), storetest.Open(t, dsn).Counters()}
 		c := web.Counter{Name: "reset", Key: "odd \x00\xff key", Rate: web.Rate{Count: 10, Window: time.Minute}}
@@ -48,7 +48,7 @@ func TestCounterNeverExceedsItsLimit(t *testing.T) {
 }
 
 // The database counts as the memory does: the same verdicts and the same counts over
-// any sequence of events, settlements and times, also of those that nobody settles.
+// any sequence of events, settlements and times, settled or not.
 func TestCountersInDatabaseAndMemoryAgree(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		random := rand.New(rand.NewPCG(1, 2))

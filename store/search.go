@@ -17,7 +17,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// words are the words of texts, each once, in their order: what stands between
+// words are the words of texts, each once, in their order: what is between
 // characters that are neither letters nor digits, marks or pictures. They are folded,
 // so that texts are alike that differ in case or in how accents are composed. It is
 // done here because databases differ in it.
@@ -33,7 +33,7 @@ func words(texts ...string) []string {
 
 func wordsOf(u account.User) []string { return words(u.Handle, u.DisplayName, u.Email) }
 
-// setWords replaces the words of a user: whatever writes handle, display name or email
+// setWords replaces the words of a user: every write of handle, display name or email
 // calls it. The row of the user is locked.
 func setWords(tx *gorm.DB, handle string, now []string) error {
 	var before []string

@@ -57,7 +57,7 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 
 // signedIn marks the sign-in on the user's row, on the conditions that still
 // have to hold: neither deleted nor suspended, and the password is the one that
-// was verified. It locks the row: whatever ends sessions waits or came before.
+// was verified. It locks the row: a statement that ends sessions waits or came before.
 func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
@@ -218,7 +218,7 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 }
 
 // signOutGrants is the condition on grants that a sign-out revokes: offline_access
-// outlives the session (OpenID Connect Core section 11), but for a code that nobody has
+// outlives the session (OpenID Connect Core section 11), but for a code that no client has
 // spent yet.
 const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
@@ -251,7 +251,7 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 	return ids, revoke(tx, tokens)
 }
 
-// revokeAccess ends whatever a person or a thief holds: sessions (but keep, if not
+// revokeAccess ends all that a user or a thief holds: sessions (but keep, if not
 // empty), every grant, also of sessions that ended earlier, and reset codes. The row
 // of the user must have been changed or locked before, in the same transaction: a
 // session that is being made waits for that row and then finds it changed.
@@ -383,7 +383,7 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 		}
 		for _, sub := range subs {
 			n, err := s.endHS256(ctx, sub, now)
-			if err != nil && !errors.Is(err, account.ErrUserNotFound) { // deleted meanwhile
+			if err != nil && !errors.Is(err, account.ErrUserNotFound) { // deleted since
 				return total, err
 			}
 			total, after = total+n, sub

@@ -44,7 +44,7 @@ func TestSessionComesBackAsStored(t *testing.T) {
 	})
 }
 
-func TestSessionIsNeverBornAfterWhatWouldHaveEndedIt(t *testing.T) {
+func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		operations := map[string]func(u account.User) error{
@@ -83,7 +83,7 @@ func TestSessionIsNeverBornAfterWhatWouldHaveEndedIt(t *testing.T) {
 	})
 }
 
-func TestSigningInAgainNeverRevivesASession(t *testing.T) {
+func TestSigningInAgainDoesNotReviveASession(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
 		n := signIn(t, s, u)
@@ -139,7 +139,7 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		if usable(online) || !usable(offline) || !usable(elsewhere) {
 			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
 		}
-		// Nobody would tell the client of a grant that begins after the sign-out.
+		// The client would not be notified of a grant that begins after the sign-out.
 		_, err := useCode(ctx, s, unspent)
 		want(t, err, provider.ErrSpent)
 		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
@@ -181,7 +181,7 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 	})
 }
 
-func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
+func TestVisitsAreNotedOfLiveSessionsOnly(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n, other := signIn(t, s, u), signIn(t, s, u)
@@ -212,7 +212,7 @@ func TestVisitsAreNotedButNeverOfEndedSessionsNorTheirAddress(t *testing.T) {
 	})
 }
 
-func TestStatusListIndexIsNeverShared(t *testing.T) {
+func TestStatusListIndexIsUnique(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		_, err := s.StatusVersion(ctx, 1)
@@ -294,7 +294,7 @@ func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
 	})
 }
 
-// Sign-ins at the same moment over two instances leave MaxSessions live sessions, and
+// Sign-ins at the same time over two instances leave MaxSessions live sessions, and
 // the oldest end as those that are signed out.
 func TestTooManySessionsEndTheOldest(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {

@@ -83,8 +83,8 @@ func TestSettingsComeBackAsSaved(t *testing.T) {
 }
 
 // Administrators on several instances and the operator change the settings at the
-// same moment: no change is lost, and each has its audit row.
-func TestChangesOfSettingsAreNeverLost(t *testing.T) {
+// same time: no change is lost, and each has its audit row.
+func TestConcurrentSettingsChangesAreKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)

@@ -31,10 +31,10 @@ var (
 
 // takeIndex gives n an index of the newest list and opens the next one when that
 // is full. Indices are drawn at random, so that they do not tell when or after
-// whom somebody signed in (draft-ietf-oauth-status-list, unlinkability).
+// whom a user signed in (draft-ietf-oauth-status-list, unlinkability).
 //
-// It locks the row of the list until the transaction ends: nobody else takes an
-// index of it meanwhile. Locks of lists are taken after all others, and in their
+// It locks the row of the list until the transaction ends: no other process takes an
+// index of it. Locks of lists are taken after all others, and in their
 // order.
 func takeIndex(tx *gorm.DB, n *account.Session) error {
 	list, err := countIndex(tx)
@@ -76,7 +76,7 @@ func countIndex(tx *gorm.DB) (int64, error) {
 		if take.RowsAffected == 1 {
 			return newest, nil
 		}
-		// Whoever comes second finds the list already open.
+		// The second process finds the list already open.
 		if err := tx.Exec("INSERT INTO status_lists (id, issued) VALUES (?, 0) ON CONFLICT (id) DO NOTHING", newest+1).Error; err != nil {
 			return 0, err
 		}

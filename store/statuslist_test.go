@@ -27,7 +27,7 @@ func version(t *testing.T, s *store.Store, list int) int64 {
 
 // Every operation that revokes a session is seen by who keeps a copy of the
 // list, and what revokes nothing is not.
-func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
+func TestRevocationChangesTheVersion(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		addUser(t, s, "root", account.FlagAdmin)
@@ -37,7 +37,7 @@ func TestRevocationNeverLeavesTheVersionAsItWas(t *testing.T) {
 			do   func(u account.User, n account.Session) error
 		}{
 			{"end of HS256", 2, func(u account.User, n account.Session) error {
-				_, err := s.EndHS256Sessions(ctx, noon) // of everybody: there is nobody else yet
+				_, err := s.EndHS256Sessions(ctx, noon) // of all users: there are no others yet
 				return err
 			}},
 			{"nothing", 0, func(u account.User, n account.Session) error {
@@ -101,7 +101,7 @@ func bits(t *testing.T, s *store.Store, list int) []int {
 	return all
 }
 
-func TestEarlierTokenOfASessionIsNeverLeftOutOfTheList(t *testing.T) {
+func TestEarlierTokenOfASessionIsInTheList(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		first := signIn(t, s, u)
@@ -178,7 +178,7 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 	})
 }
 
-func TestListNeverOutlivesItsLastSessionNorDiesBeforeIt(t *testing.T) {
+func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		first := signIn(t, s, u)
@@ -214,7 +214,7 @@ func TestListNeverOutlivesItsLastSessionNorDiesBeforeIt(t *testing.T) {
 
 // An instance of the version before, still running beside this one, ends
 // sessions without a word to the list.
-func TestSessionEndedByAnEarlierVersionNeverStaysOutOfTheList(t *testing.T) {
+func TestSessionEndedByAnEarlierVersionIsInTheList(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
@@ -235,7 +235,7 @@ func TestSessionEndedByAnEarlierVersionNeverStaysOutOfTheList(t *testing.T) {
 }
 
 // The session moved on to another list; what is left in the first is a revocation.
-func TestListWithARevocationAloneIsNeverSwept(t *testing.T) {
+func TestListWithOnlyARevocationIsNotSwept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
@@ -253,7 +253,7 @@ func TestListWithARevocationAloneIsNeverSwept(t *testing.T) {
 	})
 }
 
-func TestEndOfHS256NeverTouchesOtherSessions(t *testing.T) {
+func TestEndOfHS256KeepsOtherSessions(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		for i := range 3 {

@@ -43,7 +43,7 @@ func want(t testing.TB, err, target error) {
 }
 
 func act(action string) account.Audit {
-	return account.Audit{At: noon, Actor: "operator", Action: action, Target: "somebody"}
+	return account.Audit{At: noon, Actor: "operator", Action: action, Target: "target"}
 }
 
 // newUser is a user who is not stored yet.

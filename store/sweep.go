@@ -17,14 +17,14 @@ const (
 	// sweepMargin keeps rows a little longer than they count: clocks differ.
 	sweepMargin = time.Hour
 	// pushedMargin is that of pushed requests, which live a minute and are large:
-	// whoever knows the id of a public client can push as fast as the limit allows.
+	// anyone who knows the id of a public client can push as fast as the limit allows.
 	pushedMargin = 5 * time.Minute
 	// indexRest is how long a status list index whose bit was cleared is not given
-	// again: longer than anybody may use a copy of the list in which it is set.
+	// again: longer than an application may use a copy of the list in which it is set.
 	indexRest = account.StatusListLifetime + sweepMargin
-	// inviteMemory is how long its owner still sees an invite that nobody used.
+	// inviteMemory is how long its owner still sees an unused invite.
 	inviteMemory = 30 * 24 * time.Hour
-	// noticeMemory is longer than anybody tries to deliver a logout notice.
+	// noticeMemory is longer than delivery is tried of a logout notice.
 	noticeMemory = 3 * 24 * time.Hour
 )
 
@@ -36,11 +36,11 @@ type SweepResult struct {
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused
 // whether they are there or not. Used invites stay; a grant stays as long as a token
 // of it, so that a code or refresh token used twice is recognised, and the last one of
-// a session at a client that wants to hear of its end. After an error the result says
+// a session at a client with back-channel logout. After an error the result says
 // what was deleted before.
 //
 // It works beside the service on tables of any size: rows are found along an index on
-// their time, in batches so small that nobody waits long.
+// their time, in batches so small that no request waits long.
 func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
 	until := toUnix(now.Add(-sweepMargin))
@@ -95,7 +95,7 @@ type expired struct {
 
 // batch is the condition on the oldest rows of them. They are deleted by their keys: the
 // + keeps the databases from the index on the time. It is compared again for a row that
-// another process has changed meanwhile.
+// another process has changed since.
 func (e expired) batch(rows int) (condition string, args []any) {
 	and := ""
 	if e.and != "" {
@@ -216,7 +216,7 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 	})
 }
 
-// noteRevocations finds ended sessions whose bit nobody has set: an instance of an
+// noteRevocations finds ended sessions whose bit is not set: an instance of an
 // earlier version may have ended them beside this one. It looks at those that ended
 // since it last looked, the first time at all.
 func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
@@ -298,7 +298,7 @@ func (s *Store) giveBackSpace(ctx context.Context) error {
 }
 
 // How many rows a batch has. It follows the time that batches take here, so that on
-// a slow disk too nobody waits long for one.
+// a slow disk too no request waits long for one.
 const (
 	firstBatch   = 200
 	largestBatch = 500 // also within what one statement of SQLite may name
@@ -372,7 +372,7 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 	}
 }
 
-// hurriedBatches is batches for when nobody else writes yet.
+// hurriedBatches is batches for when there are no other writers yet.
 func (s *Store) hurriedBatches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
 	for {
 		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: 2000}); err != nil || !more {

@@ -22,7 +22,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		n := signIn(t, s, u)
 		ended := signIn(t, s, u)
 		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
-		unused := newGrantStored(t, s, c, n) // a code that nobody came for
+		unused := newGrantStored(t, s, c, n) // a code never exchanged
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
 		must(t, spendCode(ctx, s, "sig-"+g.ID))

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// defaultTimeout ends a statement that nobody answers: a connection may be dead
+	// defaultTimeout ends a statement that gets no answer: a connection may be dead
 	// for a quarter of an hour before TCP says so.
 	defaultTimeout = 10 * time.Second
 	// writerWait is how long to wait for the writers before.

@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
+func TestDatabaseFailureIsNotAnAnswer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")
 		ended, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -48,13 +48,13 @@ func TestFailureOfTheDatabaseIsNeverAnAnswer(t *testing.T) {
 	})
 }
 
-// Whoever gives up has not found the database failing: not while the statement
+// A caller that gives up has not found the database failing: not while the statement
 // waits for another writer, nor before it.
 func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		s, other := storetest.Open(t, dsn), storetest.Open(t, dsn)
 		if s.Dialect() == store.SQLite {
-			other = s // SQLite does not let go of whoever waits for another process
+			other = s // SQLite does not cancel a wait for another process
 		}
 		u := addUser(t, s, "ada")
 		n := signIn(t, s, u)
@@ -71,10 +71,10 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 			"transaction": func(ctx context.Context) error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
 			"exchange":    func(ctx context.Context) error { return s.SpendCode(ctx, g.ID, nil) },
 		} {
-			for when, ctx := range map[string]context.Context{"before": before, "meanwhile": nil} {
+			for when, ctx := range map[string]context.Context{"before": before, "during": nil} {
 				if ctx == nil {
 					if what == "read" {
-						continue // waits for nobody
+						continue // waits for no lock
 					}
 					var cancel context.CancelFunc
 					ctx, cancel = context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 	})
 }
 
-// silentProxy stands between the store and PostgreSQL. While it is silent it takes
+// silentProxy is between the store and PostgreSQL. While it is silent it takes
 // what it is sent and answers nothing, as a network that has lost the way: the
 // connections of that time are never closed, and never answer again.
 type silentProxy struct {
@@ -169,7 +169,7 @@ func (p *silentProxy) beSilent(silent bool) {
 }
 
 // A connection that is dead without a word (a pulled cable, a firewall that forgot
-// it) keeps nobody: reads, writes and transactions end by themselves, with contexts
+// it) blocks no caller: reads, writes and transactions end by themselves, with contexts
 // that never do, and afterwards all is well without a restart.
 func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {

@@ -90,7 +90,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		_, err = useToken(ctx, s, "access")
 		must(t, err)
 		_, err = useToken(ctx, s, "rotated")
-		want(t, err, provider.ErrSpent) // just now, but nobody has granted it a grace
+		want(t, err, provider.ErrSpent) // just now, but it has no grace
 		scopes, err := s.ConsentedScopes(ctx, "u1", "app")
 		must(t, err)
 		if diff := cmp.Diff([]string{"openid"}, scopes); diff != "" {
@@ -135,7 +135,7 @@ func TestWordsMadeByTwoInstancesStay(t *testing.T) {
 }
 
 // Also what migrations change, not only what they create.
-func TestUpgradedDialectsNeverDiffer(t *testing.T) {
+func TestUpgradedDialectsAreEqual(t *testing.T) {
 	columns := map[string][]string{}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		query := `SELECT m.name || '.' || c.name || CASE WHEN c."notnull" = 1 OR c.pk > 0 THEN ' not null' ELSE '' END FROM sqlite_master m JOIN pragma_table_info(m.name) c

@@ -295,7 +295,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
 			return err
 		}
-		// All columns but the omitted ones, whatever a migration adds.
+		// All columns but the omitted ones, including those that a migration adds.
 		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
 		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
 			return err

@@ -38,7 +38,7 @@ func TestUserComesBackAsStored(t *testing.T) {
 	})
 }
 
-func TestOneHandleIsNeverGivenTwice(t *testing.T) {
+func TestHandleIsGivenOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		errs := race(16, func(int) error { return s.CreateUser(t.Context(), newUser("ada"), act("user.create")) })
 		if n := wins(t, errs, account.ErrHandleTaken); n != 1 {
@@ -55,9 +55,9 @@ func TestOneHandleIsNeverGivenTwice(t *testing.T) {
 	})
 }
 
-// An empty key must not match the first row, an odd one must be the same
+// An empty key must not match the first row, an invalid one must be the same
 // refusal on both databases (PostgreSQL takes neither NUL nor broken UTF-8).
-func TestOddKeysNeverMatch(t *testing.T) {
+func TestInvalidKeysDoNotMatch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		u := addUser(t, s, "ada")
@@ -140,7 +140,7 @@ func handlesOf(users []account.User) (out []string) {
 	return out
 }
 
-func TestPagesNeverSkipNorRepeat(t *testing.T) {
+func TestPagesListEveryUserOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		all := []string{"a-b", "a_b", "aa", "ab", "b", "0", "z9", "z-9", "z_9"}
 		for _, h := range all {
@@ -162,7 +162,7 @@ func TestPagesNeverSkipNorRepeat(t *testing.T) {
 	})
 }
 
-func TestUpgradeNeverOverwritesAnotherPassword(t *testing.T) {
+func TestHashUpgradeKeepsANewerPassword(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")
 		must(t, s.UpgradeHash(t.Context(), u.Sub, "some other hash", "stolen"))
@@ -176,7 +176,7 @@ func TestUpgradeNeverOverwritesAnotherPassword(t *testing.T) {
 	})
 }
 
-func TestPreferencesNeverExceedTheirLimit(t *testing.T) {
+func TestPreferencesHoldTheirLimit(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		text := func(v string) *string { return &v }
@@ -216,7 +216,7 @@ func TestPreferencesNeverExceedTheirLimit(t *testing.T) {
 // row is an audit row for ChangeUser.
 var row = new(act("user.amend"))
 
-func TestAmendingNeverReachesMoreThanItMay(t *testing.T) {
+func TestChangeUserWritesOnlyItsColumns(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, at := t.Context(), noon.Add(time.Hour)
 		u, other := addUser(t, s, "ada", account.FlagActivity), addUser(t, s, "bob")
@@ -286,15 +286,11 @@ func fullProfile() account.Profile {
 	}
 }
 
-func set(p account.Profile) func(*account.Profile) error {
-	return func(to *account.Profile) error { *to = p; return nil }
-}
-
 func setProfile(s *store.Store, ctx context.Context, sub string, change func(*account.Profile) error, at time.Time) (account.User, error) {
 	return s.ChangeUser(ctx, sub, func(u *account.User) error { return change(&u.Profile) }, at, nil)
 }
 
-func TestChangesOfAProfileAreNeverLost(t *testing.T) {
+func TestConcurrentProfileChangesAreKept(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		instances := []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		u := addUser(t, instances[0], "ada")
@@ -323,7 +319,7 @@ func administrators(t *testing.T, s *store.Store) (n int) {
 	return n
 }
 
-func TestLastAdministratorIsNeverLost(t *testing.T) {
+func TestLastAdministratorIsKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		for round := range 8 {
@@ -564,14 +560,14 @@ func TestOnlyNamedFlagsChange(t *testing.T) {
 }
 
 // "Personal data gone" holds for the file too, not only for queries.
-func TestDeletedPersonIsNeverLeftInTheFile(t *testing.T) {
+func TestDeletedUserIsNotLeftInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cairn.db")
 	s := storetest.Open(t, path)
 	u := addUser(t, s, "ada")
 	name, mail := "Augusta Ada of Ockham", "augusta@ockham.example"
 	_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
 	must(t, err)
-	secret := "a preference that nobody else has"
+	secret := "a preference of one user"
 	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100)
 	must(t, err)
 	must(t, s.DeleteUser(t.Context(), u.Sub, noon, account.Audit{At: noon, Actor: "operator", Action: "user.delete", Target: "ada"}))

@@ -44,7 +44,7 @@ type AdminUser struct {
 	Self bool
 	// KnownFlags are the flags that can be ticked, in the order to show. A flag the person has beyond them is shown only.
 	KnownFlags []string
-	// FlagDescriptions say what a flag is for, where somebody has written it.
+	// FlagDescriptions say what a flag is for, where an administrator has written it.
 	FlagDescriptions map[string]string
 	// ResetCode and ResetURL are of the code just made. They are shown once, by the answer that made them.
 	ResetCode, ResetURL string

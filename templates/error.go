@@ -5,7 +5,7 @@ import "net/http"
 // Error says what went wrong, what to do about it, and the request id under which the log has it.
 type Error struct {
 	// Status is the HTTP status, shown small. Title and Detail are sentences for the person; when one is empty, the
-	// usual words for Status stand in.
+	// usual words for Status are used.
 	Status        int
 	Title, Detail string
 	RequestID     string

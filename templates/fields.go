@@ -12,7 +12,7 @@ type form interface {
 	fault(field string) (message string, blamed bool)
 }
 
-// Answer is what a page with several forms says about the one that was just sent. It stands in the section of that form,
+// Answer is the result of the form that was just sent, on a page with several. It is in the section of that form,
 // whose fragment the form's address carries, so that the browser opens the page there.
 type Answer struct {
 	// Section is the id of the section; "" is above all of them.

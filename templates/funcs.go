@@ -55,7 +55,7 @@ func sealedOrNothing(s string) string {
 }
 
 // userPath is an administration page of one user, or with an action the address of its form. The handle is one path
-// segment whatever it contains.
+// segment with any content.
 func (r *Renderer) userPath(handle, action string) string {
 	return strings.TrimSuffix(r.base+"/admin/users/"+url.PathEscape(handle)+"/"+action, "/")
 }

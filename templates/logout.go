@@ -24,7 +24,7 @@ type SignedOut struct {
 	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none; anything a browser
 	// would run is left out.
 	BackURL, BackName string
-	// Deleted says that the account itself is gone.
+	// Deleted says that the account was deleted.
 	Deleted bool
 }
 

@@ -103,7 +103,7 @@ func New(opts Options) (*Renderer, error) {
 	return r, nil
 }
 
-// checkBasePath accepts "" and "/a/b": what can stand in front of "/login/" and make a local path.
+// checkBasePath accepts "" and "/a/b": what can precede "/login/" and make a local path.
 func checkBasePath(base string) error {
 	if base == "" {
 		return nil
@@ -128,7 +128,7 @@ func (r *Renderer) instanceName() string {
 }
 
 // Render answers with a page. It fills the page into memory first: when it returns an error, nothing has been written and
-// no header set, so the caller can still answer with something else. A visitor who has gone away is not an error. For HEAD
+// no header set, so the caller can still answer with something else. A client that hung up is not an error. For HEAD
 // only the headers are written.
 func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, page Page) error {
 	if page == nil {
@@ -152,7 +152,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(body) // the answer has begun: a failure here can no longer be told to anybody
+		_, _ = w.Write(body) // the answer has begun: a failure here can no longer be reported
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type Login struct {
 	Ended string
 	// SignedInAs is the handle of the session that this browser has, when another account may be used; "" for none.
 	SignedInAs string
-	// Fresh goes back in a hidden field: what the sign-in of somebody who is signed in is for.
+	// Fresh goes back in a hidden field: why a signed-in user signs in again.
 	Fresh string
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
@@ -26,10 +26,10 @@ type Login struct {
 
 func (Login) page() (string, bool) { return "login", true }
 
-// fault tells both fields of the error whatever it is about: on this page there is nothing else it could belong to.
+// fault marks both fields for every error: on this page there is nothing else it could belong to.
 func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
 
-// Register is the page of somebody with an invite: POST {base}/register/ with code, handle, display_name, email, password.
+// Register is the page of an invite: POST {base}/register/ with code, handle, display_name, email, password.
 type Register struct {
 	Code string
 	// InvitedBy is the handle or name of the person whose invite it is and Note what they wrote; "" when not known.
@@ -38,7 +38,7 @@ type Register struct {
 	Error, ErrorCode           string
 	// FieldErrors are sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
-	// Closed shows that nobody can register now, without a form.
+	// Closed shows that registration is closed, without a form.
 	Closed bool
 	// MinPassword is the shortest password in runes.
 	MinPassword int

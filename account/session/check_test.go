@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// A setting with which nobody would ever be signed in is told at start, and not by every visitor.
+// A setting that would refuse every session is reported at start, not at each request.
 func TestSettingThatRefusesEverybodyIsReported(t *testing.T) {
 	static := session.NewStaticKeySet(publicJWK(rsaKey(), kid))
 	remote := func(url string) session.KeySet { return session.NewRemoteKeySet(url, session.RemoteOptions{}) }

@@ -7,7 +7,7 @@ import (
 )
 
 // cookieNames are the names Cairn gives the cookie, the best guarded first: only
-// the host itself can set the first one, only https the second, anybody the third.
+// the host itself can set the first one, only https the second, any host of the site the third.
 var cookieNames = []string{"__Host-cairn_session", "__Secure-cairn_session", "cairn_session"}
 
 // maxTried is how many different cookies of a request are verified. A sibling host may

@@ -70,13 +70,13 @@ func TestOnlyTheNamedCookieIsRead(t *testing.T) {
 	}
 }
 
-// checker is somebody's own StatusChecker.
+// checker is an application's own StatusChecker.
 type checker func(session.StatusRef) (bool, error)
 
 func (f checker) Revoked(_ context.Context, ref session.StatusRef) (bool, error) { return f(ref) }
 
 // Of several cookies the one counts that says most.
-func TestWorstCookiesNeverPassAndSayWhy(t *testing.T) {
+func TestInvalidCookiesAreRefusedWithAReason(t *testing.T) {
 	v := verifier()
 	v.Status = checker(func(ref session.StatusRef) (bool, error) {
 		if ref.Index == 2 {
@@ -131,7 +131,7 @@ func TestFloodOfCookiesCostsFewSignatures(t *testing.T) {
 
 // Only of a good token it is asked whether it was revoked: a stranger must not make an
 // application ask.
-func TestStatusOfABadTokenIsNeverAskedFor(t *testing.T) {
+func TestStatusOfABadTokenIsNotFetched(t *testing.T) {
 	v := verifier()
 	v.Status = checker(func(session.StatusRef) (bool, error) { t.Error("asked"); return false, nil })
 	genuine, wrong := fuzzSeeds()
@@ -141,7 +141,7 @@ func TestStatusOfABadTokenIsNeverAskedFor(t *testing.T) {
 	}
 }
 
-func TestOwnCheckerNeverLetsAFailurePass(t *testing.T) {
+func TestFailureOfOwnCheckerRefusesTheSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		revoked bool
 		err     error
@@ -253,6 +253,6 @@ func TestOwnFailureHandlerLearnsTheReasonAndNoClaims(t *testing.T) {
 		}
 	}
 	if c, ok := session.FromContext(t.Context()); ok || c.Subject != "" || session.FailureFromContext(t.Context()) != nil {
-		t.Error("a context without Middleware holds somebody")
+		t.Error("a context without Middleware has claims")
 	}
 }

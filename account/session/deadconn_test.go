@@ -14,7 +14,7 @@ import (
 	"github.com/cairn-id/cairn/account/session"
 )
 
-// pipes is a network inside a bubble, whose connections can die without a word: a host that is gone, or
+// pipes is a network inside a bubble, whose connections can die silently: a host that is down, or
 // a gateway that has forgotten them. It is the listener of a server.
 type pipes struct {
 	accept chan net.Conn
@@ -35,7 +35,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 			n, err := from.Read(data)
 			if id <= p.dead.Load() {
 				if err != nil {
-					return // nobody hears of it
+					return // the sender learns nothing
 				}
 				continue
 			}

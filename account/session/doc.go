@@ -68,12 +68,12 @@
 //     open connection for a list, and ends five minutes after its last use, or with Close. A server or a
 //     proxy that does not go along with it is asked as without Wait.
 //   - Outages. When Cairn does not answer, the last copy serves until its exp, 12 hours after it was
-//     signed. Nobody waits meanwhile, and it is tried again after a second at first, at least every ten
+//     signed. No request waits for it, and it is tried again after a second at first, at least every ten
 //     seconds later, as long as the list is in use. After exp, or without any copy, sessions are refused
 //     with [ErrStatusUnavailable]. A machine that was suspended knows by the time of day that its copies are old.
 //   - FailOpen accepts them then, except those that the last copy says are over. A session that was revoked
 //     during the outage is accepted, as is every session by an application without a copy. Choose it where
-//     being open matters more than keeping somebody out.
+//     availability matters more than keeping a revoked user out.
 //   - Load. One request for a list is out at a time, two begin at least MinInterval apart, and answers
 //     and memory are bounded, however many sessions, lists and failures there are. Only addresses below the
 //     issuer are fetched.
@@ -83,10 +83,10 @@
 // private key it signs the lists with it, also those of HS256 sessions: give the keys to both,
 // Verifier and RemoteStatusList, before that change. A token without a place in a list is refused.
 //
-// With Status nil nobody asks, and a revoked session goes on until it expires. In both cases
+// With Status nil revocation is not checked, and a revoked session goes on until it expires. In both cases
 // Claims.Groups are those of the sign-in, unless the operator has a lost flag end sessions
 // (the setting sign_out_on_flag_loss). Ask `GET /api/me` at Cairn before an operation that cannot be
-// undone, and prefer RS256, with which a leak at one application does not let anybody make tokens
+// undone, and prefer RS256, with which a leak at one application does not let an attacker make tokens
 // for all of them. SecretUntil ends the time in which both count: give the same to Verifier and
 // RemoteStatusList.
 //
@@ -97,14 +97,14 @@
 // cairn_session on plain http, which is for loopback. Without CookieName all
 // three are tried in this order. In production set CookieName to the one name in
 // use: a sibling host of the same site can plant a cookie with one of the weaker
-// names and sign a visitor in as somebody else. Several cookies of one name can
+// names and sign a visitor in as another user. Several cookies of one name can
 // arrive, so each is tried and the first good one counts.
 //
 // # Errors
 //
 // [ErrNoCookie], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
-// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: nobody can say
-// now; that is a 503, not a 401, so that a pause of Cairn does not sign everybody out. Any
+// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: it cannot be known
+// now; that is a 503, not a 401, so that a pause of Cairn does not sign all users out. Any
 // other error is a wrong setting, as told by Check. No error holds a token, a
 // part of one, or the secret.
 //
@@ -116,7 +116,7 @@
 // serving. Use an https address unless it is on loopback: who can change the answer can sign in
 // as anybody.
 //
-// A key that Cairn has left out of its key set, because somebody else may have it, is believed
+// A key that Cairn has left out of its key set, because it may have leaked, is believed
 // for 10 minutes of steady use (MaxAge), and where it is used now and then for 20 at most: who
 // finds the copy older than that waits for the new one, unless Cairn does not answer.
 //

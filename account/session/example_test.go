@@ -37,7 +37,7 @@ func ExampleVerifier() {
 		claims, err := v.VerifyRequest(r)
 		switch {
 		case errors.Is(err, session.ErrStatusUnavailable), errors.Is(err, session.ErrKeysUnavailable):
-			fmt.Println("nobody can say now")
+			fmt.Println("cannot be checked now")
 		case errors.Is(err, session.ErrRevoked):
 			fmt.Println("this session is over")
 		case err != nil:

@@ -27,7 +27,7 @@ type webClient struct {
 }
 
 // newClient returns a copy of the application's client (nil: one with connections of its own) that does
-// not leave the host and scheme it was sent to: a redirect elsewhere would let somebody
+// not leave the host and scheme it was sent to: a redirect elsewhere would let another server
 // else choose the keys, or take the request into a private network.
 func newClient(given *http.Client) *webClient {
 	c := &webClient{}

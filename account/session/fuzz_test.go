@@ -32,7 +32,7 @@ func fuzzSeeds() (genuine, wrong []string) {
 	return genuine, append(wrong, "", ".", "..", "...", "\x00", strings.Repeat("A", 5000))
 }
 
-// payloadSeeds are payloads of genuine tokens in odd spellings, and some that must fail.
+// payloadSeeds are payloads of genuine tokens in unusual spellings, and some that must fail.
 func payloadSeeds() []string {
 	return []string{
 		toJSON(good()), toJSON(with("aud", []string{"activity"})), toJSON(with("status", nil)), toJSON(with("name", "a\"}\\,{é")), "", "{}", `{"iss":"` + issuer + `"}`,
@@ -73,7 +73,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzClaims signs whatever payload it is given: what verifies has all that a session
+// FuzzClaims signs any payload: what verifies has all that a session
 // token must have, and the standard library, reading member by member, finds the
 // same claims in it and no member twice.
 func FuzzClaims(f *testing.F) {

@@ -90,11 +90,11 @@ type RemoteOptions struct {
 	// Client makes the requests; nil means a client of its own, which gives up a connection
 	// on which nobody answers within 8 seconds. One of yours gives it up after two fetches
 	// without an answer, or sooner with pings (http.Transport.HTTP2, SendPingTimeout).
-	// Redirects to another host or scheme are never followed, whatever the client says.
+	// Redirects to another host or scheme are never followed, even if the client would.
 	Client *http.Client
 
 	MinInterval time.Duration    // least time between the starts of two fetches; default 10 s
-	MaxAge      time.Duration    // age at which the copy is fetched anew, and at twice of which that is waited for; default 10 min
+	MaxAge      time.Duration    // age at which the copy is fetched again; at twice this age requests wait for it; default 10 min
 	Timeout     time.Duration    // longest time a fetch may take; default 5 s
 	Now         func() time.Time // the clock; nil means time.Now
 }
@@ -212,7 +212,7 @@ func parseKeySet(body []byte) (keyMap, error) {
 	var usable []jose.JSONWebKey
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
-		// A key that comes with its private part is nobody's secret any more.
+		// A key published with its private part is no longer secret.
 		if k.UnmarshalJSON(raw) == nil && k.IsPublic() && k.Use == "sig" && isKeyID(k.KeyID) {
 			usable = append(usable, k)
 		}

@@ -135,7 +135,7 @@ func TestKeyThatIsKnownNeedsNoNetwork(t *testing.T) {
 }
 
 // However many kids a stranger makes up, and however the fetches end, two begin 10 s apart.
-func TestUnknownKeysNeverCauseAFlood(t *testing.T) {
+func TestUnknownKeysCauseFewFetches(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		s := newServer()
 		set := s.keySet()
@@ -163,7 +163,7 @@ func TestUnknownKeysNeverCauseAFlood(t *testing.T) {
 	})
 }
 
-// Whoever finds a key that leaked leaves it out of the key set. It is believed for MaxAge under steady use, and for
+// An operator leaves a leaked key out of the key set. It is believed for MaxAge under steady use, and for
 // twice that where it is used now and then.
 func TestWithdrawnKeyIsForgotten(t *testing.T) {
 	for _, quiet := range []time.Duration{10 * time.Minute, 20*time.Minute - 1, 20 * time.Minute, 24 * time.Hour} {
@@ -191,7 +191,7 @@ func TestWithdrawnKeyIsForgotten(t *testing.T) {
 	}
 }
 
-// An issuer that does not answer signs nobody out, and makes one visitor wait and not each.
+// An issuer that does not answer signs no user out, and makes one request wait, not each.
 func TestLastKeysServeWhileTheIssuerIsAway(t *testing.T) {
 	private := toJSON(jose.JSONWebKey{Key: rsaKey(), KeyID: "private", Use: "sig", Algorithm: "RS256"})
 	goodSet := toJSON(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{publicJWK(rsaKey(), kid)}})
@@ -267,7 +267,7 @@ func TestOneBadKeyDoesNotSpoilTheOthers(t *testing.T) {
 	wantKey(t, session.NewRemoteKeySet(issuer+"/jwks", session.RemoteOptions{Client: client}), kid, session.ErrKeysUnavailable)
 }
 
-func TestErrorNeverHoldsThePasswordOfAnAddress(t *testing.T) {
+func TestErrorOmitsThePasswordOfAURL(t *testing.T) {
 	for _, url := range []string{"", "::", "file:///etc/passwd", "http://u:hunter2@[::1/jwks", "http://u:hunter2@127.0.0.1:1/jwks"} {
 		_, err := session.NewRemoteKeySet(url, session.RemoteOptions{}).Key(t.Context(), kid)
 		if !errors.Is(err, session.ErrKeysUnavailable) || strings.Contains(err.Error(), "hunter2") {

@@ -60,7 +60,7 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 	status, code, detail := http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
 	switch {
 	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
-		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked at the moment. Try again soon."
+		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked right now. Try again soon."
 		w.Header().Set("Retry-After", "10")
 	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):
 		status, code, detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."

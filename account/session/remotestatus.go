@@ -60,7 +60,7 @@ type RemoteStatusOptions struct {
 
 // RemoteStatusList is a StatusChecker that keeps copies of the issuer's status lists. It
 // is made by NewRemoteStatusList and may be used by many goroutines. A program that ends, or
-// whose sessions nobody asks for any more, need not close it.
+// whose sessions are not used any more, need not close it.
 //
 // One goroutine for each list that is in use fetches it, waits and backs off; requests read the latest
 // copy, and wait only for a fetch that makes up for a copy older than ttl. A MinInterval longer than ttl
@@ -136,7 +136,7 @@ func (s *RemoteStatusList) Check() error {
 }
 
 // Revoked implements StatusChecker. When ctx ends before it can be said, the session is not
-// accepted, whatever FailOpen says: else who hangs up early would get past.
+// accepted, even with FailOpen: else a client that hangs up early would get past.
 func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, error) {
 	if !isListURI(s.prefix, ref.URI) {
 		return false, invalid("the status list is not one of the issuer's")
@@ -224,9 +224,9 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var (
-		failures int           // requests that failed, in a row
-		unheld   int           // requests to hold that were of no use, in a row
-		hold     time.Duration // for which Cairn is asked to hold the next request; 0: not at all
+		failures     int           // requests that failed, in a row
+		ignoredWaits int           // requests in a row that the server did not hold
+		hold         time.Duration // for which Cairn is asked to hold the next request; 0: not at all
 	)
 	for ctx.Err() == nil && !reached(s.rules.now(), l.used, idleAfter) {
 		c, began, start, limit := l.copy, s.rules.now(), time.Now(), s.timeout
@@ -237,9 +237,9 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 		var err error
 		s.unlocked(ctx, l, limit, hold > 0, func(ctx context.Context) { next, err = s.fetch(ctx, l.uri, c, hold, began) })
 		if hold > 0 {
-			unheld++
+			ignoredWaits++
 			if err == nil && (time.Since(start) >= min(hold/2, heldFor) || !bytes.Equal(next.status, c.status)) {
-				unheld = 0
+				ignoredWaits = 0
 			}
 		}
 		switch {
@@ -255,7 +255,7 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 		pause := s.backoff(failures-1, maxBackoff)
 		hold = 0
 		if err == nil {
-			pause, hold = s.plan(next, unheld)
+			pause, hold = s.plan(next, ignoredWaits)
 		}
 		pause -= max(s.rules.now().Sub(began), 0)
 		s.unlocked(ctx, l, pause, true, func(ctx context.Context) { <-ctx.Done() })
@@ -265,7 +265,7 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 	l.stop()
 }
 
-// unlocked calls f and gives mu up meanwhile. With early a request that finds the copy too old ends it.
+// unlocked calls f without holding mu. With early a request that finds the copy too old ends it.
 func (s *RemoteStatusList) unlocked(ctx context.Context, l *remoteList, limit time.Duration, early bool, f func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -278,17 +278,17 @@ func (s *RemoteStatusList) unlocked(ctx context.Context, l *remoteList, limit ti
 }
 
 // plan returns how long after the start of a good request the next one begins, and for how long it is
-// to be held: it is over before somebody would have to wait for a newer copy.
-func (s *RemoteStatusList) plan(c *statusList, unheld int) (pause, hold time.Duration) {
+// to be held: it ends before a request would have to wait for a newer copy.
+func (s *RemoteStatusList) plan(c *statusList, ignoredWaits int) (pause, hold time.Duration) {
 	renew := min(c.ttl*3/4, idleAfter)
-	pause = max(s.backoff(unheld, c.ttl/2), s.rules.now().Sub(c.asOf)) // who holds no requests is asked less and less
+	pause = max(s.backoff(ignoredWaits, c.ttl/2), s.rules.now().Sub(c.asOf)) // a server that holds no requests is asked less and less
 	if hold = min(s.wait, renew-pause).Truncate(time.Second); hold > 0 {
 		return pause, hold
 	}
 	return max(renew, s.minInterval), 0
 }
 
-// backoff is the least time between the starts of two requests, after so many that were of no use.
+// backoff is the least time between the starts of two requests, after so many failures.
 func (s *RemoteStatusList) backoff(times int, most time.Duration) time.Duration {
 	return max(min(s.minInterval<<min(max(times, 0), 10), most), s.minInterval)
 }
@@ -325,7 +325,7 @@ func (s *RemoteStatusList) fetch(ctx context.Context, uri string, c *statusList,
 	if err != nil {
 		return nil, err
 	}
-	// Somebody may have kept a list, and sessions that were revoked since would be back. Instances of Cairn may
+	// An attacker may replay an old list, and sessions that were revoked since would be back. Instances of Cairn may
 	// have clocks that differ a little. A copy of the future was signed, and believed, by clocks that were set back since.
 	if c != nil && next.issued.Before(c.issued.Add(-defaultLeeway)) && !c.issued.After(now.Add(defaultLeeway)) {
 		return nil, errors.New("the status list is older than the copy")

@@ -45,7 +45,7 @@ func TestListIsFetchedOnceAndWhenItIsNeeded(t *testing.T) {
 	})
 }
 
-// Whenever in the life of a copy a session is revoked: ttl later nobody gets in with it.
+// At any age of a copy at which a session is revoked: ttl later it is refused.
 func TestRevocationIsKnownWithinTheTTL(t *testing.T) {
 	for _, ttl := range []int{1, 60} {
 		for _, every := range []time.Duration{time.Second, 7 * time.Second, 59 * time.Second, time.Hour} {
@@ -110,7 +110,7 @@ func down() map[string]func(*http.Request) (*http.Response, error) {
 	return map[string]func(*http.Request) (*http.Response, error){"refused": refused, "hanging": hanging}
 }
 
-// While Cairn is away the last good copy serves until its exp, without making anybody wait;
+// While Cairn is away the last good copy serves until its exp, without making any request wait;
 // then the policy decides, and a session known to be revoked stays so.
 func TestOutageChangesNoMoreThanThePolicySays(t *testing.T) {
 	for name, down := range down() {
@@ -139,9 +139,9 @@ func TestOutageChangesNoMoreThanThePolicySays(t *testing.T) {
 				s.fail(nil)
 				time.Sleep(16 * time.Second) // the request that is out, and a pause
 				if !passes(t, lists, 5) || passes(t, lists, 7) {
-					t.Error("Cairn is back, and nobody knows")
+					t.Error("Cairn is back, and the list was not fetched")
 				}
-				// A failure says nothing about later, when nobody has come for a while.
+				// A failure says nothing about a later time, after a while without requests.
 				s.fail(down)
 				time.Sleep(time.Minute)
 				passes(t, lists, 5)
@@ -156,7 +156,7 @@ func TestOutageChangesNoMoreThanThePolicySays(t *testing.T) {
 	}
 }
 
-// An application that starts while Cairn is away has no copy. Nobody has to come for it to get one.
+// An application that starts while Cairn is away has no copy. It gets one without a request.
 func TestFirstFetchThatFailsIsNotTheLast(t *testing.T) {
 	for name, down := range down() {
 		for _, open := range []bool{false, true} {
@@ -166,7 +166,7 @@ func TestFirstFetchThatFailsIsNotTheLast(t *testing.T) {
 				o := s.options()
 				o.FailOpen = open
 				lists := session.NewRemoteStatusList(o)
-				for i := range 600 { // the first one waits, nobody else does
+				for i := range 600 { // only the first one waits
 					got, took, err := timed(t.Context(), lists, place(5))
 					if got || open != (err == nil) || !open && !errors.Is(err, session.ErrStatusUnavailable) || i > 0 && took > 0 || took > 5*time.Second {
 						t.Fatalf("%d: %t after %v, %v", i, got, took, err)
@@ -185,7 +185,7 @@ func TestFirstFetchThatFailsIsNotTheLast(t *testing.T) {
 				s.wantRequests(t, 0, 0)
 				s.fail(refused)
 				time.Sleep(24 * time.Hour)
-				s.wantRequests(t, 0, 40) // for a list that nobody uses
+				s.wantRequests(t, 0, 40) // for an unused list
 			})
 		}
 	}
@@ -210,7 +210,7 @@ func TestEndedRequestIsNotAccepted(t *testing.T) {
 			t.Errorf("%t after %v, %v", got, took, err)
 		}
 		s.wantRequests(t, 1, 1)
-		// Nor does one who cannot wait get what an old copy says, whatever it is.
+		// A request that cannot wait does not get the answer of an old copy either.
 		time.Sleep(10 * time.Minute)
 		if got, _, err := timed(ctx, lists, place(6)); got || !errors.Is(err, session.ErrStatusUnavailable) {
 			t.Errorf("%t, %v", got, err)
@@ -218,7 +218,7 @@ func TestEndedRequestIsNotAccepted(t *testing.T) {
 	})
 }
 
-// With Wait a revoked session is refused as soon as Cairn answers, whatever was before.
+// With Wait a revoked session is refused as soon as Cairn answers.
 func TestWaitingApplicationLearnsAtOnce(t *testing.T) {
 	for _, ttl := range []int{4, 60, 3600} {
 		inBubble(t, fmt.Sprintf("ttl %d s", ttl), func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestWaitingApplicationLearnsAtOnce(t *testing.T) {
 			time.Sleep(5*time.Minute + 25*time.Second)
 			s.log()
 			time.Sleep(24 * time.Hour)
-			s.wantRequests(t, 0, 0) // for a list that nobody uses
+			s.wantRequests(t, 0, 0) // for an unused list
 			s.revoke(5000)
 			if passes(t, lists, 5000) {
 				t.Error("not known after a day")
@@ -315,7 +315,7 @@ func TestServerThatDoesNotHoldIsNotAskedInALoop(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newServer()
-			s.latency, s.unheld = 10*time.Millisecond, true
+			s.latency, s.ignoresWaits = 10*time.Millisecond, true
 			lists := s.waiting()
 			_, _, _ = timed(t.Context(), lists, place(99))
 			if change != nil {
@@ -336,7 +336,7 @@ func TestServerThatDoesNotHoldIsNotAskedInALoop(t *testing.T) {
 			if passes(t, lists, 5) {
 				t.Error("not known after ttl")
 			}
-			s.set(func() { s.unheld = false }) // once it does hold them, it is noticed
+			s.set(func() { s.ignoresWaits = false }) // once it does hold them, it is noticed
 			use(t, lists, 3*time.Minute)
 			s.revoke(6)
 			if time.Sleep(time.Second); passes(t, lists, 6) {
@@ -489,7 +489,7 @@ func (c *suspendable) now() time.Time {
 	return wall
 }
 
-// An application that was asleep itself has old copies, and perhaps a request that nobody answers any more.
+// An application that was asleep itself has old copies, and perhaps a request that will not be answered.
 // A clock that was set back has copies of the future.
 func TestClockThatJumpsIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -515,7 +515,7 @@ func TestClockThatJumpsIsNoticed(t *testing.T) {
 			if got, took, err := timed(t.Context(), lists, place(5)); !got || took > 2*time.Second || err != nil {
 				t.Errorf("%t after %v, %v", got, took, err)
 			}
-			use(t, lists, 30*time.Second) // nobody else waits
+			use(t, lists, 30*time.Second) // no other request waits
 			wantKey(t, keys, "key-2", nil)
 			wantKey(t, keys, kid, session.ErrUnknownKey)
 			v := &session.Verifier{Issuer: issuer, Secret: secret, Now: clock.now, Keys: keys}

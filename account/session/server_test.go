@@ -22,23 +22,23 @@ import (
 const listSize = 1 << 17
 
 // server is Cairn with its key set and status lists: an http.Handler, and the transport of an application's client
-// for tests in a bubble of synctest, in which time passes as soon as everybody waits.
+// for tests in a bubble of synctest, in which time passes as soon as every goroutine waits.
 type server struct {
 	issuer  string
 	ttl     int           // seconds
 	life    time.Duration // from iat to exp
-	sameTag bool          // a list signed anew without a change has the ETag that it had
+	sameTag bool          // a list signed again without a change has the ETag that it had
 	latency time.Duration // of every answer
 
-	mu       sync.Mutex
-	keys     []jose.JSONWebKey
-	unheld   bool // requests are not held
-	revoked  []int
-	changed  chan struct{}                               // closed at the next change
-	override func(*http.Request) (*http.Response, error) // answers instead
-	requests []request
-	out      map[string]int // requests that are out, by path
-	most     int            // of one path at the same time
+	mu           sync.Mutex
+	keys         []jose.JSONWebKey
+	ignoresWaits bool // requests are not held
+	revoked      []int
+	changed      chan struct{}                               // closed at the next change
+	override     func(*http.Request) (*http.Response, error) // answers instead
+	requests     []request
+	out          map[string]int // requests that are out, by path
+	most         int            // of one path at the same time
 }
 
 type request struct {
@@ -110,7 +110,7 @@ func (s *server) etag() (etag string, changed <-chan struct{}, held bool) {
 	if s.sameTag {
 		generation = 0
 	}
-	return fmt.Sprintf(`W/"%d-%d"`, generation, len(s.revoked)), s.changed, !s.unheld
+	return fmt.Sprintf(`W/"%d-%d"`, generation, len(s.revoked)), s.changed, !s.ignoresWaits
 }
 
 // list is the payload of a list as it is now.
@@ -267,7 +267,7 @@ func timed(ctx context.Context, lists *session.RemoteStatusList, ref session.Sta
 	return got, time.Since(begin), err
 }
 
-// unavailable asks for a status that nobody can tell.
+// unavailable asks for a status that cannot be known.
 func unavailable(t *testing.T, lists *session.RemoteStatusList) {
 	t.Helper()
 	if got, err := lists.Revoked(t.Context(), place(1)); got || !errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid) {
@@ -275,7 +275,7 @@ func unavailable(t *testing.T, lists *session.RemoteStatusList) {
 	}
 }
 
-// use keeps asking for a session that nobody revokes.
+// use keeps asking for a session that is not revoked.
 func use(t *testing.T, lists *session.RemoteStatusList, d time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {

@@ -39,7 +39,7 @@ type statusList struct {
 	expires time.Time     // after which it does not say any more that a session is valid
 
 	etag string
-	asOf time.Time // a moment at which Cairn had this list and no other
+	asOf time.Time // a time at which this was Cairn's current list
 }
 
 // at returns the status at an index; false when the list ends before it.

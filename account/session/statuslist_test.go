@@ -187,8 +187,8 @@ func TestReferenceIntoAnotherListIsNotFollowed(t *testing.T) {
 	s.wantRequests(t, 0, 0)
 }
 
-// Somebody has the old secret when it is given up, or it would not be: a list signed with it brings
-// everybody back whose session was revoked.
+// The old secret may have leaked, which is why it was given up: a list signed with it brings
+// all revoked sessions back.
 func TestListSignedWithASecretOutOfUseIsNotBelieved(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		s := newServer()
@@ -215,7 +215,7 @@ func TestListSignedWithASecretOutOfUseIsNotBelieved(t *testing.T) {
 	})
 }
 
-// Somebody between Cairn and the application keeps an old list, to bring back a revoked session.
+// An attacker between Cairn and the application replays an old list, to bring back a revoked session.
 func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 	for ago, accepted := range map[time.Duration]bool{time.Minute: false, 30 * time.Second: true} { // clocks of instances differ
 		inBubble(t, fmt.Sprint(ago), func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 	}
 }
 
-// Whatever a list says of itself, it is asked for again before it is of no use.
+// A list is fetched again before it expires, even if its ttl is longer.
 func TestListIsRenewedBeforeItExpires(t *testing.T) {
 	for _, ttl := range []any{json.RawMessage("1e11"), 3600} {
 		inBubble(t, fmt.Sprint(ttl), func(t *testing.T) {

@@ -39,20 +39,20 @@ func TestGenuineTokensVerify(t *testing.T) {
 		token  string
 		change func(*session.Claims)
 	}{
-		"HS256":                           {hsToken(good()), same},
-		"RS256":                           {rsToken(good()), func(c *session.Claims) { c.Algorithm = "RS256" }},
-		"aud as an array of one":          {hsToken(with("aud", []string{"activity"})), same},
-		"no typ":                          {header(map[string]any{"alg": "HS256"}), same},
-		"typ in small letters":            {header(map[string]any{"alg": "HS256", "typ": "jwt"}), same},
-		"HS256 with a kid":                {header(map[string]any{"alg": "HS256", "kid": kid}), same},
-		"a header parameter nobody knows": {header(map[string]any{"alg": "HS256", "x": "y"}), same},
-		"a claim nobody knows":            {hsToken(with("x", map[string]any{"y": []any{1, nil}})), same},
-		"null groups":                     {hsToken(with("groups", []string(nil))), func(c *session.Claims) { c.Groups = nil }},
-		"a name full of punctuation":      {hsToken(with("name", oddName)), func(c *session.Claims) { c.Name = oddName }},
-		"white space everywhere":          {hsToken(" " + strings.NewReplacer(",", " ,\r\n\t", ":{", "\t: {\n", "}", " }\n").Replace(toJSON(good()))), same},
-		"a status of another kind":        {hsToken(with("status", map[string]any{"other": 1})), func(c *session.Claims) { c.Status = nil }},
-		"clock of the issuer ahead":       {hsToken(with("iat", clock.Unix()+30)), func(c *session.Claims) { c.IssuedAt = clock.Add(30 * time.Second) }},
-		"nbf now":                         {hsToken(with("nbf", clock.Unix())), same},
+		"HS256":                       {hsToken(good()), same},
+		"RS256":                       {rsToken(good()), func(c *session.Claims) { c.Algorithm = "RS256" }},
+		"aud as an array of one":      {hsToken(with("aud", []string{"activity"})), same},
+		"no typ":                      {header(map[string]any{"alg": "HS256"}), same},
+		"typ in small letters":        {header(map[string]any{"alg": "HS256", "typ": "jwt"}), same},
+		"HS256 with a kid":            {header(map[string]any{"alg": "HS256", "kid": kid}), same},
+		"an unknown header parameter": {header(map[string]any{"alg": "HS256", "x": "y"}), same},
+		"an unknown claim":            {hsToken(with("x", map[string]any{"y": []any{1, nil}})), same},
+		"null groups":                 {hsToken(with("groups", []string(nil))), func(c *session.Claims) { c.Groups = nil }},
+		"a name full of punctuation":  {hsToken(with("name", oddName)), func(c *session.Claims) { c.Name = oddName }},
+		"white space everywhere":      {hsToken(" " + strings.NewReplacer(",", " ,\r\n\t", ":{", "\t: {\n", "}", " }\n").Replace(toJSON(good()))), same},
+		"a status of another kind":    {hsToken(with("status", map[string]any{"other": 1})), func(c *session.Claims) { c.Status = nil }},
+		"clock of the issuer ahead":   {hsToken(with("iat", clock.Unix()+30)), func(c *session.Claims) { c.IssuedAt = clock.Add(30 * time.Second) }},
+		"nbf now":                     {hsToken(with("nbf", clock.Unix())), same},
 		"only the required claims": {hsToken(minimal), func(c *session.Claims) {
 			c.AuthTime, c.Handle, c.Name, c.Groups, c.Status = time.Time{}, "", "", nil, nil
 		}},
@@ -103,8 +103,8 @@ func TestWrongSignatureIsRefused(t *testing.T) {
 	}
 }
 
-// The public key is no secret, so a token that it "signs" as HMAC key is anybody's.
-func TestPublicKeyIsNeverAnHMACSecret(t *testing.T) {
+// The public key is no secret, so a token that it "signs" as HMAC key can come from any client.
+func TestPublicKeyIsNoHMACSecret(t *testing.T) {
 	pub := &rsaKey().PublicKey
 	pkix, err := x509.MarshalPKIXPublicKey(pub)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestOnlyHS256AndRS256AreInUse(t *testing.T) {
 	mustRefuse(t, v, rsToken(good()))
 }
 
-func TestHeaderNeverChoosesItsOwnKey(t *testing.T) {
+func TestHeaderCannotBringItsOwnKey(t *testing.T) {
 	jwk, err := publicJWK(otherKey(), kid).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestHeaderNeverChoosesItsOwnKey(t *testing.T) {
 	}
 }
 
-func TestStrangeKeyIDsNeverReachTheKeySet(t *testing.T) {
+func TestInvalidKeyIDsDoNotReachTheKeySet(t *testing.T) {
 	v := verifier()
 	keys := &countingKeySet{KeySet: v.Keys}
 	v.Keys = keys
@@ -334,7 +334,7 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 	mustRefuse(t, verifier(), size(1<<20))
 }
 
-// One token has one spelling: whoever bans or counts tokens by their text must not be
+// One token has one spelling: an application that bans or counts tokens by their text must not be
 // fooled by a second one.
 func TestOtherSpellingsOfAGenuineTokenAreRefused(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

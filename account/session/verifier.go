@@ -33,7 +33,7 @@ type Verifier struct {
 	// Keys are the issuer's RSA public keys; nil refuses RS256.
 	Keys KeySet
 
-	// Status tells which sessions were revoked since they were issued; nil means that nobody
+	// Status tells which sessions were revoked since they were issued; nil means that no one
 	// asks, and that a session which its owner or an administrator has ended goes on here until it
 	// expires. With it a token without a reference into a status list is refused.
 	Status StatusChecker
@@ -138,7 +138,7 @@ func (v *Verifier) checkTrust(owner string) error {
 	case v.Secret != nil && len(secret) == 0:
 		return fmt.Errorf("session: the secret of the %s is blank: print it with cairn show-secret", owner)
 	case bytes.HasPrefix(secret, []byte("-----BEGIN ")):
-		// A public key as HMAC secret would let anybody sign.
+		// A public key as HMAC secret would let any client sign.
 		return fmt.Errorf("session: the secret of the %s is a PEM block: a public key belongs into Keys", owner)
 	case v.Keys == nil && !v.SecretUntil.IsZero():
 		return fmt.Errorf("session: the %s has an end of its secret and no keys: from then on nobody would be signed in", owner)

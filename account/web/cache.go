@@ -15,7 +15,7 @@ import (
 const loadTimeout = 10 * time.Second
 
 // Cache keeps what load returns. Of many who miss at once one loads, and a caller
-// who gives up fails nobody else. Only what was found is kept, so that strangers
+// who gives up fails no other caller. Only what was found is kept, so that strangers
 // cannot fill it with what there is not. Safe for concurrent use.
 type Cache[V any] struct {
 	load func(ctx context.Context, key string) (V, error)
@@ -31,7 +31,7 @@ type Cache[V any] struct {
 type cacheEntry[V any] struct {
 	value   V
 	until   time.Time
-	loading bool // somebody reads it anew; the others go on with this one
+	loading bool // a caller reads it again; the others go on with this value
 }
 
 // NewCache makes a cache whose values are kept for ttl.
@@ -39,19 +39,19 @@ func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx cont
 	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}}
 }
 
-// Get returns the value of key: one that is older than ttl while somebody reads it anew,
-// however old it is.
+// Get returns the value of key: one older than ttl, of any age, while another caller reads
+// it again.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return e.loading || c.now().Before(e.until) })
 }
 
-// GetFresh is Get where nothing older than ttl will do: who comes while the value is
-// read anew waits for it.
+// GetFresh is Get where nothing older than ttl will do: a caller who comes while the
+// value is read again waits for it.
 func (c *Cache[V]) GetFresh(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return c.now().Before(e.until) })
 }
 
-// GetValid returns the value of key that valid accepts, whatever its age: a load
+// GetValid returns the value of key that valid accepts, of any age: a load
 // that begins now must return such a value, or an error.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
 	for {

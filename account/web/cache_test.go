@@ -24,7 +24,7 @@ func slow(n *int, loads *int) func(context.Context, string) (int, error) {
 	}
 }
 
-func TestACallerWhoGivesUpFailsNobodyElse(t *testing.T) {
+func TestACanceledCallerFailsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, loads := 1, 0
 		c := web.NewCache(time.Minute, time.Now, slow(&n, &loads))
@@ -70,11 +70,11 @@ func TestWhatWasReadBeforeAPutIsNotKept(t *testing.T) {
 		}
 		n = 3
 		time.Sleep(time.Minute)
-		// Of many after the time is up one reads anew, and the others go on with the old value.
+		// Of many after the time is up one reads it again, and the others go on with the old value.
 		go func() { _, _ = c.Get(t.Context(), "k") }()
 		synctest.Wait()
 		if v, err := c.Get(t.Context(), "k"); v != 2 || err != nil {
-			t.Errorf("while it is read anew: %d %v", v, err)
+			t.Errorf("while it is read again: %d %v", v, err)
 		}
 		time.Sleep(2 * time.Second)
 		if v, err := c.Get(t.Context(), "k"); v != 3 || err != nil {

@@ -20,7 +20,7 @@ import (
 // maxDepth bounds the nesting of JSON; ours never exceeds five.
 const maxDepth = 16
 
-// WriteJSON answers with a JSON body that nobody may keep. An error comes before
+// WriteJSON answers with a JSON body that must not be cached. An error comes before
 // anything is written.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	var b bytes.Buffer
@@ -54,7 +54,7 @@ const streamTimeout = 30 * time.Second
 
 // StreamJSON is WriteJSON for a value with a List, which is written while it is read.
 // What fails before anything is written is returned; later the connection ends within
-// the document, so that nobody takes it for a whole one.
+// the document, so that it is not taken for a whole one.
 func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
 	part := &parts{w: w, now: now}
 	buffer := bufio.NewWriterSize(part, 64<<10)

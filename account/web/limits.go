@@ -68,7 +68,7 @@ func (r Rate) wait(previous, current int, now time.Time) time.Duration {
 	if current >= r.Count {
 		left, previous, current = window-passed, current, 0
 	}
-	// The first moment of that window at which previous has lost enough weight.
+	// The first second of that window in which previous has lost enough weight.
 	if previous > 0 {
 		left += max(0, window-(int64(2*(r.Count-current)-1)*window-1)/int64(2*previous))
 	}
@@ -77,7 +77,7 @@ func (r Rate) wait(previous, current int, now time.Time) time.Duration {
 }
 
 // UndecidedTime is how long the outcome of an attempt may take. One that is still
-// undecided then, because an instance crashed meanwhile, counts for good.
+// undecided then, because an instance crashed, counts for good.
 const UndecidedTime = 30 * time.Second
 
 // Counter is the count of one key under one limit.
@@ -99,7 +99,7 @@ type Tally struct {
 // Decided are the events that count for good.
 func (t Tally) Decided() int { return t.Events - t.Undecided }
 
-// Counters keep the counts. The keys may be what somebody typed as a handle.
+// Counters keep the counts. The keys may be what a user typed as a handle.
 type Counters interface {
 	// Take counts one event if it fits into the limit (see Rate), and tells
 	// whether it did. It decides and counts in one step: of any number of callers,
@@ -247,7 +247,7 @@ func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdic
 		failed = errors.Is(err, wrong)
 	}
 	for _, t := range taken {
-		// Whether or not somebody still waits for the answer. Not to have written the
+		// Even when the client has hung up. Not to have written the
 		// outcome, which leaves it counted, is not worth failing the request for.
 		if lost := t.counters.Settle(context.WithoutCancel(ctx), t.counter, t.at, failed); lost != nil {
 			l.log.WarnContext(ctx, "outcome of an attempt not written", "limit", t.counter.Name, "error", lost)

@@ -70,7 +70,7 @@ func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
 	})
 }
 
-// Handler is a handler whose error somebody else answers: Do.
+// Handler is a handler whose error the caller answers: Do.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Do answers what h refuses with Fail.
@@ -112,7 +112,7 @@ func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page tem
 const StatusClientGone = 499
 
 // Abandoned tells whether err is what became of a request whose client has hung
-// up. Nobody reads the answer and nothing is wrong here: a stranger who hangs up must
+// up. The answer is not read and nothing is wrong here: a stranger who hangs up must
 // not fill the log with failures. Fail is the answer.
 func Abandoned(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))

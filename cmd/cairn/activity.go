@@ -297,7 +297,7 @@ func shown(s string) string {
 	return s
 }
 
-// reportText prints one line for each thing that was found, and how many there
+// reportText prints one line for each finding, and how many there
 // were of what.
 func reportText(w io.Writer, v *validation) error {
 	b := bufio.NewWriter(w)

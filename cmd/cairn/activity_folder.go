@@ -43,7 +43,7 @@ type source struct {
 }
 
 // open opens the document, unpacked: one that is packed has a name that ends in .gz, or
-// begins as gzip does (RFC 1952 section 2.3.1) and no JSON. Whoever reads it sets the
+// begins as gzip does (RFC 1952 section 2.3.1) and no JSON. The reader sets the
 // limit: a small file may unpack to a large one.
 func (s *source) open() (io.ReadCloser, error) {
 	type reader struct {

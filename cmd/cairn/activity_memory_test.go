@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// peakOf runs do and returns the most memory that the heap took meanwhile, in
+// peakOf runs do and returns the most memory that the heap took during it, in
 // bytes, as sampled every few milliseconds.
 func peakOf(t testing.TB, do func()) uint64 {
 	t.Helper()
@@ -45,7 +45,7 @@ func peakOf(t testing.TB, do func()) uint64 {
 	return max(peak, before) - before
 }
 
-func TestMemoryNeverGrowsWithTheNumberOfDocuments(t *testing.T) {
+func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
 	folder, size := publish(t, 150, 10_000)
 	peak := peakOf(t, func() {
 		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {

@@ -17,7 +17,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// mixed is a folder of documents with every kind of thing to say about them.
+// mixed is a folder of documents with every kind of problem and finding.
 func mixed(t *testing.T) string {
 	folder := t.TempDir()
 	list := []string{}
@@ -34,7 +34,7 @@ func mixed(t *testing.T) string {
 	return folder
 }
 
-func TestReportNeverDependsOnTheOrderOfCompletion(t *testing.T) {
+func TestReportIsIndependentOfTheOrderOfCompletion(t *testing.T) {
 	folder := mixed(t)
 	for _, form := range []string{"text", "json"} {
 		var first string
@@ -54,7 +54,7 @@ func TestReportNeverDependsOnTheOrderOfCompletion(t *testing.T) {
 
 // One file that the package's own tests call invalid and the command does not,
 // or the reverse, would mean that the command looks at something else.
-func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
+func TestCommandEqualsThePackage(t *testing.T) {
 	for folder, valid := range map[string]bool{"valid": true, "lint": true, "invalid": false} {
 		names := corpus(t, folder, 15)
 		_, found := reported(t, names...)
@@ -81,7 +81,7 @@ func TestCommandNeverSaysAnotherThanThePackage(t *testing.T) {
 
 // A document beyond SmallBytes takes another way through the program, and one
 // that can be read only once a third.
-func TestLargeDocumentIsNeverJudgedOtherwise(t *testing.T) {
+func TestLargeDocumentHasTheSameVerdict(t *testing.T) {
 	content := recording("large", 100_000)
 	content = strings.Replace(content, `"laps":[]`, "\n"+`"laps":[{"index":3,"started_at":"2026-05-17T06:30:00Z","duration_s":null}]`, 1)
 	if len(content) < 4<<20 {
@@ -128,7 +128,7 @@ func zipped(t testing.TB, content string) string {
 }
 
 // Hundreds of megabytes of spaces in a few.
-func TestPackedBombNeverUnpacksBeyondTheLimit(t *testing.T) {
+func TestPackedBombStopsAtTheLimit(t *testing.T) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestPackedBombNeverUnpacksBeyondTheLimit(t *testing.T) {
 	}
 }
 
-func TestDamagedPackedFileIsNeverCalledInvalidOrValid(t *testing.T) {
+func TestDamagedPackedFileHasNoVerdict(t *testing.T) {
 	folder := t.TempDir()
 	whole := zipped(t, recording("a", 2000))
 	for name, content := range map[string]string{
@@ -168,12 +168,12 @@ func TestDamagedPackedFileIsNeverCalledInvalidOrValid(t *testing.T) {
 	}
 }
 
-// Somebody who presses Ctrl-C does not wait for the end of a document, nor for
+// A user who presses Ctrl-C does not wait for the end of a document, nor for
 // the end of what is typed.
-func TestInterruptNeverWaits(t *testing.T) {
+func TestInterruptReturnsAtOnce(t *testing.T) {
 	folder, _ := publish(t, 40, 20_000)
 	large := write(t, filepath.Join(t.TempDir(), "large.json"), recording("large", 300_000))
-	silent, typist := io.Pipe() // nobody types, so that no run ends by itself
+	silent, typist := io.Pipe() // no input comes, so that no run ends by itself
 	t.Cleanup(func() { _ = typist.Close() })
 	for _, args := range [][]string{{"-"}, {folder, "-"}, {large, "-"}, {"--engine", "reference", large, "-"}, {"-o", "json", folder, "-"}} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -197,7 +197,7 @@ func TestInterruptNeverWaits(t *testing.T) {
 	}
 }
 
-func TestReportThatCannotBeWrittenIsNeverTakenForAnAnswer(t *testing.T) {
+func TestUnwritableReportIsAnError(t *testing.T) {
 	for _, form := range []string{"text", "json"} {
 		var errs bytes.Buffer
 		code := run(t.Context(), []string{"activity", "validate", "-o", form, corpus(t, "valid", 15)[0]}, nil, strings.NewReader(""), fullDisk{}, &errs)

@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/cairn-id/cairn"
 
-// allowed says which of our packages may import which; "" stands for none. A
+// allowed says which of our packages may import which; "" means none. A
 // new edge is a deliberate line here, with its reason in the commit.
 var allowed = map[string][]string{
 	"cmd/cairn":             {"account", "account/session", "account/web", "activityschema", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/demoapp", "cmd/cairn/internal/httpd", "config", "provider", "store"},
@@ -67,7 +67,7 @@ func TestNoPackageImportsAgainstTheArrows(t *testing.T) {
 	}
 }
 
-// Other applications import account/session: whatever it needs, they get.
+// Other applications import account/session: they get its dependencies too.
 func TestSessionPackageNeedsOnlyTheStandardLibraryAndJose(t *testing.T) {
 	for _, path := range goList(t, `{{.ImportPath}} {{join .Deps " "}}`)["account/session"] {
 		first, _, _ := strings.Cut(path, "/")

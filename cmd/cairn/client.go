@@ -395,7 +395,7 @@ type clientUpdate struct {
 	Name                       *string `help:"Name that users see on the consent page."`
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
 	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
-	ClearRequireFlag           bool    `help:"Let users in whatever flags they have."`
+	ClearRequireFlag           bool    `help:"Let users in without any flag."`
 	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
 }
 
@@ -460,7 +460,7 @@ func (c *rotateSecretCommand) Run(p *program) error {
 		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap)); err != nil {
 			return err
 		}
-		// From here on the secret must come out, whatever else fails.
+		// From here on the secret must be printed, even if the rest fails.
 		if c.Quiet {
 			fmt.Fprintln(p.stdout, secret)
 			return nil
@@ -478,7 +478,7 @@ type removeClientCommand struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// Run removes the client once somebody has said that it is meant.
+// Run removes the client after a confirmation.
 func (c *removeClientCommand) Run(p *program) error {
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)); err != nil {

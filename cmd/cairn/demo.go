@@ -190,7 +190,7 @@ func (c *demoCommand) greet(p *program, issuer, app, invite string, s demoState)
 
   %s
 
-It is a small application of somebody else, which sends you to Cairn to sign in:
+It is a small application of its own, which sends you to Cairn to sign in:
 
   handle    %s
   password  %s

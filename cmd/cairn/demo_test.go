@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// freeAddress is a port of this machine that nobody listens on.
+// freeAddress is a free port of this machine.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -110,7 +110,7 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 	return writePairs(w, labels)
 }
 
-// claimText is a value as it stands in the JSON, whole numbers without an
+// claimText is a value as in the JSON, whole numbers without an
 // exponent.
 func claimText(v any) string {
 	if n, ok := v.(float64); ok && n == float64(int64(n)) {

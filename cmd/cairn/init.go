@@ -226,7 +226,7 @@ func localIssuer(listen string) string {
 	return "http://localhost:" + port
 }
 
-// check holds the plan against what lies on the disk. It changes nothing there.
+// check compares the plan with what is on the disk. It changes nothing there.
 func (c *initCommand) check(in *installationPlan) error {
 	if c.GenerateKey != "" && c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) {
 		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: give one of them"}
@@ -325,7 +325,7 @@ func (in *installationPlan) create(p *program, st *store.Store, first account.Ne
 		made = append(made, in.settings.PrivateKeyFile)
 	}
 	if st == nil {
-		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // nobody else's
+		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // not another user's
 		if taken != nil {
 			_, missing := os.Stat(in.checked.Database)
 			beside = missing == nil

@@ -78,7 +78,7 @@ func TestInitKeepsTheLogOfAnotherDatabase(t *testing.T) {
 	}
 }
 
-// Two runs at once in one folder share cairn.yaml: the one that finds the key made meanwhile leaves the file to the other.
+// Two runs at once in one folder share cairn.yaml: the one that finds a new key there leaves the file to the other.
 func TestInitLeavesTheConfigFileToARunBesideIt(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key.pem")

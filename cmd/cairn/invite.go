@@ -10,8 +10,8 @@ import (
 
 type inviteCommand struct {
 	Add    addInviteCommand    `cmd:"" help:"Create an invite."`
-	List   listInvitesCommand  `cmd:"" help:"List the invites of everybody."`
-	Revoke revokeInviteCommand `cmd:"" help:"Remove an invite that nobody has used."`
+	List   listInvitesCommand  `cmd:"" help:"List all invites."`
+	Revoke revokeInviteCommand `cmd:"" help:"Remove an unused invite."`
 }
 
 type addInviteCommand struct {
@@ -48,7 +48,7 @@ type listInvitesCommand struct {
 type inviteRow struct {
 	Code      string     `json:"code"`
 	URL       string     `json:"url"`
-	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or somebody who is gone
+	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or a deleted user
 	Note      string     `json:"note"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`

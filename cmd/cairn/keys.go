@@ -104,7 +104,7 @@ type migrateKeysCommand struct {
 // Help implements kong.HelpProvider.
 func (migrateKeysCommand) Help() string {
 	return `Once serve runs with a private key, it signs new session cookies with RS256. Those it has signed with the shared
-secret (HS256) before stay good for up to 30 days, and whoever holds the secret can make more.
+secret (HS256) before stay good for up to 30 days, and any holder of the secret can make more.
 
 This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
 key. Restart every instance with the key before. With --until it sets the time from which HS256 cookies are refused,

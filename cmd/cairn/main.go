@@ -127,7 +127,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	return exitDone
 }
 
-// calledAs is what somebody types to run the program again.
+// calledAs is the command line that runs the program again.
 func calledAs(arg0 string) string {
 	if strings.Contains(arg0, "go-build") {
 		return "go run ./cmd/cairn" // go run deletes the program that it ran

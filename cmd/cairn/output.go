@@ -20,7 +20,7 @@ type output struct {
 // pairs are labels and values.
 type pairs [][2]string
 
-// print prints one thing: its id alone, a document, or labels with values.
+// print prints one object: its id alone, a document, or labels with values.
 func (o output) print(p *program, id string, document any, labels pairs) error {
 	switch {
 	case o.Quiet:

@@ -35,7 +35,7 @@ type process struct {
 	address string
 	stop    context.CancelFunc // as SIGTERM does
 	code    chan int
-	log     chan string // lines after the start; what nobody reads is dropped
+	log     chan string // lines after the start; unread ones are dropped
 }
 
 // startProcess runs serve on a free port and waits for its log line.
@@ -154,7 +154,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	}
 	for end, said := time.Now().Add(10*time.Second), ""; !strings.Contains(said, "certificate not reloaded"); {
 		if n, _ := serial(); n != 2 || time.Now().After(end) {
-			t.Fatalf("a broken file changed the certificate to %d, or nobody read it: %s", n, said)
+			t.Fatalf("a broken file changed the certificate to %d, or was not read: %s", n, said)
 		}
 		select {
 		case said = <-p.log:
@@ -189,7 +189,7 @@ func TestTLS12OffersECDHEWithAEADAlone(t *testing.T) {
 			if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
 				continue
 			}
-			c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}}) //nolint:gosec // that is what is asked
+			c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}}) //nolint:gosec // TLS 1.2 is under test
 			if err == nil {
 				offered = append(offered, suite.Name)
 				_ = c.Close()
@@ -232,7 +232,7 @@ func writePairOf(t *testing.T, certFile, keyFile string, serial int64, key crypt
 	}
 }
 
-// A key that was forgotten at a restart would sign everybody out, and the
+// A key that was forgotten at a restart would sign all users out, and the
 // service would only have said so in its log.
 func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 	database := initializedDatabase(t)

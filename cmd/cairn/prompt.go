@@ -64,8 +64,8 @@ func onlyNow(secret string) string {
 // promptPassword asks twice, without echo.
 func promptPassword(p *program) (string, error) {
 	var answers [2]string
-	for i, question := range []string{"Password (10 to 128 characters): ", "The same again: "} {
-		fmt.Fprint(p.stderr, question)
+	for i, prompt := range []string{"Password (10 to 128 characters): ", "The same again: "} {
+		fmt.Fprint(p.stderr, prompt)
 		b, err := term.ReadPassword(int(p.stdin.(*os.File).Fd()))
 		fmt.Fprintln(p.stderr)
 		if err != nil {
@@ -80,14 +80,14 @@ func promptPassword(p *program) (string, error) {
 }
 
 // confirm asks on a terminal; elsewhere only --yes goes on.
-func confirm(p *program, yes bool, question string) error {
+func confirm(p *program, yes bool, prompt string) error {
 	if yes {
 		return nil
 	}
 	if !isTerminal(p.stdin) {
-		return usageError{question + " This cannot be undone: add --yes"}
+		return usageError{prompt + " This cannot be undone: add --yes"}
 	}
-	answer, err := ask(p, question+" This cannot be undone. [y/N] ")
+	answer, err := ask(p, prompt+" This cannot be undone. [y/N] ")
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func confirm(p *program, yes bool, question string) error {
 	return nil
 }
 
-// ask reads the answer to a question, a line.
-func ask(p *program, question string) (string, error) {
-	fmt.Fprint(p.stderr, question)
+// ask reads the answer to a prompt, a line.
+func ask(p *program, prompt string) (string, error) {
+	fmt.Fprint(p.stderr, prompt)
 	line, err := bufio.NewReader(p.stdin).ReadString('\n')
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 		return "", fmt.Errorf("read the answer: %w", err)

@@ -56,12 +56,12 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// chmodfile FILE: make the file readable by everybody, as a careless copy is.
+// chmodfile FILE: make the file readable by all users, as a careless copy is.
 func changeMode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o644))
 }
 
-// openfile FILE: let everybody write the file.
+// openfile FILE: let all users write the file.
 func openMode(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Chmod(ts.MkAbs(args[0]), 0o666))
 }

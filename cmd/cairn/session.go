@@ -74,7 +74,7 @@ func (c *endSessionCommand) endNamed(p *program, users *account.Administration, 
 		switch err := users.EndSession(p.ctx, account.Operator(), u, id); {
 		case err == nil:
 			ended++
-		case !errors.Is(err, account.ErrSessionNotFound): // else it has ended meanwhile
+		case !errors.Is(err, account.ErrSessionNotFound): // else it has just ended
 			return ended, fmt.Errorf("after %d sessions were ended: %w", ended, err)
 		}
 	}

@@ -23,7 +23,7 @@ type userCommand struct {
 	Suspend   suspendUserCommand   `cmd:"" help:"Shut a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
-	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for somebody who is locked out."`
+	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who is locked out."`
 }
 
 // oneUser are the flags and the argument of a command about one user.
@@ -104,7 +104,7 @@ func (c *addUserCommand) Run(p *program) error {
 }
 
 // userRow is a user as the commands print it. The claims of the profile that
-// are set stand beside the other members, as in /api/me.
+// are set are beside the other members, as in /api/me.
 type userRow struct {
 	Sub           string     `json:"sub"`
 	Handle        string     `json:"handle"`
@@ -311,7 +311,7 @@ func faults(p *web.Problem, flags map[string]string) string {
 }
 
 // userFlagsCommand takes all its arguments as they are, or -admin would be read
-// as options: those of the command stand before the handle.
+// as options: those of the command come before the handle.
 type userFlagsCommand struct {
 	databaseFlags
 	output
@@ -324,7 +324,7 @@ func (c *userFlagsCommand) Run(p *program) error {
 	for _, word := range c.Words[1:] {
 		name := strings.TrimLeft(word, "+-")
 		if len(name) != len(word)-1 || account.CheckFlag(name) != nil {
-			return usageError{fmt.Sprintf("%q: write +FLAG to turn a flag on and -FLAG to turn it off; options stand before the handle", word)}
+			return usageError{fmt.Sprintf("%q: write +FLAG to turn a flag on and -FLAG to turn it off; options come before the handle", word)}
 		}
 		if _, twice := flags[name]; twice {
 			return usageError{fmt.Sprintf("the flag %s is given more than once", name)}
@@ -386,7 +386,7 @@ type deleteUserCommand struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// Run deletes once somebody has said that it is meant.
+// Run deletes the user after a confirmation.
 func (c *deleteUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		if err := confirm(p, c.Yes, fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)); err != nil {

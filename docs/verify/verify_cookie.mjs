@@ -7,7 +7,7 @@ const LIMIT = 1 << 20 // bytes of an answer, and of a status list unpacked
 const within = (since, seconds) => Date.now() >= since && Date.now() < since + seconds * 1000
 
 export class Refused extends Error {} // not signed in: answer 401
-export class Unavailable extends Error {} // nobody can say now: answer 503
+export class Unavailable extends Error {} // cannot be checked now: answer 503
 
 class Copy { // the last good answer of one address, with at most one request in flight
   constructor(url, read) {
@@ -24,7 +24,7 @@ class Copy { // the last good answer of one address, with at most one request in
 
   async fetch() {
     const start = Date.now()
-    try { // not after a redirect, which could lead to the keys of somebody else
+    try { // not after a redirect, which could lead to foreign keys
       const headers = this.etag ? { 'if-none-match': this.etag } : {}
       const answer = await fetch(this.url, { headers, redirect: 'error', signal: AbortSignal.timeout(5000) })
       if (answer.status === 200) {
@@ -96,7 +96,7 @@ export class Verifier { // secret: HS256 is believed; rs256: the published keys 
         ['sub', 'sid', 'jti'].every((name) => claims[name] && typeof claims[name] === 'string') &&
         uri.startsWith(prefix) && /^[1-9][0-9]{0,9}$/.test(uri.slice(prefix.length)) &&
         Number.isInteger(index) && index >= 0)) throw new Refused('not a session token')
-    } catch (err) { // whatever it is that jose trips over in a stranger's token
+    } catch (err) { // any error of jose on a stranger's token
       throw err instanceof Unavailable ? err : new Refused(err.message, { cause: err })
     }
     if (!this.lists.has(uri)) this.lists.set(uri, new Copy(uri, (body) => this.readList(uri, body)))

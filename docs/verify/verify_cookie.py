@@ -7,9 +7,9 @@ LEEWAY, LIFETIME, FLOOR = 30, 30 * 86400, 5  # seconds: clocks differ, a session
 LIMIT = 1 << 20  # bytes of an answer, and of a status list unpacked
 
 class Refused(Exception): """Not signed in: answer 401."""
-class Unavailable(Exception): """Nobody can say now: answer 503."""
+class Unavailable(Exception): """Cannot be checked now: answer 503."""
 
-class NoRedirect(urllib.request.HTTPErrorProcessor):  # a redirect could lead to the keys of somebody else
+class NoRedirect(urllib.request.HTTPErrorProcessor):  # a redirect could lead to foreign keys
     def http_response(self, request, response): return response
     https_response = http_response
 
@@ -97,7 +97,7 @@ class Verifier:
                 raise Refused("not a session token")
         except Unavailable:
             raise
-        except Exception as err:  # whatever it is that PyJWT trips over in a stranger's token
+        except Exception as err:  # any error of PyJWT on a stranger's token
             raise Refused(str(err)) from err
         copy = self.lists.setdefault(uri, Copy(uri, lambda body: self.read_list(uri, body)))
         bits, until = copy.get(lambda kept: time.time() < kept[1]) or (b"", 0)

@@ -24,7 +24,7 @@ import (
 // packages on PostgreSQL.
 const kind = "TEST_DATABASE"
 
-// New is a migrated store that is gone after the test: on SQLite, or where
+// New is a migrated store that is removed after the test: on SQLite, or where
 // TEST_DATABASE=postgres says so on PostgreSQL.
 func New(t testing.TB) *store.Store {
 	t.Helper()
@@ -89,7 +89,7 @@ func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run(store.Postgres, func(t *testing.T) { f(t, migratedSchema(t)) })
 }
 
-// EachEmpty is EachDSN with databases that nobody has migrated, and beside no other test.
+// EachEmpty is EachDSN with unmigrated databases, and beside no other test.
 func EachEmpty(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })

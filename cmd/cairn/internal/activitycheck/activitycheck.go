@@ -26,7 +26,7 @@ type Checker struct {
 
 // An Answer is what is said about one document.
 type Answer struct {
-	// Valid tells whether the document is valid, whatever the findings are.
+	// Valid tells whether the document is valid, even with findings.
 	Valid bool `json:"valid"`
 	// Form is what the document was meant to be: index, detail, or empty if
 	// nothing tells.

@@ -115,7 +115,7 @@ func (a *App) home(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, session.ErrRevoked):
 		v.Revoked, v.Reason = true, "There is a session cookie, and the service has revoked it."
 	case errors.Is(err, session.ErrKeysUnavailable), errors.Is(err, session.ErrStatusUnavailable):
-		v.Reason = "There is a session cookie, and the service does not answer: nobody can say whether it still counts."
+		v.Reason = "There is a session cookie, and the service does not answer: whether it still counts is not known."
 	default:
 		v.Reason = "There is a session cookie, and it was refused."
 	}

@@ -50,7 +50,7 @@ func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 				return err
 			}
 		}
-		// Whatever the body is, the answer is about it: only a request that
+		// The answer is about the body: only a request that
 		// brings no document is an error.
 		answer, _, err := c.Check(r.Context(), bytes.NewReader(data))
 		if err != nil {

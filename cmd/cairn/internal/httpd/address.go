@@ -8,7 +8,7 @@ import (
 )
 
 // clientAddress is the peer, or, when the peer is a trusted proxy, the last
-// address in X-Forwarded-For that is not one: what stands further left was written by strangers.
+// address in X-Forwarded-For that is not one: everything further left was written by strangers.
 func clientAddress(r *http.Request, proxies []netip.Prefix) (addr netip.Addr, trusted bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

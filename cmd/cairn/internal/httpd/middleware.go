@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// middleware is what every request passes, whatever it asks for.
+// middleware wraps every request.
 type middleware struct {
 	config   config.Checked
 	base     string // path of the issuer
@@ -157,7 +157,7 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 	})
 }
 
-// compress packs what is public and the same for everybody, not answers with
+// compress compresses what is public and the same for all users, not answers with
 // secrets or with what a stranger could put into them.
 func (m *middleware) compress(next http.Handler) http.Handler {
 	packed := handlers.CompressHandler(next)
