@@ -98,6 +98,11 @@ func (c *Cache[V]) read(ctx context.Context, key string) (v V, err error) {
 	defer func() {
 		if p := recover(); p != nil { // in a goroutine of its own it would end the program
 			err = fmt.Errorf("panic while loading %q: %v\n%s", key, p, debug.Stack())
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if e := c.entries[key]; e != nil {
+				e.loading = false
+			}
 		}
 	}()
 	until := c.now().Add(c.ttl)

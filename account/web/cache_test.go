@@ -97,3 +97,20 @@ func TestOnlyWhatIsThereIsKept(t *testing.T) {
 		t.Errorf("%v after %d loads", err, loads)
 	}
 }
+
+func TestAfterAPanicTheValueIsReadAgain(t *testing.T) {
+	now, loads := time.Unix(0, 0), 0
+	c := web.NewCache(time.Minute, func() time.Time { return now }, func(context.Context, string) (int, error) {
+		if loads++; loads == 2 {
+			panic("once")
+		}
+		return loads, nil
+	})
+	for i, want := range []int{1, 0, 3} {
+		v, err := c.Get(t.Context(), "k")
+		if v != want || (err != nil) != (want == 0) {
+			t.Errorf("call %d: %d, %v", i+1, v, err)
+		}
+		now = now.Add(time.Hour)
+	}
+}
