@@ -102,7 +102,7 @@ func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
 	if !plausibleClientID(id) {
 		return nil, ErrClientNotFound
 	}
-	return p.clients.Get(ctx, id)
+	return p.clients.GetFresh(ctx, id)
 }
 
 // plausibleClientID spares the database what cannot be an id (RFC 6749

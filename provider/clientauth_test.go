@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -377,4 +379,50 @@ func TestUnsuitableKeyDoesNotVerify(t *testing.T) {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}
+}
+
+// changedStorage gives a client whose secret was rotated by another process, and takes
+// its time when it is asked again.
+type changedStorage struct {
+	Storage
+	secret string
+	asked  int
+}
+
+func (s *changedStorage) Client(context.Context, string) (*Client, error) {
+	c := &Client{ID: "app", AuthMethod: AuthAny, Secrets: []ClientSecret{{Hash: HashSecret(s.secret)}}}
+	if s.asked++; s.asked > 1 {
+		time.Sleep(time.Second)
+	}
+	return c, nil
+}
+
+// Nobody comes in with an old secret because somebody else is just reading the new one.
+func TestEndedSecretIsRefusedWhileTheClientIsReadAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &changedStorage{secret: "first"}
+		p := &Provider{issuer: testIssuer, clock: time.Now, storage: st, clients: web.NewCache(clientTTL, time.Now, st.Client), log: slog.New(slog.DiscardHandler)}
+		endpoint := p.clientEndpoint(nil, func(http.ResponseWriter, *http.Request, *Client) error { return nil })
+		status := func(secret string) int {
+			r := httptest.NewRequest("POST", "/oauth2/token", strings.NewReader(url.Values{"client_id": {"app"}, "client_secret": {secret}}.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			endpoint(w, r)
+			return w.Code
+		}
+		if got := status("first"); got != http.StatusOK {
+			t.Fatalf("the secret before its rotation: %d", got)
+		}
+		st.secret = "second"
+		time.Sleep(time.Hour)
+		results := make(chan int, 2)
+		go func() { results <- status("first") }()
+		synctest.Wait() // it waits for the storage
+		go func() { results <- status("first") }()
+		for range 2 {
+			if got := <-results; got != http.StatusUnauthorized {
+				t.Errorf("an hour after its end the secret gives %d", got)
+			}
+		}
+	})
 }

@@ -136,7 +136,7 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.U
 		Word string
 		User storedUser `gorm:"embedded"`
 	}
-	query = "SELECT w.word, " + userColumns + " FROM (" + query + " ORDER BY w.word, w.handle LIMIT ?) w JOIN users u ON u.handle = w.handle WHERE u.deleted_at = 0 ORDER BY w.word, w.handle"
+	query = "SELECT w.word, " + userColumns + " FROM (" + query + " ORDER BY w.word, w.handle LIMIT ?) w JOIN users u ON u.handle = w.handle ORDER BY w.word, w.handle"
 	if err := s.conn(ctx).Raw(query, append(args, size+1)...).Find(&found).Error; err != nil {
 		return nil, "", err
 	}
@@ -145,9 +145,11 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.U
 		found = found[:size]
 		next = place{at.term, found[size-1].Word, found[size-1].User.Row.Handle}.String()
 	}
-	users := make([]account.User, len(found))
-	for i, f := range found {
-		users[i] = f.User.user()
+	users := make([]account.User, 0, len(found))
+	for _, f := range found {
+		if f.User.Row.DeletedAt == 0 { // an earlier version leaves the words of whom it deletes
+			users = append(users, f.User.user())
+		}
 	}
 	return users, next, nil
 }
@@ -187,7 +189,7 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 			return false, fail(doing, err)
 		}
 		made = true
-		return true, b.write(func(tx *gorm.DB) error {
+		err = b.write(func(tx *gorm.DB) error {
 			rows = nil
 			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?"+lock, after, b.rows).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
@@ -207,9 +209,12 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 			if err := addWords(tx, all); err != nil {
 				return err
 			}
-			after = handles[len(handles)-1]
 			return tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles).Error
 		})
+		if len(rows) > 0 {
+			after = rows[len(rows)-1].Handle
+		}
+		return true, err
 	})
 	if err != nil || !made {
 		return err

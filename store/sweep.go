@@ -139,17 +139,21 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 			}
 			args = nil
 			for _, t := range gone {
-				args, e.from = append(args, t.GrantID, t.IssuedAt), max(e.from, t.ExpiresAt)
+				args = append(args, t.GrantID, t.IssuedAt)
 			}
 			return tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
 				UPDATE consents SET last_used_at = used.at
 				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
 				WHERE consents.sub = used.sub AND consents.client_id = used.client_id AND consents.last_used_at < used.at`, args...).Error
 		})
-		if err == nil {
-			*count += int64(len(gone))
+		if err != nil {
+			return false, err
 		}
-		return len(gone) == b.rows, err
+		*count += int64(len(gone))
+		for _, t := range gone {
+			e.from = max(e.from, t.ExpiresAt)
+		}
+		return len(gone) == b.rows, nil
 	})
 }
 
@@ -203,11 +207,11 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			for _, r := range cleared {
-				e.from = max(e.from, r.ExpiresAt)
-			}
 			return changeLists(tx, cleared)
 		})
+		for _, r := range cleared {
+			e.from = max(e.from, r.ExpiresAt)
+		}
 		return len(cleared) == b.rows, err
 	})
 }

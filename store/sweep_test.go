@@ -109,3 +109,33 @@ func TestSweptFileBecomesSmaller(t *testing.T) {
 		t.Errorf("%d pages at first, %d with %d rows, %d without", empty, full, got.Assertions, left)
 	}
 }
+
+// A transaction that PostgreSQL gave up and that is repeated begins where it began.
+func TestSweepRepeatsWhatPostgreSQLGaveUp(t *testing.T) {
+	s := storetest.NewPostgres(t)
+	ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
+	must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon.Add(-month)))
+	g := newGrantStored(t, s, c, signIn(t, s, u))
+	addTokens(t, s, g)
+	for _, statement := range []string{
+		"CREATE SEQUENCE attempts",
+		`CREATE FUNCTION give_up() RETURNS trigger AS $$ BEGIN
+			IF nextval('attempts') = 1 THEN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END IF;
+			RETURN NEW;
+		END $$ LANGUAGE plpgsql`,
+		"CREATE TRIGGER give_up BEFORE UPDATE ON consents FOR EACH ROW EXECUTE FUNCTION give_up()",
+	} {
+		must(t, s.Exec(statement))
+	}
+	t.Cleanup(func() { _ = s.Exec("DROP FUNCTION give_up CASCADE"); _ = s.Exec("DROP SEQUENCE attempts") })
+	got, err := s.Sweep(ctx, noon.Add(2*month))
+	must(t, err)
+	if got.Tokens != 2 {
+		t.Errorf("%d tokens were deleted, want 2", got.Tokens)
+	}
+	apps, err := s.Apps(ctx, u.Sub, noon.Add(2*month))
+	must(t, err)
+	if len(apps) != 1 || apps[0].LastUsedAt.IsZero() {
+		t.Errorf("when the application was last used: %v", apps)
+	}
+}

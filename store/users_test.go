@@ -626,3 +626,27 @@ func TestWordsAreThoseOfTheUser(t *testing.T) {
 		holds("ada-l", 1)
 	})
 }
+
+// An earlier version that runs beside this one deletes users and leaves their words.
+func TestSearchGoesOnPastDeletedUsers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for _, handle := range []string{"anna1", "anna2", "anna3"} {
+			addUser(t, s, handle)
+		}
+		must(t, s.Exec("UPDATE users SET deleted_at = 1 WHERE handle = 'anna2'"))
+		var found []string
+		for q := (account.UserQuery{Query: "anna", Limit: 1}); ; {
+			users, next, err := s.Users(t.Context(), q)
+			must(t, err)
+			for _, u := range users {
+				found = append(found, u.Handle)
+			}
+			if q.After = next; next == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff([]string{"anna1", "anna3"}, found); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

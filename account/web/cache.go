@@ -38,11 +38,18 @@ func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx cont
 	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}, loads: map[string]context.Context{}}
 }
 
-// Get returns the value of key, at most ttl old while load answers in time.
+// Get returns the value of key: one older than ttl, of any age, while another caller
+// reads it again.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool {
-		return c.loads[key] != nil || c.now().Before(e.until) // while one reads it again, the others go on with it
+		return c.loads[key] != nil || c.now().Before(e.until)
 	})
+}
+
+// GetFresh is Get where nothing older than ttl will do: a caller who comes while the
+// value is read again waits for it.
+func (c *Cache[V]) GetFresh(ctx context.Context, key string) (V, error) {
+	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return c.now().Before(e.until) })
 }
 
 // GetValid returns the value of key that valid accepts, of any age: a load
