@@ -171,7 +171,9 @@ type SettingsChange map[string]any
 func (c SettingsChange) apply(v *Settings) error {
 	before := v.clone()
 	given := maps.Clone(c)
-	maps.DeleteFunc(given, func(_ string, value any) bool { return value == nil })
+	maps.DeleteFunc(given, func(name string, value any) bool {
+		return value == nil && slices.ContainsFunc(SettingsMembers, func(m SettingsMember) bool { return m.Name == name })
+	})
 	text, err := json.Marshal(given)
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)

@@ -29,6 +29,7 @@ func TestSettingsChangeByName(t *testing.T) {
 	b.call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).is(200)
 	w.browser().call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).is(403, "registration_full")
 	b.send("PUT", "/api/admin/settings", "application/json", `{}`).is(200)
+	b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":null}`).is(200).shows(`"instance_name":"Running Club"`)
 }
 
 func TestWrongSettingsChangeNothing(t *testing.T) {
@@ -46,7 +47,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
-	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"Max_users":1}`, `[]`} {
+	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"secret":null}`, `{"Max_users":1}`, `[]`} {
 		b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_request")
 	}
 	b.call("GET", "/api/admin/settings", nil).shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
