@@ -286,10 +286,6 @@ func fullProfile() account.Profile {
 	}
 }
 
-func set(p account.Profile) func(*account.Profile) error {
-	return func(to *account.Profile) error { *to = p; return nil }
-}
-
 func setProfile(s *store.Store, ctx context.Context, sub string, change func(*account.Profile) error, at time.Time) (account.User, error) {
 	return s.ChangeUser(ctx, sub, func(u *account.User) error { return change(&u.Profile) }, at, nil)
 }

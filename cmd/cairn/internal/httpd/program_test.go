@@ -138,9 +138,6 @@ func TestOtherUsersOfTheMachineSeeNoSecret(t *testing.T) {
 
 // Attack 154 again: the umask and the modes that somebody has left.
 func TestFilesAreClosedInSpiteOfTheUmask(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no permission bits")
-	}
 	p := newInstalled(t, true, "")
 	shell := func(line string) {
 		t.Helper()
