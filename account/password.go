@@ -143,7 +143,7 @@ func CheckPassword(password, handle string, minimum int) error {
 		minimum = DefaultMinPassword
 	}
 	p, err := precis.OpaqueString.String(password)
-	if err != nil || !utf8.ValidString(password) {
+	if (err != nil && password != "") || !utf8.ValidString(password) {
 		return ErrWeakPassword.With("The password has characters that cannot be typed on every device (control or invisible ones).")
 	}
 	low := strings.ToLower(p)

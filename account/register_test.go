@@ -70,6 +70,7 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 			t.Errorf("%s: cookies %v", code, a.set)
 		}
 	}
+	w.browser().call("POST", "/api/register", map[string]string{"code": i.Code, "handle": "ada"}).is(400, "weak_password").shows("The password needs at least 10 characters.")
 	w.browser().call("POST", "/api/register", registration(i.Code, "ada")).is(201)
 }
 

@@ -29,6 +29,7 @@ func TestSettingsChangeByName(t *testing.T) {
 	b.call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).is(200)
 	w.browser().call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).is(403, "registration_full")
 	b.send("PUT", "/api/admin/settings", "application/json", `{}`).is(200)
+	b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":null}`).is(200).shows(`"instance_name":"Running Club"`)
 }
 
 func TestWrongSettingsChangeNothing(t *testing.T) {

@@ -177,8 +177,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		text := fmt.Sprintf("There is no client %q.", clip(id))
 		if id == "" {
 			text = "There is no client_id."
-		}
-		if best, near := e.by.Nearest(clip(id), ids); near {
+		} else if best, near := e.by.Nearest(clip(id), ids); near {
 			text += " The nearest is " + best + "."
 		}
 		e.find("client_id", FindingWrong, text)

@@ -189,4 +189,8 @@ func TestExplainNamesTheSlip(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", address, e.Findings, want)
 		}
 	}
+	s.addClient("ab", nil)
+	if e := s.explain(q("", callbackOf("ab")), "ada"); e.Findings[0].Text != "There is no client_id." {
+		t.Errorf("no client_id: %+v", e.Findings)
+	}
 }
