@@ -1,7 +1,6 @@
 package activityschema
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -12,10 +11,10 @@ import (
 // although the nearest double is.
 func classify(raw []byte) (kind kinds, inRange bool) {
 	kind, plain := kindInteger, len(raw) <= 300
-	if bytes.IndexByte(raw, '.') >= 0 {
-		kind, plain = kindFraction, plain && raw[len(raw)-1] != '0'
-	}
 	for _, c := range raw {
+		if c == '.' {
+			kind, plain = kindFraction, plain && raw[len(raw)-1] != '0'
+		}
 		plain = plain && c <= '9' // no e
 	}
 	if plain {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 
@@ -89,6 +90,9 @@ func (s *source) count(passed []byte) {
 		s.line += bytes.Count(passed, []byte{'\n'})
 		s.column = 1
 		passed = passed[last+1:]
+	}
+	for len(passed) >= 8 && binary.NativeEndian.Uint64(passed)&0x8080808080808080 == 0 { // ASCII, nearly all of a document
+		passed, s.column = passed[8:], s.column+8
 	}
 	for _, c := range passed {
 		if c&0xC0 != 0x80 { // 10xxxxxx is the rest of a character
