@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,8 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,11 +48,6 @@ func mainWithFolder(m *testing.M) int {
 			stop()
 		}
 	}()
-	// Many tests wait for a browser or another program: more at once than processors.
-	flag.Parse()
-	if err = flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
-	}
 	return storetest.Main(m)
 }
 
