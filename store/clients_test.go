@@ -32,7 +32,7 @@ func TestExpiredSecretIsNotReturned(t *testing.T) {
 	})
 }
 
-func TestConsentIsAddedAndTakenBackWhole(t *testing.T) {
+func TestConsentIsAddedAndRemovedWhole(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
 		addClient(t, s, "other")
