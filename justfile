@@ -29,7 +29,7 @@ ci:
 
 # benchmarks of the hot paths
 bench:
-    go test -run '^$' -bench . -benchmem ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
+    BENCH_USERS=100000 go test -run '^$' -bench . -benchmem -timeout 60m ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
 
 # each fuzz target for a while
 fuzz seconds="30":
@@ -44,6 +44,11 @@ fuzz seconds="30":
 # 16 clients at once through sign-in, code, token and userinfo
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
+
+# pictures of each state of the pages, light, dark, on a phone and without JavaScript, into a folder
+shots folder:
+    mkdir -p {{quote(folder)}}
+    CAIRN_SCREENSHOTS={{quote(folder)}} go test -count 1 -run '^TestStatesOfThePages$' -v ./cmd/cairn/internal/httpd
 
 # accept the present wire formats as the golden files
 golden:

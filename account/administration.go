@@ -24,7 +24,11 @@ func Operator() Actor { return Actor{Name: "operator"} }
 
 // ActorOf is the signed-in user of a request behind RequireSession or RequireAdmin.
 func ActorOf(r *http.Request) Actor {
-	u := IdentityFrom(r.Context()).User
+	return ActorFor(r, IdentityFrom(r.Context()).User)
+}
+
+// ActorFor is a user who has proved in the request who they are.
+func ActorFor(r *http.Request, u User) Actor {
 	return Actor{Sub: u.Sub, Name: u.Handle, Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
 }
 
@@ -33,11 +37,17 @@ func (a Actor) Audit(at time.Time, action, target, detail string) Audit {
 	return Audit{At: at, Actor: a.Name, Action: action, Target: target, Detail: detail, Address: a.Address, RequestID: a.RequestID}
 }
 
+// Own makes the audit row of what a user does with their own account.
+func (a Actor) Own(at time.Time, action, detail string) Audit {
+	return a.Audit(at, action, a.Name, detail)
+}
+
 // Administration is what administrators and the operator do to the accounts of
 // others. Its errors are those of the Store and the ones named at each method.
 type Administration struct {
 	store Store
 	clock func() time.Time
+	mail  bool // whether users are told
 }
 
 // NewAdministration makes one; now may be nil for time.Now.
@@ -45,11 +55,19 @@ func NewAdministration(store Store, now func() time.Time) *Administration {
 	if now == nil {
 		now = time.Now
 	}
-	return &Administration{store, now}
+	return &Administration{store: store, clock: now}
 }
 
 // Administration shares the store and the clock of the service.
-func (s *Service) Administration() *Administration { return NewAdministration(s.store, s.clock) }
+func (s *Service) Administration() *Administration {
+	return NewAdministration(s.store, s.clock).WithMail(s.MailEnabled())
+}
+
+// WithMail sets whether users are told by mail of what is done to their accounts.
+func (a *Administration) WithMail(enabled bool) *Administration {
+	a.mail = enabled
+	return a
+}
 
 // Now is the current time in whole UTC seconds.
 func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.Second) }
@@ -68,6 +86,17 @@ func (a *Administration) User(ctx context.Context, named string) (User, error) {
 // Users lists users; see UserStore.
 func (a *Administration) Users(ctx context.Context, q UserQuery) (users []User, next string, err error) {
 	return a.store.Users(ctx, q)
+}
+
+// CountUsers counts users; see UserStore.
+func (a *Administration) CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error) {
+	return a.store.CountUsers(ctx, q)
+}
+
+// HS256Sessions counts the live sessions that the shared secret has signed.
+func (a *Administration) HS256Sessions(ctx context.Context) (int, error) {
+	n, _, err := a.store.HS256Sessions(ctx, a.Now())
+	return n, err
 }
 
 // Access is where a user is signed in and which applications they let in.
@@ -94,13 +123,13 @@ func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id st
 	if !isSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
-	_, err := a.store.RevokeSessions(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id))
+	err := a.store.EndSession(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id))
 	return web.Noted(ctx, "session_ended", err)
 }
 
 // EndSessions signs a user out everywhere and says of how many browsers.
 func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int, error) {
-	n, err := a.store.RevokeSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
+	n, err := a.store.EndOtherSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
 	return n, web.Noted(ctx, "sessions_ended", err)
 }
 
@@ -109,9 +138,47 @@ func (a *Administration) Settings(ctx context.Context) (Settings, error) {
 	return a.store.Settings(ctx)
 }
 
-// AuditLog returns audit rows, newest first, older than the id before.
-func (a *Administration) AuditLog(ctx context.Context, before int64, limit int) ([]Audit, error) {
-	return a.store.Audit(ctx, before, limit)
+// Factors tells what second factors a user has.
+func (a *Administration) Factors(ctx context.Context, u User) (Factors, error) {
+	return a.store.Factors(ctx, u.Sub)
+}
+
+// AuditLog returns audit rows, newest first.
+func (a *Administration) AuditLog(ctx context.Context, q AuditQuery) ([]Audit, error) {
+	return a.store.AuditLog(ctx, q)
+}
+
+// Record adds a row to the audit log.
+func (a *Administration) Record(ctx context.Context, row Audit) error {
+	return a.store.Record(ctx, row, 0)
+}
+
+// auditPage is how many rows EachAudit reads at once.
+const auditPage = 500
+
+// EachAudit calls do with all audit rows that q selects, newest first, which are read page
+// by page.
+func (a *Administration) EachAudit(ctx context.Context, q AuditQuery, do func(Audit) error) error {
+	for q.Limit = auditPage; ; {
+		page, err := a.store.AuditLog(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if err := do(row); err != nil {
+				return err
+			}
+			q.Before = row.ID
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+	}
+}
+
+// SignIns counts the sign-ins of each of so many days (UTC) up to today.
+func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
+	return a.store.SignIns(ctx, a.Now().AddDate(0, 0, 1-days), days)
 }
 
 // Suspend shuts a user out at once. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
@@ -123,13 +190,13 @@ func (a *Administration) Suspend(ctx context.Context, by Actor, u User, reason s
 	if by.Sub == u.Sub {
 		return ErrOwnAccount
 	}
-	err = a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason))
+	err = a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason).with(a.notices(ctx, u, MailSuspended, "reason", reason)...))
 	return web.Noted(ctx, "user_suspended", err)
 }
 
 // Unsuspend lets a user sign in again; what was ended stays ended.
 func (a *Administration) Unsuspend(ctx context.Context, by Actor, u User) error {
-	err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, ""))
+	err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, "").with(a.notices(ctx, u, MailUnsuspended)...))
 	return web.Noted(ctx, "user_unsuspended", err)
 }
 
@@ -139,7 +206,7 @@ func (a *Administration) Delete(ctx context.Context, by Actor, u User) error {
 	if by.Sub == u.Sub {
 		return ErrOwnAccount
 	}
-	err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, ""))
+	err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, "").with(a.notices(ctx, u, MailDeleted)...))
 	return web.Noted(ctx, "user_deleted", err)
 }
 
@@ -172,4 +239,11 @@ func (a *Administration) IssueResetCode(ctx context.Context, by Actor, u User) (
 	c := NewResetCode(a.Now())
 	err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, ""))
 	return c, web.Noted(ctx, "reset_issued", err)
+}
+
+// ResetFactors removes all second factors of a user who has lost them; all sessions end.
+func (a *Administration) ResetFactors(ctx context.Context, by Actor, u User) error {
+	row := by.Audit(a.Now(), "user.reset_factors", u.Handle, "")
+	row.Mails = a.notices(ctx, u, MailFactorsReset)
+	return web.Noted(ctx, "factors_reset", a.store.ResetFactors(ctx, u.Sub, a.Now(), row))
 }

@@ -79,7 +79,7 @@ func TestCookieAttributes(t *testing.T) {
 	}
 }
 
-func claimsOf(t *testing.T, token string) map[string]any {
+func claimsOf(t testing.TB, token string) map[string]any {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,21 +48,27 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	var unknown error
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) {
-			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", fmt.Sprintf("There is no access flag %q here. An administrator can add flags in the settings.", cut(f, 32)))
+			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(cut(f, 32)))
 		}
 	}
 	return u, allFaults(refused, change.Apply(&u), unknown)
 }
 
 // CreateUser makes the user of n, who is not stored yet: the one way in which
-// users come to be. A *Problem names every member that is refused.
+// users come to be. Without a hasher the user has no password, which is an empty hash that
+// nothing matches, and needs a reset code. A *Problem names every member that is refused.
 func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
 	u, err := n.Check(settings)
-	if err = allFaults(err, CheckPassword(n.Password, u.Handle, settings.MinPassword)); err != nil {
+	if h != nil {
+		err = allFaults(err, CheckPassword(n.Password, u.Handle, settings.MinPassword))
+	}
+	if err != nil {
 		return User{}, err
 	}
-	if u.PasswordHash, err = h.Hash(ctx, n.Password); err != nil {
-		return User{}, err
+	if h != nil {
+		if u.PasswordHash, err = h.Hash(ctx, n.Password); err != nil {
+			return User{}, err
+		}
 	}
 	u.CreatedAt = now.UTC().Truncate(time.Second)
 	u.UpdatedAt = u.CreatedAt
@@ -83,6 +90,31 @@ func (a *Administration) Create(ctx context.Context, by Actor, h *Hasher, n NewU
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
 	return u, nil
+}
+
+// Add adds a user without an invite and without a password, with a reset code to set
+// one. Where mail is on and the user has an address the code is drawn for a mail instead,
+// and the result has none; the address is then as good as verified, for nobody else can
+// use the account. The problems of NewUser.Check, ErrHandleTaken.
+func (a *Administration) Add(ctx context.Context, by Actor, n NewUser) (User, ResetCode, error) {
+	settings, err := a.Settings(ctx)
+	if err != nil {
+		return User{}, ResetCode{}, err
+	}
+	byMail := a.mail && n.Email != ""
+	n.EmailVerified = n.EmailVerified || byMail
+	u, err := CreateUser(ctx, nil, settings, n, a.Now())
+	if err != nil {
+		return User{}, ResetCode{}, err
+	}
+	c, row := ResetCode{}, by.Audit(a.Now(), "user.create", u.Handle, "")
+	if byMail {
+		row.Mails = []Mail{userMail(ctx, u, u.Email, MailWelcome, a.Now(), "by", by.Name)}
+	} else {
+		c = NewResetCode(a.Now())
+	}
+	err = a.store.AddUser(ctx, u, c, row)
+	return u, c, web.Noted(ctx, "user_created", err)
 }
 
 // Initialize makes an installation of an empty store: the default settings, fresh

@@ -19,13 +19,17 @@ var (
 // Device names a browser and its system ("Firefox on Linux") as its User-Agent
 // claims, for people to tell their sessions apart; empty when neither is known.
 func Device(userAgent string) string {
-	browser, system := firstMark(browsers, userAgent), firstMark(systems, userAgent)
+	browser, system := browserAndSystem(userAgent)
 	switch {
 	case browser == "" || system == "":
 		return browser + system
 	default:
 		return browser + " on " + system
 	}
+}
+
+func browserAndSystem(userAgent string) (browser, system string) {
+	return firstMark(browsers, userAgent), firstMark(systems, userAgent)
 }
 
 func firstMark(marks []mark, userAgent string) string {

@@ -10,6 +10,22 @@ var (
 	ErrInvalidCredentials = web.NewProblem(401, "invalid_credentials", "The handle or the password is not right.")
 	ErrSuspended          = web.NewProblem(403, "account_suspended", "This account is suspended. Ask an administrator of your community.")
 
+	// ErrSecondFactorRequired: the password was right, and is not enough.
+	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required", "This account has a second factor. Enter the code of your authenticator app, use a passkey or a recovery code.")
+	// ErrSecondFactorSetupRequired: see Service.CheckSecondFactor.
+	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required", "Your account needs a second factor. Set one up on the security page of your account.")
+	// ErrReauthenticationRequired: see Service.Fresh.
+	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm that it is you, then try again.")
+
+	// ErrInvalidOTP is for a code that is wrong, used or expired.
+	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp", "This code is not right, or it was used already. Wait for the next one and try again.")
+	// ErrSignInExpired: the password was entered too long ago, or not in this browser.
+	ErrSignInExpired  = web.NewProblem(401, "sign_in_expired", "It was too long ago that you entered your password. Sign in again.")
+	ErrFactorExists   = web.NewProblem(409, "factor_exists", "You have an authenticator app already. Remove it to set up another one.")
+	ErrFactorNotFound = web.NewProblem(404, "factor_not_found", "There is no such second factor.")
+	// ErrEnrolmentExpired is for a secret that this service has not drawn for the session, or too long ago.
+	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token", "This secret is not valid any more. Start again with a new one.")
+
 	ErrUserNotFound       = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
 	ErrSessionNotFound    = web.NewProblem(404, "session_not_found", "There is no such session.")
 	ErrInviteNotFound     = web.NewProblem(404, "invite_not_found", "There is no such invite.")
@@ -23,9 +39,21 @@ var (
 	ErrInvalidText        = web.NewProblem(400, "invalid_text", "The text is too long or has control characters.")
 	ErrInvalidInvite      = web.NewProblem(400, "invalid_invite", "This invite is unknown, used or expired. Ask the person who invited you for a new one.")
 	ErrInvalidResetCode   = web.NewProblem(400, "invalid_reset_code", "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one.")
+	ErrInvalidLink        = web.NewProblem(400, "invalid_link", "This link can no longer be used: it is too old, was used, or the address has changed since.")
+	ErrInvalidEmailCode   = web.ForField(400, "invalid_email_code", "/code", "This is not the code of the latest mail, or it is older than a day.")
+	ErrNoEmailToVerify    = web.NewProblem(409, "no_email_to_verify", "There is no email address that has yet to be verified.")
+	ErrMailOff            = web.NewProblem(409, "mail_off", "This service sends no mail. Ask an administrator of your community.")
 	ErrInvalidPreference  = web.NewProblem(400, "invalid_preference", "Preferences are at most 100 keys of at most 64 bytes with strings of at most 4,096 bytes.")
 	ErrInvalidSettings    = web.NewProblem(400, "invalid_settings", "These settings cannot be used.")
 	ErrUnknownFlag        = web.NewProblem(400, "unknown_flag", "There is no such access flag. An administrator can add flags in the settings.")
+
+	ErrPasskeysUnavailable = web.NewProblem(404, "passkeys_unavailable", "There are no passkeys here.")
+	ErrPasskeyNotFound     = web.NewProblem(404, "passkey_not_found", "There is no such passkey.")
+	ErrPasskeyExpired      = web.NewProblem(400, "passkey_expired", "This took too long, or was used already. Try again.")
+	ErrInvalidPasskey      = web.NewProblem(401, "invalid_passkey", "This passkey was not accepted. Try again, or use another way to sign in.")
+	ErrInvalidPasskeyName  = web.ForField(400, "invalid_passkey_name", "/name", "A name has 1 to 60 characters and no control characters.")
+	ErrPasskeyExists       = web.NewProblem(409, "passkey_exists", "This passkey has been added already.")
+	ErrPasskeyLimit        = web.NewProblem(409, "passkey_limit_reached", "You have 20 passkeys. Remove one that you do not use any more.")
 
 	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This handle is taken. Choose another one.")
 	ErrRegistrationFull = web.NewProblem(403, "registration_full", "No further members can register here at this time.")

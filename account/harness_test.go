@@ -54,7 +54,7 @@ func (c *clock) Advance(d time.Duration) {
 
 // world is an installation: a real store, the service and its router.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	store   account.Store
 	service *account.Service
 	hasher  *account.Hasher
@@ -64,7 +64,7 @@ type world struct {
 }
 
 // newWorld makes an installation; change may alter its options.
-func newWorld(t *testing.T, change ...func(*account.Options)) *world {
+func newWorld(t testing.TB, change ...func(*account.Options)) *world {
 	t.Helper()
 	w := &world{t: t, store: storetest.New(t), clock: &clock{t: time.Now().UTC().Truncate(time.Second)}}
 	if _, err := w.store.Initialize(t.Context(), account.DefaultSettings(), map[string][]byte{account.SecretJWT: sharedSecret, account.SecretInstallation: sharedSecret}); err != nil {
@@ -84,7 +84,7 @@ func (w *world) start(change ...func(*account.Options)) {
 	}
 	w.hasher = hasher
 	o := account.Options{
-		Store: w.store, Issuer: "http://localhost:4040", Secret: sharedSecret, CookieName: "cairn_session",
+		Store: w.store, Issuer: "http://localhost:4040", Secret: sharedSecret, Key: sharedSecret, CookieName: "cairn_session",
 		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.clock.Now,
 	}
 	for _, c := range change {
@@ -160,7 +160,7 @@ func (w *world) invite() account.Invite {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.store.CreateInvite(w.t.Context(), i, -1); err != nil {
+	if err := w.store.CreateInvite(w.t.Context(), i, -1, account.Operator().Audit(i.CreatedAt, "invite.create", "", "")); err != nil {
 		w.t.Fatal(err)
 	}
 	return i
@@ -215,7 +215,7 @@ func (w *world) signedIn(handle string) *browser {
 
 // answer is what came back.
 type answer struct {
-	t      *testing.T
+	t      testing.TB
 	status int
 	header http.Header
 	body   string

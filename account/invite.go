@@ -2,9 +2,12 @@ package account
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -49,8 +52,10 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now, ExpiresAt: now.Add(InviteLifetime)}, nil
 }
 
-// CreateInvite makes an invite of the signed-in user within the limits.
-func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite, error) {
+// CreateInvite makes an invite of the signed-in user within the limits. With an email
+// address the link is mailed there.
+func (s *Service) CreateInvite(r *http.Request, note, email string) (Invite, error) {
+	ctx, u := r.Context(), IdentityFrom(r.Context()).User
 	settings, err := s.Settings(ctx)
 	if err != nil {
 		return Invite{}, err
@@ -66,7 +71,41 @@ func (s *Service) CreateInvite(ctx context.Context, u User, note string) (Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u)))
+	mails, err := s.inviteMails(ctx, settings, u, i, email)
+	if err != nil {
+		return Invite{}, err
+	}
+	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), s.ownAudit(r, "invite.create", "").with(mails...)))
+}
+
+// inviteMails is the mail with an invite, if an address is given: as many a day as the user
+// may have invites, and few to the same address.
+func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, email string) ([]Mail, error) {
+	email, err := CheckEmail(email)
+	if err != nil || email == "" {
+		return nil, err
+	}
+	if !s.MailEnabled() {
+		return nil, s.withContact(ctx, ErrMailOff, mailOffContact)
+	}
+	most := settings.inviteLimit(u)
+	if most == 0 {
+		return nil, ErrInviteLimit
+	}
+	if most < 0 {
+		most = math.MaxInt
+	}
+	wait, err := s.limits.TakeUpTo(ctx, web.LimitInviteMail, u.Sub, most)
+	if err == nil && wait == 0 {
+		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
+	}
+	if err == nil && wait > 0 {
+		err = web.RateLimited(wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(hashOf(i.Code)))}, nil
 }
 
 // InviteURL is the link that opens the registration page of the issuer with
@@ -166,12 +205,13 @@ func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 
 func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
-		Note string `json:"note"`
+		Note  string `json:"note"`
+		Email string `json:"email"`
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	i, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, in.Note)
+	i, err := s.CreateInvite(r, in.Note, in.Email)
 	if err != nil {
 		return err
 	}
@@ -179,7 +219,7 @@ func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *Service) inviteForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.CreateInvite(r.Context(), IdentityFrom(r.Context()).User, r.PostForm.Get("note"))
+	_, err := s.CreateInvite(r, r.PostForm.Get("note"), r.PostForm.Get("email"))
 	return err
 }
 
@@ -188,7 +228,7 @@ func (s *Service) deleteInvite(_ http.ResponseWriter, r *http.Request) error {
 	if code == "" {
 		return ErrInviteNotFound
 	}
-	return web.Noted(r.Context(), "invite_deleted", s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code))
+	return web.Noted(r.Context(), "invite_deleted", s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code, s.ownAudit(r, "invite.delete", "")))
 }
 
 // errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is

@@ -1,12 +1,14 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -22,34 +24,67 @@ type Credentials struct {
 // SignIn checks the credentials, makes the session and sets the cookies. An
 // unknown handle and a wrong password are one error and cost the same;
 // ErrSuspended is only shown after the right password.
+//
+// ErrSecondFactorRequired after the right password of a user with a second factor: the
+// browser then has a cookie with which the code alone goes on.
 func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials) (User, error) {
 	ctx := r.Context()
+	u, err := s.signIn(w, r, in)
+	switch {
+	case errors.Is(err, ErrInvalidCredentials), errors.Is(err, ErrInvalidOTP):
+		web.Note(ctx, "login_failed")
+	case errors.Is(err, ErrSuspended):
+		web.Note(ctx, "login_suspended")
+	}
+	return u, err
+}
+
+func (s *Service) signIn(w http.ResponseWriter, r *http.Request, in Credentials) (User, error) {
+	if in.Handle == "" && in.Password == "" && in.OTP != "" {
+		return s.secondStep(w, r, in.OTP)
+	}
 	u, err := s.authenticate(r, in)
 	if err != nil {
-		switch {
-		case errors.Is(err, ErrInvalidCredentials):
-			web.Note(ctx, "login_failed")
-		case errors.Is(err, ErrSuspended):
-			web.Note(ctx, "login_suspended")
-		}
 		return User{}, err
 	}
-	row, secrets := s.newSession(u.Sub, r)
+	if u.SecondFactor && in.OTP != "" {
+		if err := s.checkOTP(r, u, in.OTP); err != nil {
+			return User{}, err
+		}
+		return s.openSession(w, r, u, MethodPassword, MethodOTP, MethodMultiFactor)
+	}
+	if !u.SecondFactor {
+		signedIn, err := s.openSession(w, r, u, MethodPassword)
+		if !errors.Is(err, ErrSecondFactorRequired) { // added since
+			return signedIn, err
+		}
+	}
+	return User{}, s.askSecondFactor(w, r, u)
+}
+
+// openSession makes the session of a user who has proved who they are by the methods
+// of amr (RFC 8176), and sets the cookies. u is as it was read before the proof: what
+// has changed since refuses the session, as does a second factor that is not in amr.
+func (s *Service) openSession(w http.ResponseWriter, r *http.Request, u User, amr ...string) (User, error) {
+	ctx := r.Context()
+	row, secrets := s.newSession(u.Sub, r, amr...)
 	// The same person in the same browser keeps the session (and its sid, which
 	// clients know); only what proves it is new.
 	if old, err := s.Current(r); err == nil && old.User.Sub == u.Sub {
 		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
-		err = s.store.Reauthenticate(ctx, row, u.PasswordHash)
+		err = s.store.Reauthenticate(ctx, row, u.PasswordHash, s.signInAudit(r, u, "session.reauthenticate", row))
 		if err == nil {
 			web.Note(ctx, "login")
+			s.rememberDevice(w, r, u.Sub)
 			return u, s.setCookies(w, u, row, secrets)
 		}
 		if !errors.Is(err, ErrSessionNotFound) {
 			return User{}, sessionCreateError("sign in again", err)
 		}
-		row, secrets = s.newSession(u.Sub, r)
+		row, secrets = s.newSession(u.Sub, r, amr...)
 	}
-	if err := s.store.CreateSession(ctx, row, u.PasswordHash); err != nil {
+	a := s.signInAudit(r, u, "session.create", row).with(s.newDeviceNotices(ctx, r, u, row)...)
+	if err := s.store.CreateSession(ctx, row, u.PasswordHash, a); err != nil {
 		return User{}, sessionCreateError("create session", err)
 	}
 	// The cookie that the browser had before is about to be overwritten.
@@ -58,7 +93,44 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	}
 	web.NoteUser(ctx, u.Sub)
 	web.Note(ctx, "login")
+	s.rememberDevice(w, r, u.Sub)
 	return u, s.setCookies(w, u, row, secrets)
+}
+
+// signInAudit tells by which methods somebody has signed in, and with what device.
+func (s *Service) signInAudit(r *http.Request, u User, action string, n *Session) Audit {
+	detail := strings.Join(n.AMR, " ")
+	if device := Device(n.UserAgent); device != "" {
+		detail += ", " + device
+	}
+	return ActorFor(r, u).Own(s.now(), action, detail)
+}
+
+// refusalMemory is how long a refusal of an account is not recorded again: whoever
+// guesses does not fill the audit log.
+const refusalMemory = 15 * time.Minute
+
+// recordRefusal writes down that an account refused somebody. Not to have done so is not
+// worth another answer.
+func (s *Service) recordRefusal(ctx context.Context, a Audit) {
+	if err := s.store.Record(ctx, a, refusalMemory); err != nil && !errors.Is(err, context.Canceled) {
+		s.log.WarnContext(ctx, "refusal not in the audit log", "action", a.Action, "error", err)
+	}
+}
+
+// nobody is the sub of no user: what is looked up for accounts that there are is looked up
+// for the others too. A refusal costs no hash, and its time would tell.
+const nobody = "nobody"
+
+// recordLimited is recordRefusal for an account that is over a limit; u may be nobody.
+func (s *Service) recordLimited(r *http.Request, u User, action string, refusal error) {
+	switch {
+	case !errors.Is(refusal, web.ErrRateLimited):
+	case u.Sub == "":
+		_, _ = s.store.KnownAddress(r.Context(), nobody, nobody) // in place of the look at the audit log
+	default:
+		s.recordRefusal(r.Context(), ActorFor(r, User{}).Audit(s.now(), action, u.Handle, ""))
+	}
 }
 
 // sessionCreateError is the error of a session that was not made: an account that
@@ -79,13 +151,15 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 	if err := s.limits.Blocked(ctx, address); err != nil {
 		return User{}, err
 	}
-	u, err := s.userToSignIn(ctx, in.Handle)
+	u, err := s.userNamed(ctx, in.Handle)
 	if err != nil {
 		return User{}, err
 	}
-	account := web.LimitKey{Name: web.LimitLoginAccount, Key: accountKey(in.Handle), Exempt: func(refusal error) error {
-		return s.exemptKnown(ctx, u.Sub, address.Key, refusal)
-	}}
+	key := accountKey(in.Handle)
+	if u.Sub != "" {
+		key = u.Handle // by whichever of its names: they give no further attempts
+	}
+	account := s.accountLimit(r, key, u)
 	if err := s.limits.Blocked(ctx, account); err != nil {
 		return User{}, err
 	}
@@ -105,7 +179,8 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 		return User{}, err
 	}
 	if u.Suspended() {
-		return User{}, s.withContact(ctx, ErrSuspended)
+		s.recordRefusal(ctx, ActorFor(r, u).Own(s.now(), "session.refused", "suspended"))
+		return User{}, s.suspended(ctx)
 	}
 	if s.hasher.outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, in.Password)
@@ -113,27 +188,20 @@ func (s *Service) authenticate(r *http.Request, in Credentials) (User, error) {
 	return u, nil
 }
 
-// userToSignIn returns the user, or the zero User for an unknown handle.
-func (s *Service) userToSignIn(ctx context.Context, typed string) (User, error) {
-	handle, err := CanonicalHandle(typed)
-	if err != nil {
-		return User{}, nil
-	}
-	u, err := s.store.UserByHandle(ctx, handle)
-	if err != nil && !errors.Is(err, ErrUserNotFound) {
-		return User{}, fmt.Errorf("find user: %w", err)
-	}
-	return u, nil
+// accountLimit is what failures count for under the limit of an account; u may be nobody.
+func (s *Service) accountLimit(r *http.Request, key string, u User) web.LimitKey {
+	return web.LimitKey{Name: web.LimitLoginAccount, Key: key, Exempt: func(refusal error) error {
+		err := s.exemptKnown(r.Context(), u.Sub, web.ClientAddress(r), refusal)
+		s.recordLimited(r, u, "session.limited", err)
+		return err
+	}}
 }
 
 // exemptKnown lifts the refusal of the account's limit from an address from which
 // the account was signed in to before: strangers cannot lock an owner out. The
 // address's own limit holds.
 func (s *Service) exemptKnown(ctx context.Context, sub, address string, refusal error) error {
-	if sub == "" {
-		return refusal
-	}
-	known, err := s.store.KnownAddress(ctx, sub, address)
+	known, err := s.store.KnownAddress(ctx, cmp.Or(sub, nobody), address)
 	if err != nil {
 		return fmt.Errorf("find known address: %w", err)
 	}
@@ -230,6 +298,9 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	if id != nil && page.Fresh == "" {
 		return s.afterSignIn(w, r, page.Continue)
 	}
+	if q.Has("expired") {
+		page.Ended = ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
+	}
 	if hint, err := CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
 		page.Handle = hint
 	}
@@ -239,10 +310,8 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 // describeLogin is the page for the request's session and what v says it is for.
 // The continuation is opaque here: only package provider, which sealed it, looks inside.
 func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login, *Identity, error) {
-	page := templates.Login{Continue: continuation(v)}
-	if s.applications != nil && page.Continue != "" {
-		page.ClientName = s.applications(r.Context(), page.Continue)
-	}
+	page := templates.Login{}
+	page.Continue, page.ClientName = s.continuation(r, v)
 	id, err := s.Current(r)
 	if errors.Is(err, ErrNotAuthenticated) {
 		page.Handle, page.Ended, err = s.endedSession(r)
@@ -264,25 +333,47 @@ func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login,
 // only to the browser that presents the cookie that proved it.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
 	id, err := s.findSession(r)
+	ctx, text := r.Context(), templates.Text("")
+	l := templates.LanguageOf(ctx)
 	switch {
 	case errors.Is(err, ErrNotAuthenticated):
 		return "", "", nil
 	case err != nil:
 		return "", "", err
 	case id.User.Suspended():
-		why = "Your account is suspended. Ask an administrator of your community." + s.contact(r.Context())
+		return id.User.Handle, s.suspended(ctx).In(l).Detail, nil
 	case id.Session.EndedAt.IsZero():
-		why = "Your session has expired. Sign in again."
+		text = "Your session has expired. Sign in again."
 	default:
-		why = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
+		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
 	}
-	return id.User.Handle, why, nil
+	return id.User.Handle, l.Text(text), nil
+}
+
+// suspended is ErrSuspended with how to reach an administrator.
+func (s *Service) suspended(ctx context.Context) *web.Problem {
+	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }
 
 // NameApplications sets how the sign-in page learns the name of the application
-// that a continuation is for; "" for none. Call it before the first request.
+// that a continuation is for, "" for none, and its language
+// (templates.SetApplicationLanguage). Call it before the first request.
 func (s *Service) NameApplications(name func(ctx context.Context, continuation string) string) {
 	s.applications = name
+}
+
+// DescribeScopes sets how pages say what an application has by its scopes; before the
+// service serves.
+func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) { s.scopeTexts = texts }
+
+// continuation is the sealed authorization request that a page goes on with, and the
+// name of its application; the page speaks the language that this asks for.
+func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
+	sealed = continuation(v)
+	if s.applications != nil && sealed != "" {
+		application = s.applications(r.Context(), sealed)
+	}
+	return sealed, application
 }
 
 func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) error {
@@ -290,7 +381,8 @@ func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 	if err != nil {
 		return err
 	}
-	page.RegisterOpen = settings.Registration != RegistrationClosed
+	page.Passkeys = s.passkeys.party != nil
+	page.RegisterOpen, page.Mail = settings.Registration != RegistrationClosed, s.MailEnabled()
 	s.Show(w, r, status, page)
 	return nil
 }
@@ -299,10 +391,19 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
+	next, _ := s.continuation(r, r.PostForm)
 	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
-	_, err := s.SignIn(w, r, in)
-	if err == nil {
-		return s.afterSignIn(w, r, continuation(r.PostForm))
+	var err error
+	if passkey, ok := passkeyInForm(r); ok {
+		_, err = s.passkeySignIn(w, r, passkey)
+	} else {
+		_, err = s.SignIn(w, r, in)
+	}
+	switch {
+	case err == nil:
+		return s.afterSignIn(w, r, next)
+	case errors.Is(err, ErrSecondFactorRequired):
+		return s.Redirect(w, r, secondFactorPath+onward(r.PostForm, nil))
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {
@@ -317,7 +418,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	case !page.HandleFixed:
 		page.Handle = cut(in.Handle, 64)
 	case p.Code == ErrInvalidCredentials.Code:
-		page.Error = "The password is not right." // there is no other field to change
+		page.Error = templates.LanguageOf(r.Context()).Text("The password is not right.") // there is no other field to change
 	}
 	return s.showLogin(w, r, p.Status, page)
 }

@@ -46,7 +46,7 @@ func TestPasswordsAreNeitherCutNorFolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := w.addUser("ada")
-	if err := w.store.ChangePassword(t.Context(), u.Sub, u.PasswordHash, hash, "", w.clock.Now()); err != nil {
+	if err := w.store.ChangePassword(t.Context(), u.Sub, u.PasswordHash, hash, "", w.clock.Now(), account.Operator().Audit(w.clock.Now(), "password.change", u.Handle, "")); err != nil {
 		t.Fatal(err)
 	}
 	for _, wrong := range []string{long[:72], long[:72] + "DIFFERENT", long[:127], long + "x", strings.ToUpper(long), " " + long, long + " ", long + "\x00", long[:64] + "\x00" + long[65:]} {

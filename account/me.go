@@ -94,35 +94,49 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "password_changed", s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now()))
+	return web.Noted(ctx, "password_changed", s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now(), s.ownAudit(r, "password.change", "").with(s.notices(ctx, u, MailPasswordChanged)...)))
+}
+
+// ownAudit is the audit row of what the signed-in user does with their own account.
+func (s *Service) ownAudit(r *http.Request, action, detail string) Audit {
+	return ActorOf(r).Own(s.now(), action, detail)
 }
 
 func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Password string `json:"password"`
+		OTP      string `json:"otp"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	if err := s.deleteMe(w, r, in.Password); err != nil {
+	if err := s.deleteMe(w, r, in.Password, in.OTP); err != nil {
 		return err
 	}
 	return web.NoContent(w)
 }
 
 func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) error {
-	return s.deleteMe(w, r, r.PostForm.Get("password"))
+	return s.deleteMe(w, r, r.PostForm.Get("password"), "")
 }
 
-func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password string) error {
-	ctx := r.Context()
-	u, err := s.verifyPassword(r, IdentityFrom(ctx).User, password)
+// deleteMe asks for the password, and who has a second factor for a fresh proof or a code too.
+func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password, otp string) error {
+	ctx, id := r.Context(), IdentityFrom(r.Context())
+	stale := id.User.SecondFactor && !s.Fresh(id)
+	if stale && otp == "" {
+		return ErrReauthenticationRequired
+	}
+	u, err := s.verifyPassword(r, id.User, password)
+	if err == nil && stale {
+		err = s.checkOTP(r, u, otp)
+	}
 	if err != nil {
 		return err
 	}
 	// Their address is personal data: the audit row goes without it.
 	a := Audit{At: s.now(), Actor: u.Handle, Action: "user.delete", Target: u.Handle, RequestID: web.RequestID(ctx)}
-	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
+	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a.with(s.notices(ctx, u, MailDeleted)...)); err != nil && !errors.Is(err, ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}
 	s.clearCookies(w)
@@ -155,7 +169,7 @@ func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) erro
 	change := make(map[string]*string, len(in))
 	for k, v := range in {
 		text, isText := v.(string)
-		pointer, detail := web.Pointer(k), ""
+		pointer, detail := web.Pointer(k), templates.Text("")
 		switch {
 		case k == "" || len(k) > maxPreferenceKey || !printable(k):
 			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
@@ -165,7 +179,7 @@ func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) erro
 			detail = "a value has at most 4,096 bytes"
 		}
 		if detail != "" {
-			return web.NewProblem(ErrInvalidPreference.Status, ErrInvalidPreference.Code, ErrInvalidPreference.Detail, web.FieldError{Pointer: pointer, Detail: detail})
+			return ErrInvalidPreference.For(web.FieldError{Pointer: pointer, Detail: detail})
 		}
 		if change[k] = nil; v != nil {
 			change[k] = &text
@@ -204,7 +218,7 @@ func AppEntries(list []App) []AppEntry {
 func AppRows(list []App) []templates.AppRow {
 	out := make([]templates.AppRow, 0, len(list))
 	for _, a := range list {
-		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt})
+		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt, LastUsedAt: a.LastUsedAt})
 	}
 	return out
 }
@@ -223,7 +237,7 @@ func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
 	if clientID == "" || len(clientID) > 256 || cut(clientID, 256) != clientID {
 		return ErrAppNotFound
 	}
-	err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now())
+	err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now(), s.ownAudit(r, "app.remove", clientID))
 	return web.Noted(r.Context(), "app_removed", err)
 }
 
@@ -236,6 +250,8 @@ type export struct {
 	Preferences map[string]string `json:"preferences"`
 	Sessions    []SessionEntry    `json:"sessions"`
 	Apps        []AppEntry        `json:"apps"`
+	Factors     factorList        `json:"factors"`
+	Passkeys    []passkeyEntry    `json:"passkeys"`
 	Invites     web.List          `json:"invites"` // there may be many
 }
 
@@ -261,6 +277,10 @@ type exportedInvite struct {
 func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) error {
 	out, err := s.exportOf(r)
 	if err != nil {
+		return err
+	}
+	a := s.ownAudit(r, "account.export", "").with(s.boundedNotices(r.Context(), IdentityFrom(r.Context()).User, MailExported)...)
+	if err := s.store.Record(r.Context(), a, 0); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
@@ -289,6 +309,14 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 	if err != nil {
 		return export{}, err
 	}
+	factors, err := s.store.Factors(ctx, u.Sub)
+	if err != nil {
+		return export{}, err
+	}
+	keys, err := s.store.Passkeys(ctx, u.Sub)
+	if err != nil {
+		return export{}, err
+	}
 	return export{
 		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
@@ -296,7 +324,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
-		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps),
+		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Factors: factors.list(), Passkeys: passkeyEntries(keys),
 		Invites: s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
 	}, nil
 }

@@ -269,7 +269,7 @@ func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
 // clients is the part of the store that package provider sees.
 type clients interface {
 	CreateClient(ctx context.Context, c *provider.Client) error
-	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error
+	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error
 }
 
 func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
@@ -281,7 +281,7 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{ada.Sub, eve.Sub} {
-		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.clock.Now()); err != nil {
+		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.clock.Now(), account.Operator().Audit(w.clock.Now(), "app.allow", "", "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -291,13 +291,13 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	if got := strings.TrimSpace(a.call("GET", "/api/me/apps", nil).is(200).body); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	a.page("/account/").shows(`data-app="maps"`, "Maps &lt;b&gt;")
+	a.page("/account/apps").shows(`data-app="maps"`, "Maps &lt;b&gt;")
 	a.call("DELETE", "/api/me/apps/MAPS", nil).is(404, "app_not_found")
 	a.call("DELETE", "/api/me/apps/maps", nil).is(204)
 	a.call("DELETE", "/api/me/apps/maps", nil).is(404, "app_not_found")
 	e.call("GET", "/api/me/apps", nil).shows(`"maps"`)
 	e.call("GET", "/api/me/export", nil).shows(`"maps"`)
-	e.page("/account/apps/remove", "client_id", "maps").redirectsTo("/account/?notice=app-removed#apps")
+	e.page("/account/apps/remove", "client_id", "maps").redirectsTo("/account/apps?notice=app-removed#apps")
 	e.call("GET", "/api/me/apps", nil).shows(`{"apps":[]}`)
 }
 

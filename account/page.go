@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -8,84 +9,96 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// notices are what the account page can say after a form, and the section that the
-// form belongs to; the query names a notice, it never brings text.
-var notices = map[string]struct{ section, text string }{
-	"profile-saved":    {"profile", "Your profile is saved."},
-	"password-changed": {"password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},
-	"session-ended":    {"sessions", "The session has ended."},
-	"sessions-ended":   {"sessions", "All other sessions have ended."},
-	"invite-created":   {"invites", "The invite is ready. Send its link to the person you invite."},
-	"invite-deleted":   {"invites", "The invite is deleted."},
-	"app-removed":      {"apps", "The application no longer has access to your account."},
-	"account-deleted":  {"data", ""},
+// memberPage makes a page of a person's account from what all of them show, with the
+// answer to a form where there is one.
+type memberPage func(r *http.Request, m templates.Member) (templates.Page, error)
+
+// memberPages are the pages under /account/, by the rest of their path.
+func (s *Service) memberPages() map[string]memberPage {
+	return map[string]memberPage{
+		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage, "invites": s.invitesPage, "data": s.dataPage,
+	}
 }
 
-// accountForm runs the operation behind a form and sends the browser back to the page,
+// notices are what a page of the account can say after a form, with the page and the
+// section that the form belongs to; the query names a notice, it never brings text.
+var notices = map[string]struct {
+	page, section string
+	text          templates.Text
+}{
+	"profile-saved":     {"", "profile", "Your profile is saved."},
+	"email-verified":    {"", "verify-email", "Your email address is verified."},
+	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
+	"password-changed":  {"security", "password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},
+	"passkey-added":     {"security", "passkeys", "The passkey is added."},
+	"passkey-renamed":   {"security", "passkeys", "The passkey has its new name."},
+	"passkey-removed":   {"security", "passkeys", "The passkey is removed. Delete it in your device or password manager, too."},
+	"totp-added":        {"security", "second-factor", "Your authenticator app is set up."},
+	"totp-removed":      {"security", "second-factor", "Your authenticator app is removed. Delete its entry in the app too."},
+	"session-ended":     {"devices", "sessions", "The session has ended."},
+	"sessions-ended":    {"devices", "sessions", "All other sessions have ended."},
+	"invite-created":    {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
+	"invite-deleted":    {"invites", "invites", "The invite is deleted."},
+	"app-removed":       {"apps", "apps", "The application no longer has access to your account."},
+	"account-deleted":   {"data", "data", ""},
+}
+
+// accountPage answers with a page of the account, and with the notice that the query
+// names where it belongs to that page.
+func (s *Service) accountPage(name string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		m := s.member(r)
+		if done := notices[r.URL.Query().Get("notice")]; done.page == name && done.text != "" {
+			m.Answer = templates.Answer{Section: done.section, Notice: templates.LanguageOf(r.Context()).Text(done.text)}
+		}
+		return s.showMember(w, r, http.StatusOK, name, m)
+	}
+}
+
+// accountForm runs the operation behind a form and sends the browser back to its page,
 // so that reloading does not repeat it; a refusal shows the page with the reason.
 func (s *Service) accountForm(notice string, do operation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := web.ReadForm(w, r); err != nil {
 			return err
 		}
-		section := notices[notice].section
+		at := notices[notice]
 		switch err := do(w, r); {
+		case errors.Is(err, ErrReauthenticationRequired):
+			return s.AskConfirmation(w, r, "/account/"+at.page+"#"+at.section)
 		case err != nil:
-			return s.accountRefused(w, r, section, err)
+			return s.accountRefused(w, r, at.page, at.section, err)
 		case notice == "account-deleted":
 			s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
 			return nil
 		}
-		return s.Redirect(w, r, "/account/?notice="+notice+"#"+section)
+		return s.Redirect(w, r, "/account/"+at.page+"?notice="+notice+"#"+at.section)
 	}
-}
-
-func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
-	c := UserChange{}
-	for _, name := range []string{"display_name", "email"} {
-		if r.PostForm.Has(name) {
-			c[name] = r.PostForm.Get(name)
-		}
-	}
-	_, err := s.changeProfile(r, c)
-	return err
-}
-
-func (s *Service) accountPage(w http.ResponseWriter, r *http.Request) error {
-	page, err := s.describeAccount(r)
-	if err != nil {
-		return err
-	}
-	done := notices[r.URL.Query().Get("notice")]
-	page.Section, page.Notice = done.section, done.text
-	s.Show(w, r, http.StatusOK, page)
-	return nil
 }
 
 // accountRefused shows the page with what was refused, and with what was typed
 // where that is no secret.
-func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, section string, cause error) error {
+func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, page, section string, cause error) error {
 	p, err := web.Refusal(w, r, cause)
 	if err != nil {
 		return err
 	}
-	page, err := s.describeAccount(r)
-	if err != nil {
-		return err
+	m := s.member(r)
+	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
+	if section == "profile" && len(p.Errors) > 0 {
+		s.Show(w, r, p.Status, s.refusedProfile(r, m, p.Errors))
+		return nil
 	}
-	page.Answer, page.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
-	if section == "profile" {
-		page.DisplayName, page.Email = cut(r.PostForm.Get("display_name"), 64), cut(r.PostForm.Get("email"), 256)
-	}
-	s.Show(w, r, p.Status, page)
-	return nil
+	return s.showMember(w, r, p.Status, page, m)
 }
 
 // refusedField names the field a refusal is about; "" lets the page go by the code.
 func refusedField(section string, p *web.Problem) string {
 	switch {
-	case section == "profile" && len(p.Errors) > 0:
-		return p.Errors[0].Pointer[1:]
+	case section == "verify-email" && p.Code == ErrInvalidEmailCode.Code:
+		return "code"
+	case section == "invites" && p.Code == ErrInvalidEmail.Code:
+		return "email"
 	case section == "invites" && p.Code == "invalid_text":
 		return "note"
 	case section == "data" && p.Code == "invalid_credentials":
@@ -94,45 +107,99 @@ func refusedField(section string, p *web.Problem) string {
 	return ""
 }
 
-func (s *Service) describeAccount(r *http.Request) (templates.Account, error) {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
-	u := id.User
-	settings, err := s.Settings(ctx)
+// member is what each page shows of who asks for it.
+func (s *Service) member(r *http.Request) templates.Member {
+	u := IdentityFrom(r.Context()).User
+	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(FlagAdmin), Flags: u.Flags}
+}
+
+func (s *Service) showMember(w http.ResponseWriter, r *http.Request, status int, name string, m templates.Member) error {
+	page, err := s.memberPages()[name](r, m)
 	if err != nil {
-		return templates.Account{}, err
+		return err
 	}
-	live, err := s.store.Sessions(ctx, u.Sub, s.now())
+	s.Show(w, r, status, page)
+	return nil
+}
+
+// securityPage has sections that other files describe.
+func (s *Service) securityPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	settings, err := s.Settings(r.Context())
 	if err != nil {
-		return templates.Account{}, err
+		return nil, err
+	}
+	page := templates.AccountSecurity{Member: m, MinPassword: settings.MinPassword}
+	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeDemand, s.describePasskeys, s.describeFactors, s.describeHistory} {
+		if err := describe(r, &page); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+func (s *Service) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	id := IdentityFrom(r.Context())
+	live, err := s.store.Sessions(r.Context(), id.User.Sub, s.now())
+	if err != nil {
+		return nil, err
 	}
 	sessions, more := ShownSessions(r, live)
 	if !slices.ContainsFunc(sessions, func(n Session) bool { return n.ID == id.Session.ID }) {
 		sessions = append(sessions, id.Session) // people look for the one they use
 	}
-	apps, err := s.store.Apps(ctx, u.Sub, s.now())
+	return templates.AccountDevices{Member: m, Sessions: SessionRows(sessions, id.Session.ID), MoreSessions: more}, nil
+}
+
+func (s *Service) appsPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	apps, err := s.store.Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now())
 	if err != nil {
-		return templates.Account{}, err
+		return nil, err
 	}
-	remaining, err := s.invitesLeft(ctx, u)
+	page := templates.AccountApps{Member: m, Apps: AppRows(apps)}
+	for i := range page.Apps {
+		if s.scopeTexts != nil {
+			page.Apps[i].Sees = s.scopeTexts(page.Apps[i].Scopes)
+		}
+	}
+	return page, nil
+}
+
+func (s *Service) invitesPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	u := IdentityFrom(r.Context()).User
+	remaining, err := s.invitesLeft(r.Context(), u)
 	if err != nil {
-		return templates.Account{}, err
+		return nil, err
 	}
 	// The latest; /api/invites and the export have all.
-	invites, err := s.store.Invites(ctx, InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
+	invites, err := s.store.Invites(r.Context(), InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
 	if err != nil {
-		return templates.Account{}, err
+		return nil, err
 	}
-	page := templates.Account{
-		Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Admin: u.Has(FlagAdmin), Flags: u.Flags,
-		Sessions: SessionRows(sessions, id.Session.ID), MoreSessions: more, InvitesRemaining: remaining, Apps: AppRows(apps), MinPassword: settings.MinPassword,
-	}
-	now := s.now()
+	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled()}, s.now()
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
 			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
-			Used: used, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
+			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
 		})
 	}
 	return page, nil
+}
+
+// invitePage shows an open invite of the person on a page to print.
+func (s *Service) invitePage(w http.ResponseWriter, r *http.Request) error {
+	code, m := CanonicalInviteCode(r.URL.Query().Get("code")), s.member(r)
+	i, err := s.store.Invite(r.Context(), code)
+	if err == nil && (i.CreatedBy != IdentityFrom(r.Context()).User.Sub || !i.Open(s.now())) {
+		err = ErrInviteNotFound
+	}
+	if err != nil {
+		return err
+	}
+	s.Show(w, r, http.StatusOK, templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, ExpiresAt: i.ExpiresAt})
+	return nil
+}
+
+func (s *Service) dataPage(_ *http.Request, m templates.Member) (templates.Page, error) {
+	return templates.AccountData{Member: m}, nil
 }

@@ -1,7 +1,9 @@
 package account_test
 
 import (
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
@@ -11,33 +13,48 @@ func TestAccountPageForms(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.addUser("ada", account.FlagActivity)
 	b := w.signedIn("ada")
-	b.page("/account/").is(200).shows(`data-page="account"`, "This one", "You have 3 invites left", `id="sign-out-submit"`)
+	b.page("/account/").is(200).shows(`data-page="account"`, `id="sign-out-submit"`)
+	b.page("/account/devices").is(200).shows(`data-page="account-devices"`, "This one")
+	b.page("/account/invites").is(200).shows(`data-page="account-invites"`, "You have 3 invites left")
 
 	b.page("/account/profile", "display_name", "Ada <L>", "email", "ada@example.org").redirectsTo("/id/account/?notice=profile-saved#profile")
 	b.page("/account/?notice=profile-saved").is(200).shows("Your profile is saved.", "Ada &lt;L&gt;", "Not verified")
 	b.page("/account/?notice=%3Cb%3Ehello").is(200).hides("hello")
 	b.page("/account/profile", "display_name", "Eve", "email", "nobody").is(400).shows(`value="nobody"`, `data-code="invalid_email"`)
-	b.page("/account/profile", "email", "").redirectsTo("/id/account/?notice=profile-saved#profile")
+	b.page("/account/profile", "display_name", "Eve", "birthdate", "soon", "address.street_address", "Via Appia 1\r\nScala B", "zoneinfo", "Mars").is(400).
+		shows("2 entries", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").hides("Your profile is saved.")
+	b.page("/account/profile", "email_verified", "true", "phone_number_verified", "true", "birthdate", "1815-12-10", "address.locality", "London", "locale", "de").
+		redirectsTo("/id/account/?notice=profile-saved#profile")
+	b.page("/account/").shows(`value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
+	if u := w.user("ada"); u.EmailVerified || u.Profile.PhoneNumberVerified || u.Profile.Birthdate != "1815-12-10" || u.Profile.Locale != "de" {
+		t.Errorf("%+v", u)
+	}
+	b.page("/account/profile", "email", "", "locale", "").redirectsTo("/id/account/?notice=profile-saved#profile")
 	if u := w.user("ada"); u.DisplayName != "Ada <L>" || u.Email != "" {
 		t.Errorf("%+v", u)
 	}
 
-	b.page("/account/invites", "note", "for Bob").redirectsTo("/id/account/?notice=invite-created#invites")
-	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.page("/account/").shows("for Bob", "http://localhost:4040/id/register/?code=").body)[1]
+	b.page("/account/invites", "note", "for Bob").redirectsTo("/id/account/invites?notice=invite-created#invites")
+	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.page("/account/invites").shows("for Bob", "http://localhost:4040/id/register/?code=").body)[1]
+	b.page("/account/invites/slip?code="+code).is(200).shows(code, "http://localhost:4040/id/register/?code="+code, "<bdi>Ada &lt;L&gt;</bdi> invites you.", "<path class=\"qr-ink\"")
+	w.addUser("eve")
+	for _, other := range []string{"?code=" + code, "?code=" + w.invite().Code, "", "?code=%00"} {
+		w.signedIn("eve").page("/account/invites/slip" + other).is(404).hides(code)
+	}
 	b.page("/account/invites", "note", "a\u202eb").is(400)
 	b.page("/account/invites/delete", "code", "0000").is(404)
-	b.page("/account/invites/delete", "code", code).redirectsTo("/id/account/?notice=invite-deleted#invites")
-	b.page("/account/").hides(code)
+	b.page("/account/invites/delete", "code", code).redirectsTo("/id/account/invites?notice=invite-deleted#invites")
+	b.page("/account/invites").hides(code)
 
 	there := w.signedIn("ada")
 	_, others := sessionIDs(b)
 	b.page("/account/sessions/end", "id", "x").is(404)
-	b.page("/account/sessions/end", "id", others[0]).redirectsTo("/id/account/?notice=session-ended#sessions")
+	b.page("/account/sessions/end", "id", others[0]).redirectsTo("/id/account/devices?notice=session-ended#sessions")
 	if there.isSignedIn() {
 		t.Error("the ended session lives")
 	}
 	there = w.signedIn("ada")
-	b.page("/account/sessions/end-others", "x", "").redirectsTo("/id/account/?notice=sessions-ended#sessions")
+	b.page("/account/sessions/end-others", "x", "").redirectsTo("/id/account/devices?notice=sessions-ended#sessions")
 	if there.isSignedIn() {
 		t.Error("the other session lives")
 	}
@@ -45,8 +62,8 @@ func TestAccountPageForms(t *testing.T) {
 
 	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401).shows(`data-code="invalid_credentials"`)
 	b.page("/account/password", "current_password", password, "new_password", "hunter2").is(400).shows(`data-code="weak_password"`).hides("hunter2", password)
-	b.page("/account/password", "current_password", password, "new_password", newPassword).redirectsTo("/id/account/?notice=password-changed#password")
-	b.page("/account/?notice=password-changed").is(200).shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
+	b.page("/account/password", "current_password", password, "new_password", newPassword).redirectsTo("/id/account/security?notice=password-changed#password")
+	b.page("/account/security?notice=password-changed").is(200).shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
 
 	b.page("/account/delete", "password", password).is(401).shows("<details class=\"danger\" open")
 	copied := b.clone()
@@ -55,6 +72,19 @@ func TestAccountPageForms(t *testing.T) {
 	}
 	if copied.isSignedIn() {
 		t.Error("the account lives")
+	}
+}
+
+func TestTheProfileFormHasEveryMemberThatAPersonMayChange(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	form := w.signedIn("ada").page("/account/").is(200)
+	for _, name := range account.UserMembers() {
+		if field := fmt.Sprintf(` name="%s"`, name); strings.HasSuffix(name, "_verified") {
+			form.hides(field)
+		} else {
+			form.shows(field)
+		}
 	}
 }
 
@@ -67,7 +97,9 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 	} {
 		w.browser().page(path, "password", password).redirectsTo("/login/")
 	}
-	w.browser().page("/account/").redirectsTo("/login/")
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+		w.browser().page(path).redirectsTo("/login/")
+	}
 	w.browser().login("ada", password).is(200)
 }
 
@@ -75,4 +107,42 @@ func TestTheLastAdministratorStaysOnThePageToo(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	w.signedIn("root1").page("/account/delete", "password", password).is(409).shows(`data-code="last_admin"`)
+}
+
+func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	w.addUser("ada")
+	w.addUser("eve")
+	eve := w.service.Administration()
+	b := w.signedIn("ada")
+	if err := eve.Suspend(t.Context(), account.Actor{Name: "root1", Address: "203.0.113.9"}, w.user("eve"), "spam"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eve.IssueResetCode(t.Context(), account.Actor{Name: "root1", Address: "203.0.113.9"}, w.user("ada")); err != nil {
+		t.Fatal(err)
+	}
+	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401)
+	b.page("/account/security").is(200).
+		shows("Signed in", "192.0.2.1", "A code for a new password was made", "by root1", "The account was made", "by the operator").
+		hides("suspended", "spam", "203.0.113.9") // who administers is no business of hers beyond the name
+	w.signedIn("root1").page("/account/security").is(200).hides(`data-action="user.suspend"`)
+}
+
+// What the slowest page costs; the bar is 5 ms.
+func BenchmarkAccountPage(b *testing.B) {
+	w := newWorld(b)
+	w.addUser("ada")
+	browser := w.signedIn("ada")
+	for range 30 {
+		browser = w.signedIn("ada")
+		browser.page("/account/profile", "display_name", "Ada")
+	}
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				browser.page(path).is(200)
+			}
+		})
+	}
 }

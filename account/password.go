@@ -149,9 +149,9 @@ func CheckPassword(password, handle string, minimum int) error {
 	low := strings.ToLower(p)
 	switch n := utf8.RuneCountInString(p); {
 	case n < minimum:
-		return ErrWeakPassword.With(fmt.Sprintf("The password needs at least %d characters.", minimum))
+		return ErrWeakPassword.With("The password needs at least {count} characters.", "count", minimum)
 	case n > maxPassword:
-		return ErrWeakPassword.With(fmt.Sprintf("The password can have at most %d characters.", maxPassword))
+		return ErrWeakPassword.With("The password can have at most {count} characters.", "count", maxPassword)
 	case len(handle) >= minHandleInPassword && strings.Contains(low, strings.ToLower(handle)):
 		return ErrWeakPassword.With("The password must not contain the handle.")
 	case isCommon(low):

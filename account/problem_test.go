@@ -27,11 +27,13 @@ func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
 	w.suspend("sus")
 	ada, nobody := w.signedIn("ada"), w.browser()
 	open := w.invite().Code
+	w.addProtected("pia")
 	nobody.call("POST", "/api/auth/reset-password", reset("limited", "0", "x"))
 	for name, a := range map[string]*answer{
 		"not_authenticated":      nobody.call("GET", "/api/me", nil),
 		"invalid_credentials":    nobody.login("ada", "wrong"),
 		"account_suspended":      nobody.login("sus", password),
+		"second_factor_required": nobody.login("pia", password),
 		"invalid_invite":         nobody.call("POST", "/api/register", registration("0", "bob")),
 		"invalid_handle":         nobody.call("POST", "/api/register", registration(open, "-")),
 		"handle_taken":           nobody.call("POST", "/api/register", registration(open, "ada")),

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Profile are the standard claims of a person (OpenID Connect Core section 5.1)
@@ -84,7 +84,9 @@ var userMembers = []userMember{
 	{"email", func(u *User, value string) error {
 		email, err := CheckEmail(value)
 		if err == nil {
-			u.EmailVerified = u.EmailVerified && email == u.Email
+			if email != u.Email {
+				u.EmailVerified, u.EmailAskedAt = false, time.Time{}
+			}
 			u.Email = email
 		}
 		return err
@@ -111,16 +113,22 @@ var userMembers = []userMember{
 	claim("address.country", line(100), func(p *Profile) *string { return &p.Address.Country }),
 }
 
+// refusal says what is accepted, with {max}; without text there is none.
+type refusal struct {
+	text templates.Text
+	max  int
+}
+
 // claim is a text of the Profile; check returns what is kept, or a sentence that says
 // what is accepted.
-func claim(name string, check func(string) (kept, refusal string), at func(*Profile) *string) userMember {
+func claim(name string, check func(string) (kept string, no refusal), at func(*Profile) *string) userMember {
 	return userMember{name, func(u *User, value string) error {
-		kept, refusal := "", ""
+		kept, no := "", refusal{}
 		if value != "" {
-			kept, refusal = check(value)
+			kept, no = check(value)
 		}
-		if refusal != "" {
-			return invalidClaim(name, refusal)
+		if no.text != "" {
+			return invalidClaim(name, no)
 		}
 		p := u.Profile
 		own := Address{} // a copy: the original belongs to the caller
@@ -142,22 +150,22 @@ func claim(name string, check func(string) (kept, refusal string), at func(*Prof
 }
 
 // verified is a mark that only an administrator or the operator sets.
-func verified(name, nothing string, at func(*User) (of string, mark *bool)) userMember {
+func verified(name string, nothing templates.Text, at func(*User) (of string, mark *bool)) userMember {
 	return userMember{name, func(u *User, value string) error {
 		of, mark := at(u)
 		switch {
 		case value != "" && value != "true" && value != "false":
-			return invalidClaim(name, "This is true or false.")
+			return invalidClaim(name, refusal{text: "This is true or false."})
 		case value == "true" && of == "":
-			return invalidClaim(name, nothing)
+			return invalidClaim(name, refusal{text: nothing})
 		}
 		*mark = value == "true"
 		return nil
 	}}
 }
 
-func invalidClaim(name, refusal string) error {
-	return web.ForField(400, "invalid_profile", pointerTo(name), refusal)
+func invalidClaim(name string, no refusal) error {
+	return web.ForField(400, "invalid_profile", pointerTo(name), no.text, "max", no.max)
 }
 
 func pointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
@@ -208,12 +216,12 @@ func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member stri
 		return nil, err
 	}
 	known := slices.DeleteFunc(UserMembers(), func(name string) bool { return !may(name) })
-	c, detail := UserChange{}, "A member has the wrong type."
+	c, detail := UserChange{}, templates.Text("A member has the wrong type.")
 	var faults []web.FieldError
 	read := func(name string, value jsontext.Value) {
 		var text *string
 		isMark := strings.HasSuffix(name, "_verified")
-		fault := ""
+		fault := templates.Text("")
 		switch {
 		case !slices.Contains(known, name):
 			fault, detail = "not known", "The body has a member that is not known here."
@@ -273,7 +281,29 @@ func (s *Service) changeProfile(r *http.Request, c UserChange) (User, error) {
 	if err := c.Apply(&draft); err != nil || len(c) == 0 {
 		return u, err
 	}
-	u, err := s.store.ChangeUser(r.Context(), u.Sub, c.Apply, s.now(), nil)
+	action := "profile.change"
+	if draft.Email != u.Email {
+		if action = "email.change"; !s.Fresh(IdentityFrom(r.Context())) {
+			return u, ErrReauthenticationRequired
+		}
+	}
+	row := s.ownAudit(r, action, strings.Join(slices.Sorted(maps.Keys(c)), " "))
+	ctx, verify := r.Context(), false
+	if draft.Email != u.Email && draft.Email != "" && s.MailEnabled() {
+		wait, err := s.verificationLimit(ctx, u)
+		if err != nil {
+			return u, err
+		}
+		verify = wait == 0
+	}
+	u, err := s.store.ChangeUser(ctx, u.Sub, func(u *User) error {
+		before := *u
+		if err := c.Apply(u); err != nil {
+			return err
+		}
+		s.changeEmail(ctx, before, u, verify, &row)
+		return nil
+	}, s.now(), &row)
 	return u, web.Noted(r.Context(), "profile_changed", err)
 }
 
@@ -284,71 +314,79 @@ func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChan
 		return u, nil
 	}
 	row := by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Sorted(maps.Keys(c)), " "))
-	u, err := a.store.ChangeUser(ctx, u.Sub, c.Apply, a.Now(), &row)
+	u, err := a.store.ChangeUser(ctx, u.Sub, func(u *User) error {
+		before := *u
+		if err := c.Apply(u); err != nil {
+			return err
+		}
+		if row.Mails = nil; u.Email != before.Email {
+			row.Mails = a.notices(ctx, before, MailEmailChanged) // without an undo: see Audit.KeepEmail
+		}
+		return nil
+	}, a.Now(), &row)
 	return u, web.Noted(ctx, "user_amended", err)
 }
 
 // line is the rule for a text of at most max characters in one line.
-func line(max int) func(string) (string, string) {
-	refusal := fmt.Sprintf("This has at most %d characters, in one line and without control characters.", max)
-	return func(s string) (string, string) {
+func line(max int) func(string) (string, refusal) {
+	return func(s string) (string, refusal) {
 		if _, err := checkText(s, max); err != nil {
-			return "", refusal
+			return "", refusal{"This has at most {max} characters, in one line and without control characters.", max}
 		}
-		return s, ""
+		return s, refusal{}
 	}
 }
 
 // lines is the rule for a text of at most max characters and 10 lines.
-func lines(max int) func(string) (string, string) {
-	refusal := fmt.Sprintf("This has at most %d characters in at most 10 lines, and no control characters.", max)
-	return func(s string) (string, string) {
+func lines(max int) func(string) (string, refusal) {
+	no := refusal{"This has at most {max} characters in at most 10 lines, and no control characters.", max}
+	return func(s string) (string, refusal) {
 		s = strings.ReplaceAll(s, "\r\n", "\n")
 		if strings.Count(s, "\n") >= 10 || utf8.RuneCountInString(s) > max {
-			return "", refusal
+			return "", no
 		}
 		for l := range strings.SplitSeq(s, "\n") {
 			if _, err := checkText(l, max); err != nil {
-				return "", refusal
+				return "", no
 			}
 		}
-		return s, ""
+		return s, refusal{}
 	}
 }
 
 // webAddress keeps javascript: and the like away from the pages of the
 // applications that show the claim.
-func webAddress(s string) (string, string) {
+func webAddress(s string) (string, refusal) {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2000 || !printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
 		u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" || u.User != nil {
-		return "", "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name."
+		return "", refusal{text: "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name."}
 	}
-	return s, ""
+	return s, refusal{}
 }
 
 var yearAlone = regexp.MustCompile(`^[1-9][0-9]{3}$`)
 
 // birthdate accepts a day, a day without its year (0000-03-31) and a year.
-func birthdate(s string) (string, string) {
+func birthdate(s string) (string, refusal) {
 	// Year 0 is a leap year: 0000-02-29 is a birthday.
 	if _, err := time.Parse(time.DateOnly, s); err != nil && !yearAlone.MatchString(s) {
-		return "", "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone."
+		return "", refusal{text: "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone."}
 	}
-	return s, ""
+	return s, refusal{}
 }
 
 var zoneForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}$`)
 
-func zoneinfo(s string) (string, string) {
-	const refusal = "This is the name of a time zone such as Europe/Rome."
+func zoneinfo(s string) (string, refusal) {
+	no := refusal{text: "This is the name of a time zone such as Europe/Rome."}
 	if len(s) > 64 || !zoneForm.MatchString(s) || s == "Local" {
-		return "", refusal
+		return "", no
 	}
 	if _, err := time.LoadLocation(s); err != nil && zonesKnown() {
-		return "", refusal
+		return "", no
 	}
-	return s, ""
+	return s, refusal{}
 }
 
 // zonesKnown tells whether this system has the time zone database; without it
@@ -360,13 +398,13 @@ var zonesKnown = sync.OnceValue(func() bool {
 })
 
 // locale keeps the canonical spelling: en_us becomes en-US.
-func locale(s string) (string, string) {
+func locale(s string) (string, refusal) {
 	if len(s) <= 35 {
 		if tag, err := language.Parse(s); err == nil && tag != language.Und {
-			return tag.String(), ""
+			return tag.String(), refusal{}
 		}
 	}
-	return "", "This is a language such as it or en-GB (BCP 47)."
+	return "", refusal{text: "This is a language such as it or en-GB (BCP 47)."}
 }
 
 var (
@@ -375,9 +413,9 @@ var (
 )
 
 // phoneNumber keeps E.164: a plus sign and 7 to 15 digits.
-func phoneNumber(s string) (string, string) {
+func phoneNumber(s string) (string, refusal) {
 	if kept := phoneSeparators.Replace(s); len(s) <= 40 && phoneForm.MatchString(kept) {
-		return kept, ""
+		return kept, refusal{}
 	}
-	return "", "This is a phone number with its country, such as +39 06 1234567."
+	return "", refusal{text: "This is a phone number with its country, such as +39 06 1234567."}
 }

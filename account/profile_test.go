@@ -291,7 +291,7 @@ func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 	if got.DisplayName != "Ada L" || !got.EmailVerified || !got.Profile.PhoneNumberVerified || got.Profile.Gender != "f" || got.Handle != "ada" {
 		t.Errorf("%+v", got)
 	}
-	rows, err := administration.AuditLog(t.Context(), 0, 1)
+	rows, err := administration.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

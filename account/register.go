@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,15 +53,20 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, in Registrati
 		return User{}, err
 	}
 	u.LastLoginAt = u.CreatedAt
-	row, secrets := s.newSession(u.Sub, r)
-	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.now()); err != nil {
+	row, secrets := s.newSession(u.Sub, r, MethodPassword)
+	a := ActorFor(r, u).Own(s.now(), "user.register", invitedBy(invite)).with(s.askVerification(ctx, &u)...)
+	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.now(), a); err != nil {
 		return User{}, fmt.Errorf("register: %w", err)
 	}
 	if _, err := s.endSessions(r, ""); err != nil {
 		return User{}, err
 	}
+	s.rememberDevice(w, r, u.Sub)
 	return u, s.setCookies(w, u, row, secrets)
 }
+
+// invitedBy says in the audit log who let somebody in.
+func invitedBy(i Invite) string { return "invited by " + cmp.Or(i.Inviter, Operator().Name) }
 
 type registered struct {
 	OK     bool   `json:"ok"`
@@ -83,7 +89,8 @@ func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) error {
 // invites. An address that has guessed too much is told nothing about codes.
 func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.Register{Code: cut(q.Get("code"), 64), Continue: continuation(q)}
+	page := templates.Register{Code: cut(q.Get("code"), 64)}
+	page.Continue, _ = s.continuation(r, q)
 	if page.Code == "" {
 		return s.showRegister(w, r, http.StatusOK, page)
 	}
@@ -93,7 +100,7 @@ func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note
 	case errors.Is(err, ErrInvalidInvite):
-		status, page.Error, page.ErrorCode = ErrInvalidInvite.Status, ErrInvalidInvite.Detail, ErrInvalidInvite.Code
+		status, page.Error, page.ErrorCode = ErrInvalidInvite.Status, ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, ErrInvalidInvite.Code
 	case !errors.Is(err, web.ErrRateLimited):
 		return err
 	}
@@ -118,7 +125,8 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	f, next := r.PostForm, continuation(r.PostForm)
+	f := r.PostForm
+	next, _ := s.continuation(r, f)
 	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"), DisplayName: f.Get("display_name"), Email: f.Get("email")}
 	_, cause := s.Register(w, r, in)
 	if cause == nil {
@@ -141,7 +149,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 		page.FieldErrors["handle"] = p.Detail
 	}
 	for _, e := range p.Errors {
-		page.FieldErrors[strings.TrimPrefix(e.Pointer, "/")] = e.Detail
+		page.FieldErrors[strings.TrimPrefix(e.Pointer, "/")] = string(e.Detail)
 	}
 	return s.showRegister(w, r, p.Status, page)
 }

@@ -1,11 +1,14 @@
 package account
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,17 +72,32 @@ func (s *Service) ResetPassword(r *http.Request, in Reset) error {
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now()))
+	u, err := s.userNamed(ctx, handle)
+	if err != nil {
+		return err
+	}
+	a := ActorFor(r, User{Handle: handle}).Own(s.now(), "password.reset", "").with(s.notices(ctx, u, MailPasswordChanged)...)
+	return web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now(), a))
 }
 
 // checkReset gives its verdict on a code, within the limits.
 func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, err error) {
 	ctx := r.Context()
-	limits := []web.LimitKey{{Name: web.LimitReset, Key: web.ClientAddress(r)}, {Name: web.LimitResetAccount, Key: accountKey(in.Handle)}}
+	address := web.LimitKey{Name: web.LimitReset, Key: web.ClientAddress(r)}
+	if err := s.limits.Blocked(ctx, address); err != nil {
+		return "", "", err
+	}
+	if handle, err = s.handleOf(ctx, in.Handle); err != nil {
+		return "", "", err
+	}
+	limits := []web.LimitKey{address, {Name: web.LimitResetAccount, Key: accountKey(handle), Exempt: func(refusal error) error {
+		u, err := s.userNamed(ctx, handle)
+		s.recordLimited(r, u, "password.limited", refusal)
+		return cmp.Or(err, refusal)
+	}}}
 	err = s.limits.Guess(ctx, limits, errUnknownReset, func() error {
-		handle, err = CanonicalHandle(in.Handle)
 		code = canonicalCode(in.Code, resetCodeLength)
-		if err != nil || code == "" {
+		if code == "" {
 			return errUnknownReset
 		}
 		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
@@ -95,6 +113,20 @@ func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, er
 		return errUnknownReset
 	})
 	return handle, code, err
+}
+
+// handleOf is the handle of the account that was named by it or by its verified
+// address. What names none is returned in a form that is nobody's handle.
+func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
+	if handle, err := CanonicalHandle(typed); err == nil {
+		return handle, nil
+	}
+	nobody := "@" + accountKey(typed)
+	if !strings.Contains(typed, "@") {
+		return nobody, nil
+	}
+	u, err := s.userNamed(ctx, typed)
+	return cmp.Or(u.Handle, nobody), err
 }
 
 // shownMemory is how long a code is known to have been good.
@@ -130,7 +162,7 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	if err := s.ResetPassword(r, in); errors.Is(err, ErrInvalidResetCode) {
-		return s.withContact(r.Context(), ErrInvalidResetCode)
+		return s.withContact(r.Context(), ErrInvalidResetCode, "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one. Contact: {contact}")
 	} else if err != nil {
 		return err
 	}
@@ -141,7 +173,8 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error
 // code: looking is not an attempt.
 func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength), Continue: continuation(q)}
+	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength)}
+	page.Continue, _ = s.continuation(r, q)
 	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
 	}
@@ -153,7 +186,7 @@ func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, 
 	if err != nil {
 		return err
 	}
-	page.MinPassword, page.Contact = settings.MinPassword, settings.Contact
+	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
 	s.Show(w, r, status, page)
 	return nil
 }
@@ -162,7 +195,8 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	f, next := r.PostForm, continuation(r.PostForm)
+	f := r.PostForm
+	next, _ := s.continuation(r, f)
 	in := Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	err := s.ResetPassword(r, in)
 	if err == nil {
@@ -180,5 +214,5 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 // changePasswordPage is where password managers look for the form (W3C "A
 // Well-Known URL for Changing Passwords").
 func (s *Service) changePasswordPage(w http.ResponseWriter, r *http.Request) error {
-	return s.Redirect(w, r, "/account/#password")
+	return s.Redirect(w, r, "/account/security#password")
 }

@@ -158,9 +158,9 @@ func TestResetPage(t *testing.T) {
 func TestPasswordManagersFindTheForm(t *testing.T) {
 	w := newWorld(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.addUser("ada")
-	w.browser().page("/.well-known/change-password").redirectsTo("/id/account/#password")
+	w.browser().page("/.well-known/change-password").redirectsTo("/id/account/security#password")
 	w.browser().page("/account/").redirectsTo("/id/login/")
-	w.signedIn("ada").page("/account/").is(200).shows(`id="password"`)
+	w.signedIn("ada").page("/account/security").is(200).shows(`id="password"`)
 }
 
 func (a *answer) status200Never(t *testing.T) {

@@ -32,7 +32,7 @@ type Session struct {
 	TokenHash   []byte // SHA-256 of the token's jti
 	LoginHash   []byte // SHA-256 of the host-only cookie; nil without a cookie domain
 	CreatedAt   time.Time
-	AuthTime    time.Time // last time the password was given
+	AuthTime    time.Time // of the last sign-in
 	LastSeenAt  time.Time
 	ExpiresAt   time.Time
 	EndedAt     time.Time
@@ -41,7 +41,23 @@ type Session struct {
 	StatusList  int // token status list and index, assigned by the store
 	StatusIndex int
 	Algorithm   string // of the token's signature; empty when it was made before that was noted
+	// AMR are the authentication methods of the sign-in (RFC 8176).
+	AMR []string
+	// ConfirmedAt is when the person last proved who they are, by a sign-in or any
+	// factor: not before AuthTime.
+	ConfirmedAt time.Time
 }
+
+// Authentication methods (RFC 8176) that sessions have.
+const (
+	MethodPassword    = "pwd"
+	MethodOTP         = "otp" // a code of an authenticator app, or a recovery code
+	MethodHardwareKey = "hwk" // a passkey that stays in its device
+	MethodSoftwareKey = "swk" // a passkey that may be copied to others
+	MethodUser        = "user"
+	// MethodMultiFactor is in every session that may be made of a user with a second factor.
+	MethodMultiFactor = "mfa"
+)
 
 // Live tells whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
@@ -57,13 +73,14 @@ type Identity struct {
 	algorithm string // of the token that proves the session; the row's where the host-only cookie does
 }
 
-// newSession prepares a session and the secrets that only the browser gets.
-func (s *Service) newSession(sub string, r *http.Request) (*Session, browserSecrets) {
+// newSession prepares a session, signed in by the methods of amr (RFC 8176), and the
+// secrets that only the browser gets.
+func (s *Service) newSession(sub string, r *http.Request, amr ...string) (*Session, browserSecrets) {
 	secrets := browserSecrets{jti: rand.Text()}
 	now := s.now()
 	n := &Session{
 		ID: uuid.NewString(), Sub: sub, TokenHash: hashOf(secrets.jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
-		ExpiresAt: now.Add(session.Lifetime), Address: web.ClientAddress(r), UserAgent: cut(r.UserAgent(), 256), Algorithm: s.minter.algorithm,
+		ExpiresAt: now.Add(session.Lifetime), Address: web.ClientAddress(r), UserAgent: cut(r.UserAgent(), 256), Algorithm: s.minter.algorithm, AMR: amr, ConfirmedAt: now,
 	}
 	if s.cookies.login != "" {
 		secrets.login = rand.Text() + rand.Text() // 260 bits
@@ -84,6 +101,7 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 		return nil, ErrNotAuthenticated
 	}
 	web.NoteUser(r.Context(), id.User.Sub)
+	templates.SetMemberLanguage(r.Context(), id.User.Profile.Locale)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
 		s.visits.note(id.Session.ID, now)
 	}
@@ -177,10 +195,10 @@ func (s *Service) eachByToken(r *http.Request, yield func(*Identity) bool) error
 // one. Other applications may go by a token that this service does not accept any more, or,
 // with a cookie domain, not by itself: its holder may end the session.
 func (s *Service) endSessions(r *http.Request, sub string) (ended string, err error) {
-	now, proven := s.now(), map[string]string{} // user by session
+	now, proven := s.now(), map[string]User{} // by session
 	note := func(id *Identity) bool {
 		if id.Session.Live(now) && (sub == "" || id.User.Sub == sub) {
-			proven[id.Session.ID] = id.User.Sub
+			proven[id.Session.ID] = id.User
 		}
 		return true
 	}
@@ -188,11 +206,11 @@ func (s *Service) endSessions(r *http.Request, sub string) (ended string, err er
 		return "", err
 	}
 	for id, user := range proven {
-		err := s.store.EndSession(r.Context(), user, id, now)
+		err := s.store.EndSession(r.Context(), user.Sub, id, now, ActorFor(r, user).Own(now, "session.end", id))
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return "", fmt.Errorf("end session: %w", err)
 		}
-		ended = user
+		ended = user.Sub
 	}
 	return ended, nil
 }
@@ -274,6 +292,12 @@ func (s *Service) require(next http.HandlerFunc, flag string, page bool) http.Ha
 		case flag != "" && !id.User.Has(flag):
 			return ErrAdminRequired
 		}
+		if err := s.CheckSecondFactor(r.Context(), id); err != nil && !s.forFactors(r, err) {
+			if page && (errors.Is(err, ErrSecondFactorRequired) || errors.Is(err, ErrSecondFactorSetupRequired)) {
+				return s.sendToFactor(w, r, err)
+			}
+			return err
+		}
 		next(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
 		return nil
 	})
@@ -308,12 +332,28 @@ func SessionEntries(list []Session, current string) []SessionEntry {
 func SessionRows(list []Session, current string) []templates.SessionRow {
 	out := make([]templates.SessionRow, 0, len(list))
 	for _, s := range list {
+		browser, system := browserAndSystem(s.UserAgent)
 		out = append(out, templates.SessionRow{
-			ID: s.ID, Current: s.ID == current, Device: Device(s.UserAgent), Address: s.Address,
-			CreatedAt: s.CreatedAt, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt,
+			ID: s.ID, Current: s.ID == current, Browser: browser, System: system, Address: s.Address,
+			CreatedAt: s.AuthTime, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt, Methods: methodTexts(s.AMR),
 		})
 	}
 	return out
+}
+
+// methodTexts are the factors of a sign-in in words.
+func methodTexts(amr []string) (texts []templates.Text) {
+	for _, m := range amr {
+		switch m {
+		case MethodPassword:
+			texts = append(texts, "Password")
+		case MethodOTP:
+			texts = append(texts, "Code")
+		case MethodHardwareKey, MethodSoftwareKey:
+			texts = append(texts, "Passkey")
+		}
+	}
+	return texts
 }
 
 const (
@@ -391,7 +431,7 @@ func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 	if !isSessionID(sid) {
 		return ErrSessionNotFound
 	}
-	err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now())
+	err := s.store.EndSession(r.Context(), id.User.Sub, sid, s.now(), s.ownAudit(r, "session.end", sid))
 	if err == nil && sid == id.Session.ID {
 		s.clearCookies(w)
 	}
@@ -400,7 +440,7 @@ func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Service) endOtherSessions(_ http.ResponseWriter, r *http.Request) error {
 	id := IdentityFrom(r.Context())
-	_, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now())
+	_, err := s.store.EndOtherSessions(r.Context(), id.User.Sub, id.Session.ID, s.now(), s.ownAudit(r, "session.end_others", ""))
 	return web.Noted(r.Context(), "sessions_ended", err)
 }
 

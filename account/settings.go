@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // How people come in.
@@ -34,10 +36,17 @@ type Settings struct {
 	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
 	FlagDescriptions  map[string]string `json:"flag_descriptions" help:"What a flag is for; an empty text removes one."`
 	Contact           string            `json:"contact" help:"Whom to ask for a reset code or about a suspension; shown to everybody."`
+	AccentColour      string            `json:"accent_colour" help:"Colour of buttons and links, as #1f5e58; empty for the product's own."`
+
+	// They reach nothing but the page on which they set one up.
+	SecondFactorFlags []string `json:"second_factor_flags" help:"Flags whose holders must have a second factor."`
+	AuditDays         int      `json:"audit_days" help:"Days for which the audit log is kept, 30 to 3650; 0 for ever."`
 
 	// HS256Until is when tokens signed with the shared secret cease to count, once
 	// there is a key; zero: when they expire. The operator alone sets it.
 	HS256Until time.Time `json:"-"`
+	// Logo is the hash of the picture on every page, empty for the product's own; SetLogo changes it.
+	Logo string `json:"-"`
 }
 
 // SettingsMember is a setting as the API and the command line name it.
@@ -63,6 +72,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0, InvitesPerMember: 3, MinPassword: DefaultMinPassword,
 		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity}, FlagDescriptions: maps.Clone(builtIn),
+		SecondFactorFlags: []string{}, AuditDays: 365,
 	}
 }
 
@@ -75,6 +85,8 @@ const (
 	maxContact         = 200
 )
 
+var colourForm = regexp.MustCompile("^#[0-9a-f]{6}$")
+
 // maxFlags keeps the session token under its size limit.
 const maxFlags = 32
 
@@ -82,7 +94,9 @@ const maxFlags = 32
 // member that is wrong.
 func (s Settings) Check() (Settings, error) {
 	var wrong []web.FieldError
-	add := func(pointer, detail string) { wrong = append(wrong, web.FieldError{Pointer: pointer, Detail: detail}) }
+	add := func(pointer string, text templates.Text, args ...any) {
+		wrong = append(wrong, web.Fault(pointer, text, args...))
+	}
 	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !printable(s.InstanceName) {
 		add("/instance_name", "1 to 60 characters, no control characters")
 	}
@@ -98,6 +112,9 @@ func (s Settings) Check() (Settings, error) {
 	if s.MinPassword < 8 || s.MinPassword > 64 {
 		add("/min_password_length", "8 to 64")
 	}
+	if s.AuditDays != 0 && (s.AuditDays < 30 || s.AuditDays > 3650) {
+		add("/audit_days", "0 (for ever) or 30 to 3,650")
+	}
 	s.Flags = append([]string{FlagActivity, FlagAdmin}, s.Flags...)
 	slices.Sort(s.Flags)
 	s.Flags = slices.Compact(s.Flags)
@@ -108,7 +125,7 @@ func (s Settings) Check() (Settings, error) {
 		}
 	}
 	if len(s.Flags) > maxFlags {
-		add("/flags", fmt.Sprintf("at most %d flags", maxFlags))
+		add("/flags", "at most {count} flags", "count", maxFlags)
 	}
 	s.DefaultFlags = slices.Clone(s.DefaultFlags)
 	slices.Sort(s.DefaultFlags)
@@ -122,6 +139,12 @@ func (s Settings) Check() (Settings, error) {
 			break
 		}
 	}
+	s.SecondFactorFlags = append([]string{}, s.SecondFactorFlags...)
+	slices.Sort(s.SecondFactorFlags)
+	s.SecondFactorFlags = slices.Compact(s.SecondFactorFlags)
+	if slices.ContainsFunc(s.SecondFactorFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }) {
+		add("/second_factor_flags", "only flags of this installation")
+	}
 	descriptions := maps.Clone(builtIn)
 	for _, f := range slices.Sorted(maps.Keys(s.FlagDescriptions)) {
 		text := s.FlagDescriptions[f]
@@ -129,17 +152,20 @@ func (s Settings) Check() (Settings, error) {
 		case !slices.Contains(s.Flags, f):
 			add("/flag_descriptions"+web.Pointer(cut(f, 32)), "only flags of this installation")
 		case utf8.RuneCountInString(text) > maxFlagDescription || !printable(text):
-			add("/flag_descriptions/"+f, fmt.Sprintf("at most %d characters, no control characters", maxFlagDescription))
+			add("/flag_descriptions/"+f, "at most {count} characters, no control characters", "count", maxFlagDescription)
 		case text != "":
 			descriptions[f] = text
 		}
 	}
 	s.FlagDescriptions = descriptions
 	if utf8.RuneCountInString(s.Contact) > maxContact || !printable(s.Contact) {
-		add("/contact", fmt.Sprintf("at most %d characters, no control characters", maxContact))
+		add("/contact", "at most {count} characters, no control characters", "count", maxContact)
+	}
+	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" && !colourForm.MatchString(s.AccentColour) {
+		add("/accent_colour", "# and six hexadecimal digits")
 	}
 	if wrong != nil {
-		return s, web.NewProblem(400, "invalid_settings", "Some settings cannot be used; see errors.", wrong...)
+		return s, web.NewProblem(400, "invalid_settings", "Some settings cannot be used; the reasons stand beside them.", wrong...)
 	}
 	return s, nil
 }
@@ -230,21 +256,18 @@ func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsC
 
 func (s Settings) clone() Settings {
 	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags), maps.Clone(s.FlagDescriptions)
+	s.SecondFactorFlags = slices.Clone(s.SecondFactorFlags)
 	return s
 }
 
-// withContact adds to a problem that says to ask an administrator how to reach one.
-func (s *Service) withContact(ctx context.Context, p *web.Problem) error {
-	return p.With(p.Detail + s.contact(ctx))
-}
-
-// contact is a sentence to go on with, "" where the administrators have said nothing.
-func (s *Service) contact(ctx context.Context) string {
+// withContact gives a problem that says to ask an administrator the text that says how
+// to reach one: {contact}.
+func (s *Service) withContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {
 	v, err := s.Settings(ctx)
 	if err != nil || v.Contact == "" {
-		return ""
+		return p
 	}
-	return " Contact: " + v.Contact
+	return p.With(text, "contact", v.Contact)
 }
 
 // InstanceName is the name that pages show; the product's while the settings
@@ -255,4 +278,11 @@ func (s *Service) InstanceName() string {
 		return "Cairn"
 	}
 	return v.InstanceName
+}
+
+// Look is what the installation has made of the pages; the product's while the settings
+// cannot be read.
+func (s *Service) Look() templates.Look {
+	v, _ := s.Settings(context.Background())
+	return templates.Look{Accent: v.AccentColour, Logo: v.Logo}
 }

@@ -19,11 +19,13 @@ type Store interface {
 	SessionStore
 	InviteStore
 	ResetStore
+	EmailStore
 	SettingsStore
 	AppStore
-	// Audit returns audit rows, newest first, older than the id before (0 means
-	// from the newest), at most limit.
-	Audit(ctx context.Context, before int64, limit int) ([]Audit, error)
+	PasskeyStore
+	MailStore
+	FactorStore
+	AuditStore
 	// Ping tells whether the database answers and its schema is this program's.
 	Ping(ctx context.Context) error
 }
@@ -34,18 +36,23 @@ type UserStore interface {
 	UserByHandle(ctx context.Context, handle string) (User, error)
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)
-	// Users lists users, a page after q.After, and where the next page goes on (empty:
-	// there is none). Without a query all users, in the order of handles, after which the
-	// next page goes on. With one those who have, for each word of the query, a word of
-	// handle, display name or email that begins with it (case-insensitive), in the order
-	// of these words; ErrInvalidCursor when q.After is no place in that list.
+	// Users lists the users that fit a query, a page after q.After, and where the next page
+	// goes on (empty: there is none). Without words in q.Query in the order of q.Sort. With
+	// them those who have, for each, a word of handle, display name or email that begins with
+	// it (case-insensitive), in the order of these words, or where few users pass the filters
+	// in that of q.Sort. ErrInvalidCursor when q.After is no place in that list.
 	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
+	// CountUsers counts the users that fit a query. Where they are many it is not exact: there
+	// are n or more.
+	CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error)
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user).
 	CreateUser(ctx context.Context, u User, a Audit) error
+	// AddUser is CreateUser with a password reset code, unless c has no hash.
+	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
 	// ChangeUser lets change work on the user alone, keeps of it
-	// DisplayName, Email, EmailVerified and Profile, with an audit row unless a is nil, and
-	// returns the user after it. An error of change is returned and nothing is changed.
+	// DisplayName, Email, EmailVerified, EmailAskedAt and Profile, with an audit row unless a is nil
+	// (change may set its Mails and KeepEmail), and returns the user after it. An error of change is returned and nothing is changed.
 	// change may be called more than once and must depend on its argument alone. ErrUserNotFound.
 	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
 	// UpgradeHash replaces the password hash only where it still is old. Not an
@@ -54,7 +61,7 @@ type UserStore interface {
 	// ChangePassword sets the hash only where it still is old (else
 	// ErrInvalidCredentials), ends every session but keepSession, revokes every
 	// grant and voids reset codes.
-	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error
+	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a Audit) error
 	// Suspend marks the user, ends all sessions, revokes all grants and voids
 	// reset codes. Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin when no
 	// other administrator that is not suspended would remain.
@@ -63,6 +70,7 @@ type UserStore interface {
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
 	// DeleteUser removes the personal data, sessions' addresses, preferences,
 	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
+	// Audit rows keep the handle and lose the addresses of what the user did.
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// SetFlags turns the named flags on or off and returns those that are on,
@@ -76,26 +84,41 @@ type UserStore interface {
 	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error)
 }
 
-// UserQuery selects users.
+// UserQuery selects users: those that pass all filters.
 type UserQuery struct {
-	Query string // blank: all
-	After string // where the page before said to go on, empty: from the start
-	Limit int
+	Query          string // blank: all
+	Flag           string // who has it; empty: all
+	Suspended      bool
+	NeverSignedIn  bool
+	NoSecondFactor bool
+	Sort           string // SortHandle if empty
+	After          string // where the page before said to go on, empty: from the start
+	Limit          int
 }
+
+// ManyUsers is how many users are counted at most where a count is not kept.
+const ManyUsers = 10_000
+
+// Orders of users.
+const (
+	SortHandle     = "handle"
+	SortNewest     = "newest"
+	SortLastSignIn = "last_sign_in" // the latest first, who never did at the end
+)
 
 // SessionStore keeps signed-in browsers.
 type SessionStore interface {
 	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
-	// the user's last login. Where the user has MaxSessions live ones already, it ends the oldest as EndSession does. Only while the user is neither suspended
+	// the user's last login, and counts the sign-in (SignIns). Where the user has MaxSessions live ones already, it ends the oldest as EndSession does. Only while the user is neither suspended
 	// (ErrSuspended) nor deleted (ErrUserNotFound) and the password hash still is
 	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
-	CreateSession(ctx context.Context, s *Session, verifiedHash string) error
+	CreateSession(ctx context.Context, s *Session, verifiedHash string, a Audit) error
 	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime,
 	// ExpiresAt, TokenHash, LoginHash, Address, UserAgent and Algorithm of the live
 	// session s.ID of s.Sub. It revokes the token before and sets s.StatusList and
 	// s.StatusIndex again. The conditions and errors of CreateSession, and
 	// ErrSessionNotFound when the session is no longer live.
-	Reauthenticate(ctx context.Context, s *Session, verifiedHash string) error
+	Reauthenticate(ctx context.Context, s *Session, verifiedHash string, a Audit) error
 	// Session returns a session by its id with its user, live or ended;
 	// ErrSessionNotFound, also when the user is deleted.
 	Session(ctx context.Context, id string) (Session, User, error)
@@ -108,13 +131,10 @@ type SessionStore interface {
 	TouchSessions(ctx context.Context, seen map[string]time.Time) error
 	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
 	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
-	EndSession(ctx context.Context, sub, id string, now time.Time) error
-	// EndOtherSessions ends all but one (keep may be empty: all) and says how many.
-	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (int, error)
-	// RevokeSessions is EndSession, or with an empty id EndOtherSessions of all, by
-	// another user: with its audit row. ErrUserNotFound; ErrSessionNotFound
-	// for an id that is not live.
-	RevokeSessions(ctx context.Context, sub, id string, now time.Time, a Audit) (int, error)
+	EndSession(ctx context.Context, sub, id string, now time.Time, a Audit) error
+	// EndOtherSessions ends all but one (keep may be empty: all) and says how many; without
+	// any there is no audit row. ErrUserNotFound.
+	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a Audit) (int, error)
 	// KnownAddress tells whether the user has signed in from this address
 	// within the kept sessions, ended or not.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
@@ -153,30 +173,133 @@ type InvitePlace struct {
 type InviteStore interface {
 	// CreateInvite adds an invite; ErrInviteLimit when the creator already has
 	// limit (negative: none) invites that are open or used.
-	CreateInvite(ctx context.Context, i Invite, limit int) error
+	CreateInvite(ctx context.Context, i Invite, limit int, a Audit) error
 	// Invites lists invites of a user, newest first.
 	Invites(ctx context.Context, q InviteQuery) ([]Invite, error)
 	// Invite returns an invite by its code. ErrInviteNotFound; also when its creator is suspended or deleted.
 	Invite(ctx context.Context, code string) (Invite, error)
 	// DeleteInvite removes an unused invite of the user. ErrInviteNotFound, ErrInviteUsed.
-	DeleteInvite(ctx context.Context, sub, code string) error
+	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
+	// OpenInvites lists the invites of all that can be used at a time, those first that stay
+	// open longest, but for the first that are skipped: their codes are not for addresses.
+	OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]Invite, error)
+	// CountOpenInvites counts them.
+	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
+	// RevokeInvite removes an unused invite of anybody and returns it as it was; its creator
+	// is the target of the audit row. ErrInviteNotFound, ErrInviteUsed.
+	RevokeInvite(ctx context.Context, code string, a Audit) (Invite, error)
+	// RevokeBranch removes the open invites of a user and of all who came by their invites or
+	// by those of these people, and says how many; without any there is no audit row.
+	RevokeBranch(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
+	// Branches lists those who came by an invite of the user, or with an empty sub who came
+	// without one of a member, in the order of handles after a handle.
+	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
 	// Register spends the invite, creates the user and, when s is not nil, the
 	// session, in one transaction. Checked in this order: ErrInvalidInvite (unknown, used,
 	// expired, creator suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached),
 	// ErrHandleTaken. A refusal leaves the invite open. u.InvitedBy is set by the store.
-	Register(ctx context.Context, code string, u User, s *Session, maxUsers int, now time.Time) error
+	Register(ctx context.Context, code string, u User, s *Session, maxUsers int, now time.Time, a Audit) error
 }
 
-// ResetStore keeps hashed password reset codes, at most one valid one a user.
+// Branch is a user in the tree of invites.
+type Branch struct {
+	User    User
+	Invited int // who came by their invites
+	Active  int // of these, who have signed in since a time
+	Open    int // open invites of their own
+}
+
+// ResetStore keeps hashed password reset codes: at most one that an administrator has
+// made and one that was mailed a user.
 type ResetStore interface {
 	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
 	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
+	// CreateMailedResetCode replaces the code that was mailed before, not that of an
+	// administrator. ErrUserNotFound, also for a user who is suspended or whose verified
+	// address is another one.
+	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
 	// ResetCodeValid tells whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code, sets the password hash, ends every session
 	// and revokes every grant of the user. ErrInvalidResetCode for an unknown handle and a
 	// wrong, used or expired code alike.
-	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time) error
+	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a Audit) error
+}
+
+// FactorStore keeps second factors. User.SecondFactor is set while there is an
+// authenticator app or a passkey. Recovery codes come with the first of them and go with
+// the last.
+type FactorStore interface {
+	// Factors describes the second factors of a user.
+	Factors(ctx context.Context, sub string) (Factors, error)
+	// AddTOTP adds an authenticator app; ErrFactorExists when there is one. It tells whether
+	// the hashes of recovery codes were stored: only with the first factor. session is as in
+	// ReplaceRecoveryCodes.
+	AddTOTP(ctx context.Context, sub, session string, t TOTP, codes [][]byte, now time.Time, a Audit) (stored bool, err error)
+	// UseTOTP accepts the code of a time step, and tells whether it was later than that of
+	// any code accepted before (RFC 6238 section 5.2).
+	UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (bool, error)
+	// RemoveTOTP ErrFactorNotFound.
+	RemoveTOTP(ctx context.Context, sub string, now time.Time, a Audit) error
+	// ReplaceRecoveryCodes voids the recovery codes before. ErrFactorNotFound when the user
+	// has no second factor. session is where it was asked for: ErrNotAuthenticated when that
+	// has ended, so that nothing new opens an account after its sessions were ended. Empty:
+	// in none.
+	ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a Audit) error
+	// UseRecoveryCode spends a code, and tells whether it was good.
+	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
+	// ResetFactors removes all second factors and recovery codes, ends every session and
+	// revokes every grant of the user. ErrUserNotFound.
+	ResetFactors(ctx context.Context, sub string, now time.Time, a Audit) error
+	// ConfirmSession sets Session.ConfirmedAt. ErrSessionNotFound when it is no longer live.
+	ConfirmSession(ctx context.Context, sub, id string, now time.Time) error
+	// SpendOnce tells whether this is the first time that it is called with the hash: of
+	// something that is good once, until it expires by itself.
+	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
+}
+
+// EmailStore keeps what the addresses of users can do. ErrInvalidLink is for all that is
+// used, too old, unknown or not about the address that the user has now.
+type EmailStore interface {
+	// UserByEmail returns the only user with this verified address (case-insensitive).
+	// ErrUserNotFound, also when several have it.
+	UserByEmail(ctx context.Context, email string) (User, error)
+	// AskVerification sets User.EmailAskedAt while the address of the user is this one and
+	// not verified. ErrInvalidLink.
+	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
+	// VerifyEmail marks the address as verified, once for what was asked for at that time
+	// and within VerificationLifetime. ErrInvalidLink.
+	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
+	// EmailChange returns a change of address that can be undone. ErrInvalidLink.
+	EmailChange(ctx context.Context, id string, now time.Time) (EmailChange, error)
+	// UndoEmailChange gives the user the former address again, which is verified, ends every
+	// session, revokes every grant and voids reset codes. The changes that came after it can
+	// be undone no more. The user is the actor of the audit row. ErrInvalidLink.
+	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
+	// QueueMail stores a mail of its own, without an audit row.
+	QueueMail(ctx context.Context, m Mail, now time.Time) error
+}
+
+// EmailChange is a verified address that the user has replaced.
+type EmailChange struct {
+	Sub       string
+	Email     string // before
+	ExpiresAt time.Time
+}
+
+// Factors are the second factors of a user.
+type Factors struct {
+	TOTP          *TOTP // nil: none
+	Passkeys      int
+	RecoveryCodes int // that are left
+}
+
+// TOTP is an authenticator app (RFC 6238): SHA-1, six digits, 30 seconds.
+type TOTP struct {
+	Secret     string // base32
+	LastStep   int64  // time step of the last accepted code
+	CreatedAt  time.Time
+	LastUsedAt time.Time // zero: only when it was added
 }
 
 // SettingsStore keeps the installation's settings and secrets.
@@ -192,6 +315,11 @@ type SettingsStore interface {
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
 	Secret(ctx context.Context, name string) ([]byte, error)
+	// Logo returns the picture of the installation, nil where there is none; its hash is
+	// Settings.Logo.
+	Logo(ctx context.Context) (png []byte, err error)
+	// SetLogo replaces it; nil removes it. ErrNotInitialized.
+	SetLogo(ctx context.Context, png []byte, hash string, a Audit) error
 	// Initialize stores settings and secrets where there are none yet and tells
 	// whether it stored anything; what exists is left as it is.
 	Initialize(ctx context.Context, s Settings, secrets map[string][]byte) (bool, error)
@@ -210,7 +338,7 @@ type AppStore interface {
 	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
 	// RemoveApp deletes the consent and revokes the client's grants of the user.
 	// ErrAppNotFound when Apps would not list it.
-	RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error
+	RemoveApp(ctx context.Context, sub, clientID string, now time.Time, a Audit) error
 }
 
 // App is an application that the user has let in.
@@ -222,14 +350,89 @@ type App struct {
 	LastUsedAt time.Time // last token issued, zero: never
 }
 
-// Audit is one administrative act.
+// MailStore is the outbox of mails, which Audit.Mails fill; several instances may share it.
+type MailStore interface {
+	// MailsAdded has a value when this process has added mails since it was last read.
+	MailsAdded() <-chan struct{}
+	// DueMails returns at most limit mails whose time has come and leases them: no other
+	// process gets them before now+lease.
+	DueMails(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]QueuedMail, error)
+	// MailDone removes a mail: sent, or given up with an audit row. No error, and no row,
+	// where it was removed already.
+	MailDone(ctx context.Context, id int64, a *Audit) error
+	// MailFailed counts a failure and sets the time of the next attempt.
+	MailFailed(ctx context.Context, id int64, failure string, next time.Time) error
+	// MailState is what waits.
+	MailState(ctx context.Context) (MailState, error)
+}
+
+// QueuedMail is a mail in the outbox.
+type QueuedMail struct {
+	ID int64
+	Mail
+	CreatedAt time.Time
+	Attempts  int // that have failed
+}
+
+// MailState is how the outbox of mails stands.
+type MailState struct {
+	Waiting int
+	Failing int       // of them have failed, and are tried again
+	Oldest  time.Time // zero: none waits
+	Failure string    // why the last attempt of one that waits has failed; no address in it
+}
+
+// AuditStore reads and adds to the audit log, most of whose rows are written by the
+// methods that do what they tell of.
+type AuditStore interface {
+	// AuditLog returns audit rows, newest first.
+	AuditLog(ctx context.Context, q AuditQuery) ([]Audit, error)
+	// Record adds a row. With once it adds none where there is one of the same action and
+	// target that is younger.
+	Record(ctx context.Context, a Audit, once time.Duration) error
+	// SignIns counts the sign-ins of each of so many days (UTC), the first of which is that of from.
+	SignIns(ctx context.Context, from time.Time, days int) ([]int, error)
+}
+
+// AuditQuery selects audit rows. What is zero does not restrict them.
+type AuditQuery struct {
+	Person   string    // handle of the actor or the target
+	Kind     string    // an action, or its beginning: "user" or "user." for all user.*
+	From, To time.Time // To is the first second that is not asked for
+	Before   int64     // id of a row, than which all are older
+	Limit    int
+}
+
+// Audit is a row of the audit log: what somebody did that matters for an account.
 type Audit struct {
 	ID        int64
 	At        time.Time
-	Actor     string // handle, or "operator" for the command line
+	Actor     string // handle, or "operator" for the command line; empty: somebody who has proved nothing
 	Action    string // user.suspend, user.flags, ...
 	Target    string // handle or name of what was changed
 	Detail    string // never a secret or a code
 	Address   string
 	RequestID string
+	// Mails are to be sent because of it: they are stored with the row, or not at all.
+	Mails []Mail
+	// KeepEmail is for a change of the address: the id under which the verified address
+	// before is kept, so that its owner can undo the change. Empty: neither this change nor
+	// those before can be undone from now on.
+	KeepEmail string
+}
+
+// Mail is a message that waits to be sent. What it says is made when it is sent, from
+// the kind and the data, in the language.
+type Mail struct {
+	Kind     string
+	Sub      string // whom it is about, or empty
+	Address  string
+	Language string            // BCP 47; empty: English
+	Data     map[string]string // never a secret or a code
+}
+
+// with adds mails to the row.
+func (a Audit) with(mails ...Mail) Audit {
+	a.Mails = append(a.Mails, mails...)
+	return a
 }

@@ -25,7 +25,8 @@ type User struct {
 	Handle        string // canonical; unique for ever
 	DisplayName   string
 	Email         string
-	EmailVerified bool // set only by an administrator or the operator
+	EmailVerified bool
+	EmailAskedAt  time.Time // when a mail was last made by which the address can be verified
 	Profile       Profile
 	PasswordHash  string   // PHC string
 	Flags         []string // those that are on, sorted
@@ -35,6 +36,9 @@ type User struct {
 	UpdatedAt     time.Time
 	LastLoginAt   time.Time
 	InvitedBy     string // handle of the member whose invite it was, or empty
+	// SecondFactor tells that the user has a passkey or an authenticator app: no
+	// session is made with the password alone.
+	SecondFactor bool
 }
 
 // Suspended tells whether an administrator has suspended the user.

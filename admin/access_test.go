@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -41,8 +44,52 @@ func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
 	if after := w.user("bob"); after.Has(account.FlagAdmin) || after.Suspended() || after.Sub != before.Sub {
 		t.Errorf("%+v", after)
 	}
-	if rows, err := w.store.Audit(t.Context(), 0, 10); err != nil || len(rows) != 1 {
+	if rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10}); err != nil || len(rows) != 1 {
 		t.Errorf("refused acts left %d audit rows, %v", len(rows), err)
+	}
+}
+
+// Whatever is mounted, also what is added later.
+func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("bob")
+	w.addUser("root1", account.FlagAdmin)
+	bob, stale := w.signedIn("bob"), w.signedIn("root1")
+	w.now = start.Add(10*time.Minute + time.Second)
+	var paths []string
+	err := w.router.(*mux.Router).Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		if path, err := r.GetPathTemplate(); err == nil && strings.Contains(path+"/", "/admin/") {
+			paths = append(paths, strings.NewReplacer("/id/", "/", "{handle}", "bob", "{id}", "x", "{code}", "AAAABBBBCCCCDDDD").Replace(path))
+		}
+		return nil
+	})
+	if err != nil || len(paths) < 30 {
+		t.Fatalf("%d paths, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		handled := 0
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+			a := w.browser().send(method, path, "", "")
+			if a.status == http.StatusMethodNotAllowed {
+				continue
+			}
+			handled++
+			if a.status != 401 && (a.status != 303 || !strings.HasPrefix(a.header.Get("Location"), "/id/login/")) {
+				t.Errorf("%s %s: %d for anybody", method, path, a.status)
+			}
+			if a := bob.send(method, path, "", ""); a.status != 403 {
+				t.Errorf("%s %s: %d for a member", method, path, a.status)
+			}
+			if method == "GET" || method == "HEAD" {
+				continue
+			}
+			if a := stale.send(method, path, "", ""); a.status != 403 && (a.status != 303 || !strings.HasPrefix(a.header.Get("Location"), "/id/account/confirm")) {
+				t.Errorf("%s %s: %d without a fresh proof", method, path, a.status)
+			}
+		}
+		if handled == 0 {
+			t.Errorf("%s answers no method", path)
+		}
 	}
 }
 
@@ -83,7 +130,7 @@ func TestMethodsOfTheAdministration(t *testing.T) {
 	w.addUser("bob")
 	b := w.signedIn("root1")
 	for path, allow := range map[string]string{
-		"/api/admin/users": "GET, HEAD", "/api/admin/users/bob": "DELETE, GET, HEAD, PATCH", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
+		"/api/admin/users": "GET, HEAD, POST", "/api/admin/users/bob": "DELETE, GET, HEAD, PATCH", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
 		"/api/admin/settings": "GET, HEAD, PUT", "/api/admin/clients": "GET, HEAD", "/api/admin/audit": "GET, HEAD", "/admin/users/bob/delete": "POST",
 	} {
 		a := b.send("TRACE", path, "", "").is(405, "method_not_allowed")

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -191,8 +192,38 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 		path = "/api/admin/audit?limit=2&cursor=" + next
 	}
 	want := "user.delete bob (), settings.update settings (instance_name max_users), user.reset_code bob (), user.flags bob (activity=off admin=on), " +
-		"user.unsuspend bob (), user.suspend bob (spam), user.create bob (), user.create root1 ()"
+		"user.unsuspend bob (), user.suspend bob (spam), session.create root1 (pwd), user.create bob (), user.create root1 ()"
 	if s := strings.Join(got, ", "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+func TestAuditLogIsFiltered(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("root1", account.FlagAdmin)
+	w.addUser("bob")
+	b := w.signedIn("root1")
+	w.signedIn("bob")
+	b.call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": "spam"}).is(200)
+	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	for query, want := range map[string]string{
+		"person=bob": "user.suspend session.create user.create", "person=BOB&kind=user": "user.suspend user.create", "kind=user.suspend": "user.suspend", "kind=session.": "session.create session.create",
+		"person=operator": "user.create user.create", "person=nobody": "", "from=" + tomorrow: "", "kind=user.suspend&to=" + tomorrow: "user.suspend",
+		"to=2000-01-01T00:00:00%2B01:00": "", "kind=user.suspend&from=2000-01-01": "user.suspend",
+	} {
+		var got []string
+		for _, e := range b.call("GET", "/api/admin/audit?"+query, nil).is(200).json()["events"].([]any) {
+			got = append(got, e.(map[string]any)["action"].(string))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: %s, want %s", query, s, want)
+		}
+	}
+	next := b.call("GET", "/api/admin/audit?person=bob&limit=2", nil).json()["next_cursor"].(string)
+	b.call("GET", "/api/admin/audit?person=bob&limit=2&cursor="+next, nil).is(200).shows(`"user.create"`, `"next_cursor":null`).hides("session.create")
+	for _, query := range []string{"person=b%20b", "person=a&person=b", "kind=User", "kind=%25", "kind=user.x'", "from=yesterday", "to=1", "from=2026-02-30", "cursor=!"} {
+		if a := b.call("GET", "/api/admin/audit?"+query, nil); a.status != 400 {
+			t.Errorf("%s: %d", query, a.status)
+		}
 	}
 }

@@ -9,6 +9,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -26,35 +27,45 @@ type Client struct {
 	RedirectURIs []string
 	Scopes       []string
 	RequireFlag  string // access flag that a user needs, or empty
+	RequireACR   string // class of the sign-in that it needs, or empty
 	Trusted      bool   // first party: no consent page
 	CreatedAt    time.Time
+	Users        int       // who let it in or use it, up to account.ManyUsers
+	LastUsedAt   time.Time // zero: never
 }
 
-// ClientLister lists the registered clients in the order to show them. Errors
-// wrap account.ErrUnavailable.
-type ClientLister interface {
-	Clients(ctx context.Context) ([]Client, error)
+// Options are what the administration has from the program. Each may be nil.
+type Options struct {
+	// Clients lists the registered clients in the order to show them. Errors wrap
+	// account.ErrUnavailable.
+	Clients func(ctx context.Context) ([]Client, error)
+	// KeyCreated tells how old the key is that signs; nil: there is none.
+	KeyCreated func() (time.Time, error)
+	// LastBackup tells when the last backup was made, zero: never; nil: nobody knows.
+	LastBackup func(ctx context.Context) (time.Time, error)
+	// MailFailing tells how many mails wait after a failed attempt; nil: there is no mail.
+	MailFailing func(ctx context.Context) (int, error)
+	// Now is the clock of answers that are written for long; nil means time.Now.
+	Now func() time.Time
 }
-
-// ClientListerFunc lets a function be a ClientLister.
-type ClientListerFunc func(ctx context.Context) ([]Client, error)
-
-// Clients calls f.
-func (f ClientListerFunc) Clients(ctx context.Context) ([]Client, error) { return f(ctx) }
 
 // Service serves the administration endpoints. Safe for concurrent use.
 type Service struct {
 	accounts *account.Service
 	users    *account.Administration
-	clients  ClientLister
+	options  Options
+	shown    map[string]bool // paths that answer to GET
 }
 
-// New makes a Service. clients may be nil: then there are none to list.
-func New(accounts *account.Service, clients ClientLister) *Service {
-	if clients == nil {
-		clients = ClientListerFunc(func(context.Context) ([]Client, error) { return nil, nil })
+// New makes a Service.
+func New(accounts *account.Service, o Options) *Service {
+	if o.Clients == nil {
+		o.Clients = func(context.Context) ([]Client, error) { return nil, nil }
 	}
-	return &Service{accounts: accounts, users: accounts.Administration(), clients: clients}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{accounts: accounts, users: accounts.Administration(), options: o, shown: map[string]bool{}}
 }
 
 // methods are the handlers of a path by method.
@@ -63,38 +74,76 @@ type methods map[string]web.Handler
 // Mount registers the endpoints on the router of the base path.
 func (s *Service) Mount(m *mux.Router) {
 	api := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdmin) }
-	api("/api/admin/users", methods{"GET": s.listUsers})
+	api("/api/admin/users", methods{"GET": s.listUsers, "POST": s.addUser})
 	api("/api/admin/users/{handle}", methods{"GET": s.ofUser(s.showUser), "PATCH": s.ofUser(s.amendUser), "DELETE": s.ofUser(s.deleteUser)})
 	api("/api/admin/users/{handle}/suspend", methods{"POST": s.ofUser(s.suspend)})
 	api("/api/admin/users/{handle}/unsuspend", methods{"POST": s.ofUser(s.unsuspend)})
 	api("/api/admin/users/{handle}/flags", methods{"PUT": s.ofUser(s.putFlags)})
 	api("/api/admin/users/{handle}/reset-password-code", methods{"POST": s.ofUser(s.issueResetCode)})
+	api("/api/admin/users/{handle}/reset-factors", methods{"POST": s.ofUser(s.resetFactors)})
 	api("/api/admin/users/{handle}/sessions/end-all", methods{"POST": s.ofUser(s.endSessions)})
 	api("/api/admin/users/{handle}/sessions/{id}", methods{"DELETE": s.ofUser(s.endSession)})
+	api("/api/admin/invites/revoke", methods{"POST": s.revokeBranch})
+	api("/api/admin/invites/{code}", methods{"DELETE": s.revokeInvite})
 	api("/api/admin/settings", methods{"GET": s.showSettings, "PUT": s.putSettings})
 	api("/api/admin/clients", methods{"GET": s.listClients})
 	api("/api/admin/audit", methods{"GET": s.listAudit})
 
 	page := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdminPage) }
-	page("/admin/", methods{"GET": s.usersPage})
+	page("/admin/", methods{"GET": s.overviewPage})
+	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
+	page("/admin/invites", methods{"GET": s.invitesPage})
+	page("/admin/invites/revoke", methods{"POST": s.revokeForm})
+	page("/admin/applications", methods{"GET": s.applicationsPage})
+	page("/admin/settings", methods{"GET": s.settingsPage})
+	page("/admin/settings/general", methods{"POST": s.settingsForm("general", generalSettings)})
+	page("/admin/settings/flags", methods{"POST": s.settingsForm("flags", flagSettings)})
+	page("/admin/settings/security", methods{"POST": s.settingsForm("security", securitySettings)})
+	page("/admin/settings/logo", methods{"POST": s.logoForm})
+	page("/admin/settings/remove-logo", methods{"POST": s.logoRemoveForm})
+	page("/admin/audit", methods{"GET": s.auditPage})
+	page("/admin/audit.csv", methods{"GET": s.auditCSV})
+	page("/admin/audit.jsonl", methods{"GET": s.auditJSONL})
 	page("/admin/users/{handle}", methods{"GET": s.ofUser(s.userPage)})
 	page("/admin/users/{handle}/profile", methods{"POST": s.form("profile", s.profileForm)})
 	page("/admin/users/{handle}/suspend", methods{"POST": s.form("end", s.suspendForm)})
 	page("/admin/users/{handle}/unsuspend", methods{"POST": s.form("end", s.unsuspendForm)})
 	page("/admin/users/{handle}/flags", methods{"POST": s.form("access", s.flagsForm)})
 	page("/admin/users/{handle}/reset-password-code", methods{"POST": s.form("password", s.resetCodeForm)})
+	page("/admin/users/{handle}/reset-factors", methods{"POST": s.form("factors", s.resetFactorsForm)})
 	page("/admin/users/{handle}/end-session", methods{"POST": s.form("sessions", s.endSessionForm)})
 	page("/admin/users/{handle}/end-sessions", methods{"POST": s.form("sessions", s.endSessionsForm)})
 	page("/admin/users/{handle}/delete", methods{"POST": s.form("end", s.deleteForm)})
 }
 
-// mount puts the guard before every method of a path, so that none is forgotten.
+// mount puts the guard before every method of a path, and a fresh proof before those that
+// change something, so that none is forgotten.
 func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.HandlerFunc) http.HandlerFunc) {
 	guarded := make(web.Methods, len(of))
+	if of[http.MethodGet] != nil {
+		s.shown[path] = true
+	}
 	for method, h := range of {
+		if method != http.MethodGet {
+			h = s.requireFresh(path, h)
+		}
 		guarded[method] = guard(s.accounts.Do(h))
 	}
 	s.accounts.Handle(m, path, guarded)
+}
+
+// requireFresh leads back to the page of the form: at its own address, or above it.
+func (s *Service) requireFresh(path string, h web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		back, pattern := strings.TrimPrefix(r.URL.EscapedPath(), s.accounts.Path("")), path
+		if !s.shown[pattern] {
+			back, pattern = back[:strings.LastIndex(back, "/")], pattern[:strings.LastIndex(pattern, "/")]
+		}
+		if !s.shown[pattern] {
+			back += "/"
+		}
+		return s.accounts.RequireFresh(back, h)(w, r)
+	}
 }
 
 // userHandler is a Handler about the user that the path names.

@@ -33,11 +33,15 @@ type world struct {
 	hash    string
 	router  http.Handler
 	clients []admin.Client
+	options admin.Options
+
+	keyCreated time.Time
+	now        time.Time
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t)}
+	w := &world{t: t, store: storetest.New(t), keyCreated: start, now: start}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -54,14 +58,17 @@ func newWorld(t *testing.T) *world {
 	w.hash, err = hasher.Hash(t.Context(), password)
 	must(err)
 	w.service, err = account.New(account.Options{
-		Store: w.store, Issuer: "http://localhost:4040/id", Secret: secret, CookieName: "cairn_session", Hasher: hasher, Pages: pages,
-		Now: func() time.Time { return start },
+		Store: w.store, Issuer: "http://localhost:4040/id", Secret: secret, Key: secret, CookieName: "cairn_session", Hasher: hasher, Pages: pages,
+		Now: func() time.Time { return w.now },
 	})
 	must(err)
 	m := mux.NewRouter().SkipClean(true)
 	sub := m.PathPrefix("/id").Subrouter()
 	w.service.Mount(sub)
-	admin.New(w.service, admin.ClientListerFunc(func(context.Context) ([]admin.Client, error) { return w.clients, nil })).Mount(sub)
+	pages.SetLook(w.service.Look)
+	w.options.Clients = func(context.Context) ([]admin.Client, error) { return w.clients, nil }
+	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }
+	admin.New(w.service, w.options).Mount(sub)
 	w.router = m
 	return w
 }

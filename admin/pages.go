@@ -15,40 +15,38 @@ import (
 
 // notices are what a page can say after a form, and the section that the form is
 // in; the query names one, it never brings text.
-var notices = map[string]struct{ section, text string }{
+var notices = map[string]struct {
+	section string
+	text    templates.Text
+}{
 	"profile-saved":  {"profile", "The profile is saved."},
 	"flags-saved":    {"access", "The access is saved."},
+	"added-by-mail":  {"password", "The account is made. A mail with a link to choose a password is on its way."},
 	"session-ended":  {"sessions", "The session has ended."},
 	"sessions-ended": {"sessions", "All sessions have ended."},
 	"suspended":      {"end", "The account is suspended. All its sessions have ended."},
+	"factors-reset":  {"factors", "The second factors are removed. All sessions have ended."},
 	"unsuspended":    {"end", "The suspension is lifted."},
 	"deleted":        {"", "The account is deleted."},
+	"invite-revoked": {"open", "The invite is revoked."},
+	"logo-saved":     {"logo", "The logo is saved."},
+	"logo-removed":   {"logo", "The logo is removed."},
+	"general":        {"general", "The settings are saved."},
+	"flags":          {"flags", "The settings are saved."},
+	"security":       {"security", "The settings are saved."},
 }
 
 // answerTo is the notice that the query of a page names.
 func answerTo(r *http.Request) templates.Answer {
 	n := notices[r.URL.Query().Get("notice")]
-	return templates.Answer{Section: n.section, Notice: n.text}
+	return templates.Answer{Section: n.section, Notice: templates.LanguageOf(r.Context()).Text(n.text)}
 }
 
 func rowOf(u account.User) templates.AdminUserRow {
 	return templates.AdminUserRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
-		Suspended: u.Suspended(), CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
+		Suspended: u.Suspended(), SecondFactor: u.SecondFactor, CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
 	}
-}
-
-func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) error {
-	users, next, err := s.usersOf(r)
-	if err != nil {
-		return err
-	}
-	page := templates.AdminUsers{Query: r.URL.Query().Get("query"), NextCursor: next, Answer: answerTo(r)}
-	for _, u := range users {
-		page.Users = append(page.Users, rowOf(u))
-	}
-	s.accounts.Show(w, r, http.StatusOK, page)
-	return nil
 }
 
 func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.User) error {
@@ -69,12 +67,35 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	if page.Section != "profile" || page.Error == "" {
 		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
 	}
+	branches, err := s.users.Branches(r.Context(), u, "", shownInvited+1)
+	if err != nil {
+		return err
+	}
+	history, err := s.users.AuditLog(r.Context(), account.AuditQuery{Person: u.Handle, Limit: shownHistory})
+	if err != nil {
+		return err
+	}
+	factors, err := s.users.Factors(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	page.Factors = templates.FactorCounts{TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes}
+	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
+		branches = branches[:shownInvited]
+	}
+	page.Invited, page.History, page.SuspendedAt, page.SuspendReason = branchRows(branches), auditRows(history), u.SuspendedAt, u.SuspendReason
 	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
 	sessions, more := account.ShownSessions(r, access.Sessions)
 	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(sessions, id.Session.ID), more, account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }
+
+// What a user's page shows of long lists.
+const (
+	shownInvited = 20
+	shownHistory = 20
+)
 
 // formAction does what a form asks for a user. It returns where the browser goes next,
 // or "" when it has answered itself.
@@ -181,10 +202,14 @@ func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u accoun
 	return "", s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
 }
 
+func (s *Service) resetFactorsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	return noticeOn(u, "factors-reset"), s.users.ResetFactors(r.Context(), account.ActorOf(r), u)
+}
+
 func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	typed, err := account.CanonicalHandle(r.PostForm.Get("confirm"))
 	if err != nil || typed != u.Handle {
 		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
 	}
-	return "/admin/?notice=deleted", s.users.Delete(r.Context(), account.ActorOf(r), u)
+	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), account.ActorOf(r), u)
 }

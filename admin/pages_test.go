@@ -13,8 +13,8 @@ func TestAdministrationByForms(t *testing.T) {
 	w.addUser("root1", account.FlagAdmin)
 	w.addUser("bob", account.FlagActivity)
 	b := w.signedIn("root1")
-	b.page("/admin/").is(200).shows(`data-page="admin"`, `href="/id/admin/users/bob"`, "Name of bob")
-	b.page("/admin/?query=bob").is(200).shows(`data-user="bob"`).hides(`data-user="root1"`)
+	b.page("/admin/users/").is(200).shows(`data-page="admin-users"`, `href="/id/admin/users/bob"`, "Name of bob")
+	b.page("/admin/users/?query=bob").is(200).shows(`data-user="bob"`).hides(`data-user="root1"`)
 	b.page("/admin/users/bob").is(200).shows(`data-page="admin-user"`, `id="suspend-submit"`)
 	b.page("/admin/users/root1").is(200).shows("This is your own account").hides(`id="suspend-submit"`)
 	b.page("/admin/users/nobody").is(404).shows(`data-page="error"`)
@@ -48,7 +48,7 @@ func TestAdministrationByForms(t *testing.T) {
 	for _, typed := range []string{"", "bo", "root1", "*"} {
 		b.page("/admin/users/bob/delete", "confirm", typed).is(400).shows("Nothing was changed")
 	}
-	b.page("/admin/users/bob/delete", "confirm", " BOB ").redirectsTo("/id/admin/?notice=deleted")
-	b.page("/admin/?notice=deleted").is(200).shows("The account is deleted.").hides(`data-user="bob"`)
+	b.page("/admin/users/bob/delete", "confirm", " BOB ").redirectsTo("/id/admin/users/?notice=deleted")
+	b.page("/admin/users/?notice=deleted").is(200).shows("The account is deleted.").hides(`data-user="bob"`)
 	b.page("/admin/users/bob/unsuspend", "x", "").is(404)
 }

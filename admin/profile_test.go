@@ -20,7 +20,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 	if get := root.call("GET", "/api/admin/users/bob", nil); get.body != got.body {
 		t.Errorf("PATCH answers\n%s\nand GET\n%s", got.body, get.body)
 	}
-	rows, err := w.store.Audit(t.Context(), 0, 10)
+	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 	if after := w.user("bob"); after.DisplayName != before.DisplayName || after.Email != "" || after.EmailVerified || after.UpdatedAt != before.UpdatedAt {
 		t.Errorf("%+v", after)
 	}
-	if rows, err = w.store.Audit(t.Context(), 0, 20); err != nil || len(rows) != audited {
+	if rows, err = w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 20}); err != nil || len(rows) != audited {
 		t.Errorf("%d audit rows, want %d; %v", len(rows), audited, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	b.page("/admin/users/bob?notice=profile-saved").is(200).shows("The profile is saved.", `value="bob@example.org"`, "checked")
-	rows, err := w.store.Audit(t.Context(), 0, 1)
+	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
 	if err != nil || rows[0].Action != "user.amend" || rows[0].Detail != "email email_verified" {
 		t.Errorf("%+v %v", rows, err)
 	}

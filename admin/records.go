@@ -3,7 +3,9 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -18,12 +20,13 @@ type clientEntry struct {
 	RedirectURIs []string  `json:"redirect_uris"`
 	Scopes       []string  `json:"scopes"`
 	RequireFlag  *string   `json:"require_flag"` // null: open to all members
+	RequireACR   *string   `json:"require_acr"`  // null: the password alone will do
 	Trusted      bool      `json:"trusted"`
 	CreatedAt    time.Time `json:"created_at"`
 }
 
 func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.clients.Clients(r.Context())
+	list, err := s.options.Clients(r.Context())
 	if err != nil {
 		return fmt.Errorf("list clients: %w", err)
 	}
@@ -31,13 +34,13 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range list {
 		out = append(out, clientEntry{
 			ID: c.ID, Name: c.Name, Public: c.Public, RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
-			RequireFlag: account.TextOrNull(c.RequireFlag), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+			RequireFlag: account.TextOrNull(c.RequireFlag), RequireACR: account.TextOrNull(c.RequireACR), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
 		})
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
 }
 
-// auditEntry is an administrative act.
+// auditEntry is a row of the audit log.
 type auditEntry struct {
 	ID        int64     `json:"id"`
 	At        time.Time `json:"at"`
@@ -54,30 +57,82 @@ type auditList struct {
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
-func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
+// readAuditQuery reads the filters of the audit log and the page from a request's address.
+func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 	p, err := readPage(r)
-	var before int64
-	if err == nil && p.key != "" {
-		if before, err = strconv.ParseInt(p.key, 10, 64); err != nil || before < 1 || strconv.FormatInt(before, 10) != p.key {
-			err = account.ErrInvalidCursor
+	if err != nil {
+		return q, err
+	}
+	q.Limit = p.limit
+	if p.key != "" {
+		if q.Before, err = strconv.ParseInt(p.key, 10, 64); err != nil || q.Before < 1 || strconv.FormatInt(q.Before, 10) != p.key {
+			return q, account.ErrInvalidCursor
 		}
 	}
+	values := r.URL.Query()
+	for _, name := range []string{"person", "kind", "from", "to"} {
+		if len(values[name]) > 1 {
+			return q, web.Repeated(name)
+		}
+	}
+	if q.Person = strings.TrimSpace(values.Get("person")); q.Person != "" && q.Person != account.Operator().Name {
+		if q.Person, err = account.CanonicalHandle(q.Person); err != nil {
+			return q, web.BadRequest("A person is a handle, or operator.")
+		}
+	}
+	if q.Kind = values.Get("kind"); q.Kind != "" && !auditKind.MatchString(q.Kind) {
+		return q, web.BadRequest("A kind is an action such as user.suspend, or its beginning, such as user.")
+	}
+	if q.From, err = readTime(values.Get("from"), 0); err == nil {
+		q.To, err = readTime(values.Get("to"), 1)
+	}
+	return q, err
+}
+
+var auditKind = regexp.MustCompile(`^[a-z]{1,32}(?:\.[a-z_]{0,32})?$`)
+
+// readTime reads a time (RFC 3339) or a day (UTC), of which it is the beginning or, with
+// days 1, the end.
+func readTime(text string, days int) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil || text == "" {
+		return t, nil
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return t, web.BadRequest("A time is a day such as 2026-11-22, or a time such as 2026-11-22T15:04:05Z.")
+	}
+	return t.AddDate(0, 0, days), nil
+}
+
+func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
+	rows, next, err := s.auditOf(r)
 	if err != nil {
 		return err
 	}
-	rows, err := s.users.AuditLog(r.Context(), before, p.limit+1)
-	if err != nil {
-		return err
-	}
-	out := auditList{Events: make([]auditEntry, 0, len(rows))}
-	if len(rows) > p.limit {
-		rows = rows[:p.limit]
-		out.NextCursor = account.TextOrNull(web.Cursor(strconv.FormatInt(rows[p.limit-1].ID, 10)))
-	}
+	out := auditList{Events: make([]auditEntry, 0, len(rows)), NextCursor: account.TextOrNull(next)}
 	for _, a := range rows {
-		out.Events = append(out.Events, auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID})
+		out.Events = append(out.Events, auditEntryOf(a))
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+func auditEntryOf(a account.Audit) auditEntry {
+	return auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID}
+}
+
+// auditOf finds the page of audit rows that a request asks for, and the cursor of the
+// next one.
+func (s *Service) auditOf(r *http.Request) (rows []account.Audit, next string, err error) {
+	q, err := readAuditQuery(r)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := q.Limit
+	q.Limit++ // one more than the page has tells whether there is another one
+	if rows, err = s.users.AuditLog(r.Context(), q); err != nil || len(rows) <= limit {
+		return rows, "", err
+	}
+	return rows[:limit], web.Cursor(strconv.FormatInt(rows[limit-1].ID, 10)), nil
 }
 
 func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {

@@ -15,11 +15,11 @@ func TestSettingsChangeByName(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
-	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":""}`
+	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365}`
 	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
 		t.Errorf("got %s", got)
 	}
-	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":""}`
+	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365}`
 	if got := strings.TrimSpace(b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).is(200).body); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -83,7 +83,7 @@ func TestClientsAreListedWithoutSecrets(t *testing.T) {
 		t.Error(got)
 	}
 	w.clients = []admin.Client{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
-	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
+	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","require_acr":null,"trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
 	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != want {
 		t.Errorf("got %s", got)
 	}

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +34,8 @@ type userEntry struct {
 type userList struct {
 	Users      []userEntry `json:"users"`
 	NextCursor *string     `json:"next_cursor"` // null: the last page
+	// Total is how many users fit; null where they are too many to be counted.
+	Total *int `json:"total"`
 }
 
 // userDetail is one user with what they use.
@@ -52,7 +56,7 @@ func entryOf(u account.User, known []string) userEntry {
 }
 
 func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
-	users, next, err := s.usersOf(r)
+	list, err := s.usersOf(r)
 	if err != nil {
 		return err
 	}
@@ -60,30 +64,111 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := userList{Users: make([]userEntry, 0, len(users)), NextCursor: account.TextOrNull(next)}
-	for _, u := range users {
+	out := userList{Users: make([]userEntry, 0, len(list.users)), NextCursor: account.TextOrNull(list.next)}
+	for _, u := range list.users {
 		out.Users = append(out.Users, entryOf(u, settings.Flags))
+	}
+	if list.exact {
+		out.Total = &list.total
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// usersOf finds the page of users that a request asks for, and the cursor of
-// the next one.
-func (s *Service) usersOf(r *http.Request) ([]account.User, string, error) {
+// listed is a page of a list of users.
+type listed struct {
+	query account.UserQuery
+	users []account.User
+	next  string // cursor of the next page
+	total int    // of the whole list; there may be more unless it is exact
+	exact bool
+}
+
+// usersOf finds the page of users that a request asks for.
+func (s *Service) usersOf(r *http.Request) (out listed, err error) {
+	if out.query, err = readUserQuery(r); err != nil {
+		return out, err
+	}
+	var next string
+	if out.users, next, err = s.users.Users(r.Context(), out.query); err != nil {
+		return out, err
+	}
+	if next != "" {
+		out.next = web.Cursor(next)
+	}
+	out.total, out.exact, err = s.users.CountUsers(r.Context(), out.query)
+	return out, err
+}
+
+// readUserQuery reads the filters, the order and the page of a list of users from a
+// request's address.
+func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {
-		return nil, "", err
+		return q, err
 	}
-	if p.key != "" && p.query == "" {
-		if h, err := account.CanonicalHandle(p.key); err != nil || h != p.key {
-			return nil, "", account.ErrInvalidCursor
+	q.Query, q.After, q.Limit = p.query, p.key, p.limit
+	values := r.URL.Query()
+	for name, on := range map[string]*bool{"suspended": &q.Suspended, "never_signed_in": &q.NeverSignedIn, "no_second_factor": &q.NoSecondFactor} {
+		switch v := values[name]; {
+		case len(v) > 1 || len(v) == 1 && v[0] != "true" && v[0] != "false" && v[0] != "":
+			return q, web.BadRequest("A filter is true or false, and given once.")
+		default:
+			*on = values.Get(name) == "true"
 		}
 	}
-	users, next, err := s.users.Users(r.Context(), account.UserQuery{Query: p.query, After: p.key, Limit: p.limit})
-	if err != nil || next == "" {
-		return users, "", err
+	if len(values["flag"]) > 1 || len(values["sort"]) > 1 {
+		return q, web.BadRequest("A filter is given more than once.")
 	}
-	return users, web.Cursor(next), nil
+	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
+		return q, web.BadRequest("A flag is a letter a-z and up to 31 of a-z, 0-9, - and _.")
+	}
+	switch q.Sort = values.Get("sort"); q.Sort {
+	case "", account.SortHandle, account.SortNewest, account.SortLastSignIn:
+		return q, nil
+	}
+	return q, web.BadRequest("A list of users is sorted by handle, newest or last_sign_in.")
+}
+
+// addUser adds a user, who sets a password with the code of the answer.
+func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle      string          `json:"handle"`
+		DisplayName string          `json:"display_name"`
+		Email       string          `json:"email"`
+		Flags       map[string]bool `json:"flags"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	n := account.NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email}
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	if in.Flags != nil {
+		n.Flags = []string{}
+		for _, name := range slices.Sorted(maps.Keys(in.Flags)) {
+			if in.Flags[name] {
+				n.Flags = append(n.Flags, name)
+			}
+		}
+	}
+	u, c, err := s.users.Add(r.Context(), account.ActorOf(r), n)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		OK        bool       `json:"ok"`
+		User      userEntry  `json:"user"`
+		Code      *string    `json:"code"` // null, as what follows: the user gets it by mail
+		URL       *string    `json:"url"`
+		ExpiresAt *time.Time `json:"expires_at"`
+	}{OK: true, User: entryOf(u, settings.Flags)}
+	if c.Hash != nil {
+		url := s.accounts.ResetURL(u.Handle, c)
+		out.Code, out.URL, out.ExpiresAt = &c.Code, &url, &c.ExpiresAt
+	}
+	return web.WriteJSON(w, http.StatusCreated, out)
 }
 
 // showUser answers with one user and what they use.
@@ -151,6 +236,13 @@ func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.
 	}
 	_, err := s.users.EndSessions(r.Context(), account.ActorOf(r), u)
 	return answerOK(w, err)
+}
+
+func (s *Service) resetFactors(w http.ResponseWriter, r *http.Request, u account.User) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	return answerOK(w, s.users.ResetFactors(r.Context(), account.ActorOf(r), u))
 }
 
 func answerOK(w http.ResponseWriter, err error) error {
@@ -241,7 +333,7 @@ func readPage(r *http.Request) (page, error) {
 	p := page{limit: defaultPage}
 	for _, name := range []string{"query", "limit"} {
 		if len(q[name]) > 1 {
-			return page{}, web.BadRequest("The parameter " + name + " is given more than once.")
+			return page{}, web.Repeated(name)
 		}
 	}
 	p.query = strings.TrimSpace(q.Get("query"))

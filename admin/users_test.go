@@ -56,7 +56,7 @@ func TestPagingListsEveryUserOnce(t *testing.T) {
 	if a := b.call("GET", "/api/admin/users?limit=8", nil).json(); a["next_cursor"] != nil || len(a["users"].([]any)) != 8 {
 		t.Errorf("%v", a)
 	}
-	page := b.page("/admin/").is(200).shows(`data-page="admin"`, `data-user="user-6"`).hides("next-page")
+	page := b.page("/admin/users/").is(200).shows(`data-page="admin-users"`, `data-user="user-6"`).hides("next-page")
 	_ = page
 }
 
@@ -103,7 +103,7 @@ func TestSearchKnowsNoWildcards(t *testing.T) {
 			t.Errorf("%q: %d users, want %d", query, len(got), want)
 		}
 	}
-	b.page("/admin/?query=%3Cscript%3E").is(200).shows("&lt;script&gt;").hides("<script>alert", "“<script>")
+	b.page("/admin/users/?query=%3Cscript%3E").is(200).shows("&lt;script&gt;").hides("<script>alert", "“<script>")
 }
 
 func TestOddListParametersAreRefused(t *testing.T) {
@@ -120,7 +120,7 @@ func TestOddListParametersAreRefused(t *testing.T) {
 	for _, c := range []string{"!", "x", raw("-"), raw("A"), raw("a' OR 1=1"), raw("a\x00"), base64.URLEncoding.EncodeToString([]byte("a")), raw(strings.Repeat("a", 31)), raw("bob") + "\n"} {
 		b.call("GET", "/api/admin/users?cursor="+url.QueryEscape(c), nil).is(400, "invalid_cursor")
 	}
-	b.page("/admin/?cursor=!").is(400).shows(`data-page="error"`)
+	b.page("/admin/users/?cursor=!").is(400).shows(`data-page="error"`)
 	for _, c := range []string{"!", raw("0"), raw("-1"), raw("x"), raw("1 OR 1=1"), raw("01"), raw("99999999999999999999")} {
 		b.call("GET", "/api/admin/audit?cursor="+url.QueryEscape(c), nil).is(400, "invalid_cursor")
 	}

@@ -27,6 +27,7 @@ type Checked struct {
 	AllowedOrigins  []string         // as a browser writes Origin
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
 	LogLevel        slog.Level
+	Mail            *Mail     // nil: no mails are sent
 	LogFormat       string    // "text", "json", or empty: text on a terminal, else json
 	TLS             *TLSFiles // nil: plain http
 }
@@ -40,7 +41,7 @@ func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
 		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
-		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkLog,
+		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkLog,
 	} {
 		if err := check(&c, s); err != nil {
 			return Checked{}, err

@@ -21,16 +21,21 @@ const (
 )
 
 // DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
-// in -account count by account, invite and activity by user, the others by client address; login counts failures only.
+// in -account, mail and verify count by account, invite, invite-mail and activity by user, the others by client address; login counts failures only.
 // token and all are counted by each instance, the others over all instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
 		"login-account": {10, 15 * time.Minute},
+		"second-factor": {20, 24 * time.Hour},
 		"register":      {5, 15 * time.Minute},
 		"reset":         {10, 15 * time.Minute},
 		"reset-account": {5, 15 * time.Minute},
 		"invite":        {30, time.Hour},
+		"forgot":        {10, 15 * time.Minute},
+		"mail":          {3, time.Hour},
+		"invite-mail":   {50, 24 * time.Hour},
+		"verify":        {10, 24 * time.Hour},
 		"activity":      {60, time.Minute},
 		"token":         {600, time.Minute},
 		"all":           {1200, time.Minute},

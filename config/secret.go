@@ -21,7 +21,7 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 		return nil, "", refuse(name, "unset one of them", "is set together with %s", secretFileVariable)
 	case path != "":
 		name = secretFileVariable
-		if secret, err = secretFromFile(path); err != nil {
+		if secret, err = secretFromFile(secretFileVariable, path); err != nil {
 			return nil, "", err
 		}
 		source = name + " " + path
@@ -39,17 +39,18 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 	return secret, source, nil
 }
 
-func secretFromFile(path string) ([]byte, error) {
-	text, info, err := readSetting(secretFileVariable, path, maxSecretFile)
+// secretFromFile reads the file of a setting; the line break at its end is not of the secret.
+func secretFromFile(name, path string) ([]byte, error) {
+	text, info, err := readSetting(name, path, maxSecretFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPrivate(secretFileVariable, path, info); err != nil {
+	if err := checkPrivate(name, path, info); err != nil {
 		return nil, err
 	}
 	secret := bytes.TrimRight(text, "\r\n")
 	if bytes.ContainsAny(secret, "\r\n\x00") {
-		return nil, refuse(secretFileVariable, "write the secret alone, on one line", "%s holds more than one line of text", path)
+		return nil, refuse(name, "write the secret alone, on one line", "%s holds more than one line of text", path)
 	}
 	return secret, nil
 }

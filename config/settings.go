@@ -31,6 +31,9 @@ type Settings struct {
 	TrustedProxies     []string `name:"trusted-proxy" env:"SERVICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Network of reverse proxies whose X-Forwarded-* headers are believed. Repeatable."`
 	AllowedOrigins     []string `name:"allowed-origin" env:"SERVICE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin, as https://app.example.org, whose pages may call /api/ with the session. Repeatable."`
 	RateLimits         []string `name:"rate-limit" env:"SERVICE_RATE_LIMITS" placeholder:"NAME=COUNT/WINDOW" help:"Limit to change, as login=10/15m, or login=off. Repeatable."`
+	SMTPURL            string   `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587, without the password. Without it no mails are sent."`
+	SMTPPasswordFile   string   `name:"smtp-password-file" path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
+	MailFrom           string   `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails: club@example.org, or \"The Club <club@example.org>\"."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`

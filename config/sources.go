@@ -190,7 +190,7 @@ func isSetting(flag *kong.Flag) bool {
 
 // variables are the names that the program reads from its environment.
 func variables() []string {
-	names := []string{secretVariable, secretFileVariable, "SERVICE_CONFIG"}
+	names := []string{secretVariable, secretFileVariable, passwordVariable, "SERVICE_CONFIG"}
 	for _, s := range table() {
 		names = append(names, s.env)
 	}

@@ -30,17 +30,20 @@ func (e *oauthError) with(status int) *oauthError {
 }
 
 var (
-	errInvalidRequest           = &oauthError{400, "invalid_request", "A required parameter is missing, repeated or has a value that is not allowed."}
-	errNoResponseType           = &oauthError{400, "invalid_request", "The response_type parameter is missing. Only response_type=code is supported."}
-	errUnauthorizedClient       = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
-	errAccessDenied             = &oauthError{400, "access_denied", "The request was denied."}
-	errUnsupportedResponseType  = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
-	errUnsupportedResponseMode  = &oauthError{400, "unsupported_response_mode", "Only response_mode=query and form_post are supported."}
-	errInvalidScope             = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
-	errServer                   = &oauthError{500, "server_error", "The service failed to answer. Try again."}
-	errUnavailable              = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
-	errLoginRequired            = &oauthError{400, "login_required", "The user has to sign in."}
-	errConsentRequired          = &oauthError{400, "consent_required", "The user has to give consent."}
+	errInvalidRequest          = &oauthError{400, "invalid_request", "A required parameter is missing, repeated or has a value that is not allowed."}
+	errNoResponseType          = &oauthError{400, "invalid_request", "The response_type parameter is missing. Only response_type=code is supported."}
+	errUnauthorizedClient      = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
+	errAccessDenied            = &oauthError{400, "access_denied", "The request was denied."}
+	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
+	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query and form_post are supported."}
+	errInvalidScope            = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+	errServer                  = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+	errUnavailable             = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
+	errLoginRequired           = &oauthError{400, "login_required", "The user has to sign in."}
+	errConsentRequired         = &oauthError{400, "consent_required", "The user has to give consent."}
+	errInteractionRequired     = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
+	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
+	errUnmetAuthentication      = &oauthError{400, "unmet_authentication_requirements", "The user cannot sign in as the request or the registration of the client demands."}
 	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
 	errRequestURINotSupported   = &oauthError{400, "request_uri_not_supported", "The request_uri parameter is not supported."}
 	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
@@ -60,6 +63,7 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 		return
 	}
 	problem, known := web.ProblemOf(err)
+	problem = problem.In(templates.LanguageOf(r.Context()))
 	if !known || errors.Is(err, account.ErrUnavailable) {
 		p.logFailure(r, "authorize failed", err)
 	}
@@ -68,7 +72,7 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 		w.Header().Set("Retry-After", "2")
 	}
 	p.accounts.Show(w, r, problem.Status, templates.Error{
-		Status: problem.Status, Title: problem.Title, Detail: problem.Detail, RequestID: web.RequestID(r.Context()),
+		Status: problem.Status, Detail: problem.Detail, RequestID: web.RequestID(r.Context()),
 	})
 }
 

@@ -14,11 +14,8 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
-
-// acrPassword is the one authentication context class there is: the user gave
-// the password. It is in the ID token when the client asks for any (OpenID Connect Core sections 3.1.2.1, 5.5.1.1).
-const acrPassword = "1"
 
 // authorize is the authorization endpoint (RFC 6749 section 3.1, OpenID Connect
 // Core section 3.1.2). It writes nothing to the database before the user is
@@ -52,7 +49,14 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if identity != nil {
-		if q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID); err != nil {
+		q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID)
+		if err == nil {
+			q.reach, err = q.reachedBy(r.Context(), p.storage, identity.User)
+		}
+		if err == nil {
+			q.needsFactor, err = p.accounts.NeedsSecondFactor(r.Context(), identity.User)
+		}
+		if err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
@@ -63,6 +67,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		p.sendOn(w, r, req, identity, "/login/", q.freshSignIn())
 	case consent:
 		p.sendOn(w, r, req, identity, "/oauth2/consent", "")
+	case setUpFactor:
+		p.setUpFactor(w, r, req, identity, q.demandedACR() == acrPhishingResistant)
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
@@ -77,10 +83,7 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 	sealed := req.sealed
 	if sealed == "" {
 		var err error
-		sealed, err = p.seal.seal(purposeContinue, pending{
-			Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: path == "/oauth2/authorize",
-		})
-		if err != nil {
+		if sealed, err = p.sealRequest(req, id, path == "/oauth2/authorize"); err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
@@ -96,7 +99,24 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 	http.Redirect(w, r, p.accounts.Path(path)+"?"+next.Encode(), http.StatusSeeOther)
 }
 
-// applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used.
+func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
+	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour})
+}
+
+// setUpFactor sends the browser to the page on which to set up a second factor. The
+// request is sealed anew: a sign-in from before there is one does not count as one with it.
+func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool) {
+	sealed, err := p.sealRequest(req, id, false)
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	web.Note(r.Context(), "authorize_set_up_factor")
+	p.accounts.SetUpFactor(w, r, sealed, passkey)
+}
+
+// applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used. The page
+// speaks the language that the application asks for.
 func (p *Provider) applicationName(ctx context.Context, continuation string) string {
 	form, _, err := p.openContinuation(continuation)
 	req := &authorization{form: form}
@@ -123,6 +143,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 		p.authorizeFailure(w, r, req, err)
 		return
 	}
+	p.accounts.FactorSetUp(w, r)
 	web.Note(r.Context(), "authorized")
 	p.answer(w, r, req, url.Values{"code": {code}})
 }
@@ -131,10 +152,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
 	g := &Grant{
 		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, RedirectURI: req.redirectURI,
-		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
-	}
-	if q.claims.acr || req.form.Get("acr_values") != "" {
-		g.ACR = acrPassword
+		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), AMR: id.Session.AMR, ACR: q.acr.answer(acrOf(id.Session.AMR)),
 	}
 	var err error
 	g.Claims, err = q.claims.stored()
@@ -194,7 +212,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 
 // openContinuation gives back the request that was sealed into the URL of a page.
 func (p *Provider) openContinuation(sealed string) (form url.Values, c pending, err error) {
-	err = p.seal.open(purposeContinue, sealed, &c)
+	err = p.seal.Open(purposeContinue, sealed, &c)
 	if err == nil {
 		form, err = url.ParseQuery(c.Query)
 	}
@@ -227,7 +245,10 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 // proveClient finds the client and proves that the redirect URI is its own.
 // Until then an answer must not be sent anywhere but to the browser itself.
 func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
-	page := func(detail string) error { return web.NewProblem(http.StatusBadRequest, "invalid_request", detail) }
+	templates.SetApplicationLanguage(ctx, req.form.Get("ui_locales"))
+	page := func(detail templates.Text) error {
+		return web.NewProblem(http.StatusBadRequest, "invalid_request", detail)
+	}
 	if len(req.form.Encode()) > maxQuery {
 		return page("The request to sign in is too long.")
 	}
@@ -345,6 +366,10 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	}
 	if q.granted, q.scopes, q.claims, ok = requestedScope(f, c); !ok {
 		wrong("claims", errInvalidRequest, "It is not a claims request (OpenID Connect Core section 5.5).")
+	}
+	if q.acr = q.claims.acr; len(q.acr.values) == 0 {
+		q.acr.values = strings.Fields(f.Get("acr_values"))
+		q.acr.asked = q.acr.asked || len(q.acr.values) > 0
 	}
 	return q, faults
 }

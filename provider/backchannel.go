@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // How logout tokens are sent. No request waits for it: what ends a session
@@ -108,32 +110,13 @@ func publicAddress(a netip.Addr) bool {
 func (p *Provider) SendLogouts(ctx context.Context) { p.logouts.run(ctx) }
 
 func (s *logoutSender) run(ctx context.Context) {
-	slots := make(chan struct{}, logoutParallel)
-	tick := time.NewTicker(logoutPoll)
-	defer tick.Stop()
-	for {
-		if free := cap(slots) - len(slots); free > 0 {
-			due, err := s.storage.DueLogouts(ctx, s.now(), logoutLease, free)
-			if err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "logout notices not read", "error", err)
-			}
-			for _, n := range due {
-				slots <- struct{}{}
-				go func() {
-					defer func() { <-slots }()
-					s.deliver(ctx, n)
-				}()
-			}
-		}
-		select {
-		case <-ctx.Done():
-			for range cap(slots) { // until the last one has ended
-				slots <- struct{}{}
-			}
-			return
-		case <-tick.C:
-		}
-	}
+	web.Queue[LogoutNotice]{
+		Name: "logout notices", Poll: logoutPoll, Parallel: logoutParallel, Log: s.log,
+		Lease: func(ctx context.Context, limit int) ([]LogoutNotice, error) {
+			return s.storage.DueLogouts(ctx, s.now(), logoutLease, limit)
+		},
+		Do: s.deliver,
+	}.Run(ctx)
 }
 
 // deliver sends one notice and writes down how it went. The log names the

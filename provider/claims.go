@@ -10,24 +10,27 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // scopes are what a client can ask for, in the order of the consent page: its sentence
-// there and the claims that it gives (OpenID Connect Core section 5.4).
+// there, which can have the {value}, that of somebody who has none, and the claims that
+// it gives (OpenID Connect Core section 5.4).
 var scopes = []struct {
-	name, sentence string
-	claims         []string
+	name              string
+	sentence, nothing templates.Text
+	claims            []string
 }{
-	{"openid", "Sign you in", nil},
-	{"profile", "Your name", []string{
+	{"openid", "Sign you in", "", nil},
+	{"profile", "Your name ({value})", "", []string{
 		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender", "birthdate",
 		"zoneinfo", "locale", "updated_at",
 	}},
-	{"email", "Your email", []string{"email", "email_verified"}},
-	{"address", "Your postal address", []string{"address"}},
-	{"phone", "Your phone number", []string{"phone_number", "phone_number_verified"}},
-	{"groups", "Your groups", []string{"groups"}},
-	{"offline_access", "Stay signed in while you are away", nil},
+	{"email", "Your email ({value})", "Your email (none is stored)", []string{"email", "email_verified"}},
+	{"address", "Your postal address", "Your postal address (none is stored)", []string{"address"}},
+	{"phone", "Your phone number ({value})", "Your phone number (none is stored)", []string{"phone_number", "phone_number_verified"}},
+	{"groups", "Your groups: {value}", "Your groups: none", []string{"groups"}},
+	{"offline_access", "Stay signed in while you are away", "", nil},
 }
 
 // Scopes are the names of the scopes that exist.
@@ -38,13 +41,33 @@ var Scopes = func() (names []string) {
 	return names
 }()
 
+// signInClaims are of the sign-in, not of the user; userinfo has them by name alone.
+var signInClaims = []string{"acr", "amr", "auth_time"}
+
+// scopeTexts say what an application has by scopes, to the person who has let it in.
+func scopeTexts(granted []string) (texts []templates.Text) {
+	words := map[string]templates.Text{
+		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address", "address": "Your postal address",
+		"phone": "Your phone number", "groups": "Your groups", "offline_access": "Stay signed in while you are away",
+	}
+	for _, s := range Scopes { // in the order of the consent page
+		if slices.Contains(granted, s) {
+			texts = append(texts, words[s])
+		}
+	}
+	return texts
+}
+
 // claimScope is the scope that a claim belongs to, empty for what is not a
-// claim of a user.
+// claim of a user or a sign-in.
 func claimScope(name string) string {
 	for _, s := range scopes {
 		if slices.Contains(s.claims, name) {
 			return s.name
 		}
+	}
+	if slices.Contains(signInClaims, name) {
+		return "openid"
 	}
 	return ""
 }
@@ -95,7 +118,7 @@ func everyClaim(u account.User, client *Client) map[string]any {
 
 // claimsSupported is what discovery lists.
 func claimsSupported() []string {
-	names := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "at_hash", "jti", "sid"}
+	names := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "at_hash", "jti", "sid"}
 	for _, s := range scopes {
 		names = append(names, s.claims...)
 	}
@@ -141,7 +164,14 @@ type claimsRequest struct {
 	IDToken  []string `json:"i,omitempty"`
 
 	subs [][]string // lists of which each must hold the sub
-	acr  bool       // acr was asked for in the ID token
+	acr  acrRequest // of the ID token
+}
+
+// claimWish is what a client says of a claim.
+type claimWish struct {
+	Essential *bool             `json:"essential"`
+	Value     json.RawMessage   `json:"value"`
+	Values    []json.RawMessage `json:"values"`
 }
 
 var errClaims = errors.New("not a claims request")
@@ -173,11 +203,7 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 	var names []string
 	for name, member := range members {
 		// A pointer: null asks for the claim without more.
-		var wish *struct {
-			Essential *bool             `json:"essential"`
-			Value     json.RawMessage   `json:"value"`
-			Values    []json.RawMessage `json:"values"`
-		}
+		var wish *claimWish
 		if err := json.Unmarshal(member, &wish); err != nil {
 			return nil, errClaims
 		}
@@ -186,8 +212,14 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 			if err := c.wantSub(append(slices.Clip(wish.Values), wish.Value)); err != nil {
 				return nil, err
 			}
-		case name == "acr":
-			c.acr = c.acr || idToken
+		case name == "acr" && idToken:
+			if wish == nil {
+				wish = new(claimWish)
+			}
+			if err := c.wantACR(wish.Essential != nil && *wish.Essential, append([]json.RawMessage{wish.Value}, wish.Values...)); err != nil {
+				return nil, err
+			}
+		case idToken && slices.Contains(signInClaims, name): // it is there anyway
 		case claimScope(name) != "":
 			names = append(names, name)
 		}

@@ -39,6 +39,7 @@ type Client struct {
 	AuthMethod            string // one of the Auth constants; AuthNone is a public client
 	RequirePKCE           bool
 	RequireFlag           string   // access flag that a user needs, or empty
+	RequireACR            string   // class of the sign-in that it needs: "2", "phr" or empty
 	Trusted               bool     // first party: no consent page
 	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
 	Groups                []string // flags that the groups claim may name; none: all but admin
@@ -249,6 +250,9 @@ func (c *Client) checkScopes() error {
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
 	if c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil {
 		return &RegistrationError{"require_flag", c.RequireFlag, form}
+	}
+	if !slices.Contains([]string{"", acrTwoFactors, acrPhishingResistant}, c.RequireACR) {
+		return &RegistrationError{"require_acr", c.RequireACR, "the classes are 2 (two factors) and phr (a passkey)"}
 	}
 	for _, f := range c.Groups {
 		if account.CheckFlag(f) != nil {

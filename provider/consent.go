@@ -1,11 +1,9 @@
 package provider
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -46,7 +44,7 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 		return ""
 	}
 	var b binding
-	if p.seal.open(purposeDecision, sealedDecision, &b) != nil || b != bind(id, sealedRequest, b.Decision) {
+	if p.seal.Open(purposeDecision, sealedDecision, &b) != nil || b != bind(id, sealedRequest, b.Decision) {
 		return ""
 	}
 	return b.Decision
@@ -54,44 +52,47 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 
 // consentItem says what a scope gives the client of this user: what is stored, in
 // the words of claimsOf, so that no user has to guess it.
-func consentItem(name string, u account.User, client *Client) templates.ScopeItem {
+func consentItem(l *templates.Language, name string, u account.User, client *Client) templates.ScopeItem {
 	scope := scopes[slices.Index(Scopes, name)]
-	item := templates.ScopeItem{Name: name, Sentence: scope.sentence}
+	item := templates.ScopeItem{Name: name}
 	if len(scope.claims) == 0 {
+		item.Sentence = l.Text(scope.sentence)
 		return item
 	}
 	claims := claimsOf(u, client, []string{name}, nil)
+	value, there := "", claims[scope.claims[0]] != nil
 	switch first := claims[scope.claims[0]].(type) {
 	case string:
-		item.Sentence += " (" + first + ")"
+		value = first
 	case []string:
-		item.Sentence += ": " + cmp.Or(strings.Join(first, ", "), "none")
-	case nil:
-		item.Sentence += " (none is stored)"
+		value, there = strings.Join(first, ", "), len(first) > 0
 	}
+	if !there {
+		item.Sentence = l.Text(scope.nothing)
+		return item
+	}
+	item.Sentence = l.Text(scope.sentence, "value", value)
 	if name == "profile" {
-		item.Detail = profileDetail(scope.claims, claims)
+		item.Detail = profileDetail(l, scope.claims, claims)
 	}
 	return item
 }
 
+// profileClaims are the words for what goes with the name.
+var profileClaims = map[string]templates.Text{
+	"family_name": "family name", "given_name": "given name", "middle_name": "middle name", "nickname": "nickname", "preferred_username": "handle ({handle})",
+	"profile": "profile page", "picture": "picture", "website": "website", "gender": "gender", "birthdate": "birthdate", "zoneinfo": "time zone", "locale": "locale",
+}
+
 // profileDetail names what else of the profile is stored and goes with the name.
-func profileDetail(names []string, claims map[string]any) string {
+func profileDetail(l *templates.Language, names []string, claims map[string]any) string {
 	var also []string
 	for _, claim := range names {
-		switch {
-		case claims[claim] == nil || claim == "name" || claim == "updated_at":
-		case claim == "preferred_username":
-			also = append(also, fmt.Sprintf("handle (%s)", claims[claim]))
-		case claim == "profile":
-			also = append(also, "profile page")
-		case claim == "zoneinfo":
-			also = append(also, "time zone")
-		default:
-			also = append(also, strings.ReplaceAll(claim, "_", " "))
+		if text := profileClaims[claim]; text != "" && claims[claim] != nil {
+			also = append(also, l.Text(text, "handle", claims[claim]))
 		}
 	}
-	return "With your " + strings.Join(also, ", ")
+	return l.Text("With your {claims}", "claims", strings.Join(also, ", "))
 }
 
 // consentPage shows what the application asks for.
@@ -106,7 +107,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, err)
 		return
 	}
-	token, err := p.seal.seal(purposeForm, bind(id, req.sealed, ""))
+	token, err := p.seal.Seal(purposeForm, bind(id, req.sealed, ""))
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
@@ -119,7 +120,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		if page.NewOnly && slices.Contains(had, s) && !strings.Contains(req.form.Get("prompt"), "consent") {
 			continue
 		}
-		page.Scopes = append(page.Scopes, consentItem(s, id.User, req.client))
+		page.Scopes = append(page.Scopes, consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client))
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
 }
@@ -136,7 +137,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b binding
-	if err := p.seal.open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "") {
+	if err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "") {
 		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
 		return
 	}
@@ -144,13 +145,14 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
 		_, scopes, _, _ := requestedScope(req.form, req.client)
-		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now()); err != nil {
+		given := account.ActorFor(r, id.User).Own(p.now(), "app.allow", req.client.ID+": "+strings.Join(scopes, " "))
+		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now(), given); err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
 	}
 	web.Note(r.Context(), "consent_"+decision)
-	sealed, err := p.seal.seal(purposeDecision, bind(id, req.sealed, decision))
+	sealed, err := p.seal.Seal(purposeDecision, bind(id, req.sealed, decision))
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
@@ -172,7 +174,10 @@ func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed
 		return nil, nil, false
 	}
 	id, err := p.accounts.Current(r)
-	if errors.Is(err, account.ErrNotAuthenticated) {
+	if err == nil {
+		err = p.accounts.CheckSecondFactor(r.Context(), id)
+	}
+	if errors.Is(err, account.ErrNotAuthenticated) || errors.Is(err, account.ErrSecondFactorRequired) || errors.Is(err, account.ErrSecondFactorSetupRequired) {
 		http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+url.Values{"continue": {sealed}}.Encode(), http.StatusSeeOther)
 		return nil, nil, false
 	}

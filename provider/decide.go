@@ -12,10 +12,11 @@ import (
 type verdict int
 
 const (
-	refused verdict = iota // answer with an error
-	proceed                // issue a code
-	login                  // show the sign-in page, then decide again
-	consent                // show the consent page, then decide again
+	refused     verdict = iota // answer with an error
+	proceed                    // issue a code
+	login                      // show the sign-in page, then decide again
+	consent                    // show the consent page, then decide again
+	setUpFactor                // show the page on which to set up a second factor, then decide again
 )
 
 // authzState is everything that decides an authorization request.
@@ -24,6 +25,7 @@ type authzState struct {
 	granted   []string      // scopes of the grant
 	scopes    []string      // what the user has to agree to: granted, and those of the requested claims
 	claims    claimsRequest // names the client may have
+	acr       acrRequest
 	prompts   []string
 	maxAge    time.Duration // negative: not asked for
 	hintSub   string        // sub of a verified id_token_hint, or empty
@@ -33,8 +35,11 @@ type authzState struct {
 	returned  bool      // came back with a continuation
 	proofSeen string    // fingerprint of the session at first arrival
 	identity  *account.Identity
-	consented []string
-	decision  string // allow, deny or empty
+	reach     string // the best class that the user can sign in with
+	// needsFactor tells that the settings demand a second factor of the user.
+	needsFactor bool
+	consented   []string
+	decision    string // allow, deny or empty
 }
 
 // fingerprint tells one sign-in from the next in the same browser.
@@ -45,7 +50,7 @@ func fingerprint(id *account.Identity) string {
 	return shortHash(string(id.Session.TokenHash))
 }
 
-// signedInSince tells whether the user has given the password since the
+// signedInSince tells whether the user has signed in since the
 // request first arrived. The comparison with the session seen then, not only of
 // whole seconds, keeps a sign-in in the same second from counting.
 func (q authzState) signedInSince() bool {
@@ -53,7 +58,7 @@ func (q authzState) signedInSince() bool {
 }
 
 // decide is pure: request, session and stored consent in, verdict out.
-// Login and consent never call one another; each comes back here.
+// The pages never call one another; each comes back here.
 func decide(q authzState) (verdict, *oauthError) {
 	silent := slices.Contains(q.prompts, "none")
 	if q.identity == nil || q.needsSignIn() {
@@ -75,6 +80,9 @@ func decide(q authzState) (verdict, *oauthError) {
 	}
 	if f := q.client.RequireFlag; f != "" && !q.identity.User.Has(f) {
 		return refused, errAccessDenied
+	}
+	if v, problem := q.decideACR(silent); v != proceed {
+		return v, problem
 	}
 	return q.decideConsent(silent)
 }

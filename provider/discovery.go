@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // metadata is the discovery document (OpenID Connect Discovery section 3, RFC
@@ -41,11 +42,12 @@ func (p *Provider) metadata() map[string]any {
 		"revocation_endpoint_auth_methods_supported":     allMethods,
 		"introspection_endpoint":                         p.issuer + "/oauth2/introspect",
 		"introspection_endpoint_auth_methods_supported":  confidential,
-		"acr_values_supported":                           []string{acrPassword},
+		"acr_values_supported":                           acrClasses,
 		"claim_types_supported":                          []string{"normal"},
 		"claims_supported":                               claimsSupported(),
 		"code_challenge_methods_supported":               []string{"S256"},
 		"prompt_values_supported":                        knownPrompts,
+		"ui_locales_supported":                           templates.LanguageTags(),
 		"claims_parameter_supported":                     true,
 		"request_parameter_supported":                    false,
 		"request_uri_parameter_supported":                false,

@@ -20,10 +20,12 @@ import (
 // Explainer is what Explain looks at. It reads and never writes.
 type Explainer struct {
 	Storage Storage
-	Issuer  string
-	Keys    []jose.JSONWebKey // of id_token_hint; may be empty
-	User    *account.User     // who is to sign in; nil: any user whom the client would let in
-	Now     func() time.Time  // nil: time.Now
+	// Settings may be zero: then they demand a second factor of nobody.
+	Settings account.Settings
+	Issuer   string
+	Keys     []jose.JSONWebKey // of id_token_hint; may be empty
+	User     *account.User     // who is to sign in; nil: any user whom the client would let in
+	Now      func() time.Time  // nil: time.Now
 	// Nearest finds the known name that was probably meant, and tells whether it is near enough.
 	Nearest func(name string, known []string) (best string, near bool)
 }
@@ -244,7 +246,8 @@ func (e *explaining) explainParameters() {
 		{f.Get("state") == "" && !pkce, "state", "It is missing, and so is PKCE: the application cannot tell its own answers from forged ones."},
 		{f.Get("state") == "" && pkce, "state", "It is missing, which is accepted."},
 		{f.Get("nonce") == "" && openid, "nonce", "It is missing, which is accepted: the ID token will have none."},
-		{f.Get("acr_values") != "", "acr_values", fmt.Sprintf("It is accepted; the ID token will have acr %q, the only class there is.", acrPassword)},
+		{len(q.acr.values) > 0 && !q.acr.essential, "acr", "Asked for are " + strings.Join(q.acr.values, ", ") + ": who has a factor for one of them is asked for it, and the ID token has the acr of the sign-in."},
+		{q.acr.essential, "acr", "One of " + strings.Join(q.acr.values, ", ") + " is essential: who cannot sign in so gets the error unmet_authentication_requirements."},
 	} {
 		if n.applies {
 			e.find(n.parameter, FindingNote, n.text)
@@ -299,7 +302,7 @@ func (e *explaining) decide(ctx context.Context) error {
 		return err
 	}
 	silent := slices.Contains(q.prompts, "none")
-	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived}}
+	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived, AMR: bestMethods(q.reach)}}
 	if v, _ := decide(q); v == login {
 		// Would a sign-in just before the request do?
 		q.identity, q.returned = identity, false
@@ -316,6 +319,12 @@ func (e *explaining) decide(ctx context.Context) error {
 	// With a page of ours the sign-in is fresh when the request comes back.
 	q.identity, q.returned = identity, !silent
 	v, refusal := decide(q)
+	if v == setUpFactor {
+		q.reach = q.demandedACR()
+		identity.User.SecondFactor, identity.Session.AMR = true, bestMethods(q.reach)
+		e.Steps = append(e.Steps, "the security page of the account, to set up a second factor, for acr "+q.reach+" is demanded; then the sign-in page")
+		v, refusal = decide(q)
+	}
 	switch v {
 	case consent:
 		missing := slices.DeleteFunc(slices.Clone(q.scopes), func(s string) bool {
@@ -349,6 +358,17 @@ func (e *explaining) decide(ctx context.Context) error {
 	return nil
 }
 
+// bestMethods are those of a sign-in of a class.
+func bestMethods(class string) []string {
+	switch class {
+	case acrPhishingResistant:
+		return []string{account.MethodHardwareKey, account.MethodUser, account.MethodMultiFactor}
+	case acrTwoFactors:
+		return []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
+	}
+	return []string{account.MethodPassword}
+}
+
 // person is the user, or one whom the request fits.
 func (e *explaining) person(ctx context.Context, q *authzState) (u account.User, err error) {
 	flag := q.client.RequireFlag
@@ -361,9 +381,14 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 		if u.Suspended() {
 			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
-		return u, nil
+		q.needsFactor = e.by.Settings.NeedsSecondFactor(u)
+		q.reach, err = q.reachedBy(ctx, e.by.Storage, u)
+		return u, err
 	}
-	u.Sub = q.hintSub
+	u.Sub, u.SecondFactor, q.reach = q.hintSub, true, acrPhishingResistant
+	if acr := q.client.RequireACR; acr != "" {
+		e.find("client_id", FindingNote, "The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
+	}
 	if flag != "" {
 		u.Flags = []string{flag}
 		e.find("client_id", FindingNote, "Only users with the flag "+flag+" are let in.")
@@ -389,6 +414,10 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 		e.Why = fmt.Sprintf("%s has not the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
 	case errLoginRequired:
 		e.Why = fmt.Sprintf("The request asks for a sign-in that %s's present one is not: another user (id_token_hint, claims), or a fresh one, which prompt=none leaves no page for.", handle)
+	case errUnmetAuthentication:
+		e.Why = handle + " has no factor for a sign-in of the class (acr) that the request makes essential."
+	case errInteractionRequired:
+		e.Why = handle + " has to set up a second factor first, and prompt=none leaves no page to do so."
 	case errConsentRequired:
 		e.Why = fmt.Sprintf("%s has not agreed to these scopes yet, and prompt=none leaves no page to do so.", handle)
 	}

@@ -43,7 +43,7 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
 	for name, v := range map[string]any{
 		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(), "auth_time": g.AuthTime.Unix(),
-		"sid": g.SessionID, "jti": rand.Text(),
+		"sid": g.SessionID, "jti": rand.Text(), "amr": g.methods(),
 	} {
 		claims[name] = v
 	}

@@ -63,11 +63,13 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 // parameters: the browser holds its cookie back from a POST of another site.
 func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	form := r.URL.Query()
+	templates.SetApplicationLanguage(r.Context(), form.Get("ui_locales"))
 	if r.Method == http.MethodPost {
 		if err := web.ReadForm(w, r); err != nil {
 			p.authorizePage(w, r, err)
 			return nil, false
 		}
+		templates.SetApplicationLanguage(r.Context(), r.PostForm.Get("ui_locales"))
 		if confirmed := r.PostForm.Get("confirm"); confirmed != "" {
 			p.confirmedLogout(w, r, confirmed)
 			return nil, false
@@ -98,7 +100,7 @@ type logoutRequest struct {
 	uri    string  // post_logout_redirect_uri, if it is registered for client
 	state  string
 	// problem tells the person what is invalid; "" when nothing is.
-	problem string
+	problem templates.Text
 }
 
 // back is where the browser goes: the registered address with state and nothing else.
@@ -122,7 +124,7 @@ func (q logoutRequest) clientName() string {
 // either, among those of every client.
 func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutRequest, error) {
 	q := logoutRequest{state: form.Get("state")}
-	const notOurs = "What the application sent to prove whom it signed in (id_token_hint) is not an ID token of this service."
+	const notOurs templates.Text = "What the application sent to prove whom it signed in (id_token_hint) is not an ID token of this service."
 	id, sub := form.Get("client_id"), ""
 	hint := form.Get("id_token_hint")
 	if hint != "" {
@@ -138,7 +140,6 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 		id, sub = c.Audience[0], c.Subject
 	}
 	uri := form.Get("post_logout_redirect_uri")
-	const notRegistered = "The address to go back to (post_logout_redirect_uri) is not registered"
 	if id == "" {
 		if uri == "" {
 			return q, nil
@@ -148,7 +149,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 			return q, err
 		}
 		if client == nil {
-			q.problem = notRegistered + " with this service."
+			q.problem = "The address to go back to (post_logout_redirect_uri) is not registered with this service."
 			return q, nil
 		}
 		q.client, q.uri = client, uri
@@ -171,7 +172,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	case slices.Contains(client.PostLogoutRedirectURIs, uri):
 		q.uri = uri
 	default:
-		q.problem = notRegistered + " for this application."
+		q.problem = "The address to go back to (post_logout_redirect_uri) is not registered for this application."
 	}
 	return q, nil
 }
@@ -219,12 +220,15 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 			answer.Back = back
 		}
 	}
-	confirm, err := p.seal.seal(purposeLogout, answer)
+	confirm, err := p.seal.Seal(purposeLogout, answer)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
 	page.Handle, page.SignedIn, page.Action, page.Hidden = id.User.Handle, true, p.accounts.Path("/oauth2/logout"), map[string]string{"confirm": confirm}
+	if locales := r.URL.Query().Get("ui_locales"); locales != "" {
+		page.Hidden["ui_locales"] = locales
+	}
 	p.accounts.Show(w, r, status, page)
 }
 
@@ -241,7 +245,7 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		return
 	}
 	var answer logoutAnswer
-	if p.seal.open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
+	if p.seal.Open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
 		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}

@@ -49,11 +49,24 @@ type Provider struct {
 	fositeEngine
 	issuer   string
 	idTokens *idTokenSigner
-	seal     *sealer
+	seal     *web.Sealer
 	limits   *web.Limits
 	logouts  *logoutSender
 	clock    func() time.Time
 	log      *slog.Logger
+}
+
+// Purposes of sealed values, with how long they are valid.
+const (
+	purposeContinue = "continue"         // an authorization request on its way through login or consent
+	purposeForm     = "consent form"     // proves that the consent form was shown to this session
+	purposeDecision = "consent decision" // carries the user's decision back to authorize
+	purposeLogout   = "logout"           // proves that the sign-out page was shown to this session
+)
+
+var sealLifetimes = map[string]time.Duration{
+	purposeContinue: 10 * time.Minute, purposeForm: 10 * time.Minute, purposeDecision: 2 * time.Minute,
+	purposeLogout: 10 * time.Minute,
 }
 
 // New makes a Provider.
@@ -78,7 +91,7 @@ func New(o Options) (*Provider, error) {
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, p.now); err != nil {
 		return nil, err
 	}
-	if p.seal, err = newSealer(o.Secret, o.Now); err != nil {
+	if p.seal, err = web.NewSealer(o.Secret, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
 	if p.logouts, err = p.newLogoutSender(o.Keys[0]); err != nil {
@@ -91,6 +104,7 @@ func New(o Options) (*Provider, error) {
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	a.NameApplications(p.applicationName)
+	a.DescribeScopes(scopeTexts)
 	p.mountMetadata(m)
 	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
 	a.Handle(m, "/oauth2/consent", web.Methods{"GET": p.consentPage, "POST": p.consentForm})

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -100,12 +101,18 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 		return nil, err
 	}
 	answer["sub"], answer["username"] = u.Sub, u.Handle
+	maps.Copy(answer, t.Grant.authenticationClaims(signInClaims)) // RFC 9470 section 6.2
 	return answer, nil
 }
 
-// errFlagMissing means that the user of a grant has lost the flag that its client
-// requires.
-var errFlagMissing = errors.New("the user lacks the flag that the client requires")
+var (
+	// errFlagMissing means that the user of a grant has lost the flag that its client
+	// requires.
+	errFlagMissing = errors.New("the user lacks the flag that the client requires")
+	// errWeakSignIn means that the client, or the settings of its user, require more than
+	// when the user signed in.
+	errWeakSignIn = errors.New("the sign-in is weaker than what is required")
+)
 
 // activeUser is the user of a grant, who may still use its client. isRefusal tells
 // whether the error says that the user may not.
@@ -114,9 +121,16 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (account
 	if err == nil && c.RequireFlag != "" && !u.Has(c.RequireFlag) {
 		err = errFlagMissing
 	}
+	if err != nil {
+		return u, err
+	}
+	q := authzState{client: c}
+	if q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u); err == nil && !satisfiesACR(acrOf(g.AMR), q.demandedACR()) {
+		err = errWeakSignIn
+	}
 	return u, err
 }
 
 func isRefusal(err error) bool {
-	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) || errors.Is(err, errFlagMissing)
+	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) || errors.Is(err, errFlagMissing) || errors.Is(err, errWeakSignIn)
 }

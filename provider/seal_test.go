@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
-func newTestSealer(t testing.TB, now func() time.Time) *sealer {
+func newTestSealer(t testing.TB, now func() time.Time) *web.Sealer {
 	t.Helper()
-	s, err := newSealer([]byte(strings.Repeat("k", 48)), now)
+	s, err := web.NewSealer([]byte(strings.Repeat("k", 48)), sealLifetimes, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,35 +20,35 @@ func newTestSealer(t testing.TB, now func() time.Time) *sealer {
 func TestSealedValueOpensOnlyUnchangedInTimeAndForItsUse(t *testing.T) {
 	now := noon
 	s := newTestSealer(t, func() time.Time { return now })
-	sealed, err := s.seal(purposeContinue, pending{Query: "a=b"})
+	sealed, err := s.Seal(purposeContinue, pending{Query: "a=b"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got pending
-	if err := s.open(purposeContinue, sealed, &got); err != nil || got.Query != "a=b" {
+	if err := s.Open(purposeContinue, sealed, &got); err != nil || got.Query != "a=b" {
 		t.Fatalf("genuine value: %v %+v", err, got)
 	}
-	if s.open(purposeDecision, sealed, &got) == nil {
+	if s.Open(purposeDecision, sealed, &got) == nil {
 		t.Error("opened for another purpose")
 	}
 	for i := range len(sealed) {
 		changed := []byte(sealed)
 		changed[i] ^= 1
-		if s.open(purposeContinue, string(changed), &got) == nil {
+		if s.Open(purposeContinue, string(changed), &got) == nil {
 			t.Fatalf("opened with byte %d changed", i)
 		}
 	}
-	for _, bad := range []string{"", ".", "a", sealed + "=", sealed + ".x", sealed + "\n", sealed[:len(sealed)-5] + "\r\n" + sealed[len(sealed)-5:], strings.Repeat("a", maxSealed+1), sealed[:len(sealed)-1]} {
-		if s.open(purposeContinue, bad, &got) == nil {
+	for _, bad := range []string{"", ".", "a", sealed + "=", sealed + ".x", sealed + "\n", sealed[:len(sealed)-5] + "\r\n" + sealed[len(sealed)-5:], strings.Repeat("a", 12<<10+1), sealed[:len(sealed)-1]} {
+		if s.Open(purposeContinue, bad, &got) == nil {
 			t.Errorf("opened %.40q", bad)
 		}
 	}
 	now = noon.Add(11 * time.Minute)
-	if s.open(purposeContinue, sealed, &got) == nil {
+	if s.Open(purposeContinue, sealed, &got) == nil {
 		t.Error("opened after its time")
 	}
 	now = noon.Add(-2 * time.Minute)
-	if s.open(purposeContinue, sealed, &got) == nil {
+	if s.Open(purposeContinue, sealed, &got) == nil {
 		t.Error("opened before it was made")
 	}
 }
@@ -56,12 +58,12 @@ func TestSealedValueOpensOnlyUnchangedInTimeAndForItsUse(t *testing.T) {
 func TestLongestRequestFitsTheContinuation(t *testing.T) {
 	s := newTestSealer(t, func() time.Time { return noon })
 	for _, query := range []string{strings.Repeat("a=&", maxQuery/3), strings.Repeat("a=%FF&", maxQuery/6), strings.Repeat("x", maxQuery), strings.Repeat("&", maxQuery)} {
-		sealed, err := s.seal(purposeContinue, pending{Query: query, Arrived: noon.Unix(), Proof: strings.Repeat("p", 43)})
+		sealed, err := s.Seal(purposeContinue, pending{Query: query, Arrived: noon.Unix(), Proof: strings.Repeat("p", 43)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got pending
-		if err := s.open(purposeContinue, sealed, &got); err != nil || got.Query != query || len(sealed) > 6<<10 {
+		if err := s.Open(purposeContinue, sealed, &got); err != nil || got.Query != query || len(sealed) > 6<<10 {
 			t.Errorf("%.10s…: %d bytes: %v", query, len(sealed), err)
 		}
 	}
@@ -69,7 +71,7 @@ func TestLongestRequestFitsTheContinuation(t *testing.T) {
 
 func FuzzOnlyOurOwnValuesOpen(f *testing.F) {
 	s := newTestSealer(f, func() time.Time { return noon })
-	genuine, err := s.seal(purposeContinue, pending{Query: "a=b"})
+	genuine, err := s.Seal(purposeContinue, pending{Query: "a=b"})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func FuzzOnlyOurOwnValuesOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string) {
 		var p pending
-		if s.open(purposeContinue, in, &p) == nil && in != genuine {
+		if s.Open(purposeContinue, in, &p) == nil && in != genuine {
 			t.Errorf("%q opened", in)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Errors of the storage interfaces. Any other error wraps account.ErrUnavailable, or
@@ -33,6 +35,7 @@ type Grant struct {
 	RedirectURI   string
 	CodeChallenge string // S256
 	Nonce         string
+	AMR           []string // of the session (RFC 8176)
 	ACR           string
 	// Claims is the claims request parameter (OpenID Connect Core section 5.5)
 	// as far as it is honoured: compact JSON of names, or empty.
@@ -90,10 +93,12 @@ type Storage interface {
 	Client(ctx context.Context, id string) (*Client, error)
 	Clients(ctx context.Context) ([]*Client, error)
 
+	// HasPasskey tells whether a user can sign in with a passkey.
+	HasPasskey(ctx context.Context, sub string) (bool, error)
 	// ConsentedScopes returns the scopes the user granted the client, nil when none.
 	ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error)
 	// SaveConsent adds scopes to what the user granted the client.
-	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error
+	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error
 
 	// SavePushedRequest keeps the query of a pushed authorization request (RFC 9126)
 	// under the hash of its request_uri's random part. It never holds client authentication.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -67,7 +68,9 @@ func (p *Provider) userinfoClaims(ctx context.Context, token string) (map[string
 
 // userInfo is what the endpoint tells of a user.
 func userInfo(u account.User, c *Client, g *Grant) map[string]any {
-	claims := claimsOf(u, c, g.Scopes, storedClaims(g.Claims, c).UserInfo)
+	asked := storedClaims(g.Claims, c).UserInfo
+	claims := claimsOf(u, c, g.Scopes, asked)
+	maps.Copy(claims, g.authenticationClaims(asked))
 	claims["sub"] = u.Sub
 	return claims
 }

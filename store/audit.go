@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -19,23 +22,127 @@ type auditRow struct {
 	RequestID string
 }
 
-// insertAudit writes down an act in the transaction of the act.
+func (r auditRow) audit() account.Audit {
+	return account.Audit{ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
+}
+
+// insertAudit writes down an act in the transaction of the act, with the mails that
+// tell of it.
 func insertAudit(tx *gorm.DB, a account.Audit) error {
+	if err := insertMails(tx, a.Mails, a.At); err != nil {
+		return err
+	}
 	return tx.Exec("INSERT INTO audit (at, actor, action, target, detail, address, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID)).Error
 }
 
-// Audit implements account.Store.
-func (s *Store) Audit(ctx context.Context, before int64, limit int) ([]account.Audit, error) {
-	db := s.conn(ctx).Table("audit").Order("id DESC").Limit(pageSize(limit))
-	if before > 0 {
-		db = db.Where("id < ?", before)
+// signInsOf is the name of the counter of the sign-ins of a day.
+func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time.DateOnly) }
+
+// insertSignIn is insertAudit of a sign-in, which is counted too. The row of the counter
+// is locked last: all sign-ins of a day meet there.
+func insertSignIn(tx *gorm.DB, n *account.Session, a account.Audit) error {
+	if err := insertAudit(tx, a); err != nil {
+		return err
 	}
+	return tx.Exec("INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + 1", signInsOf(n.AuthTime)).Error
+}
+
+// SignIns implements account.Store.
+func (s *Store) SignIns(ctx context.Context, from time.Time, days int) ([]int, error) {
+	var rows []struct {
+		Name  string
+		Value int
+	}
+	err := s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name >= ? AND name < ?", signInsOf(from), signInsOf(from.AddDate(0, 0, days))).Find(&rows).Error
+	counts := make(map[string]int, len(rows))
+	for _, r := range rows {
+		counts[r.Name] = r.Value
+	}
+	out := make([]int, days)
+	for i := range out {
+		out[i] = counts[signInsOf(from.UTC().AddDate(0, 0, i))]
+	}
+	return out, fail("count sign-ins", err)
+}
+
+// Record implements account.Store. It looks before it writes: what is recorded once may
+// be tried often.
+func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration) error {
+	const doing = "record"
+	if once > 0 {
+		var found int64
+		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? LIMIT 1) young",
+			sanitize(a.Target), toUnix(a.At.Add(-once)), sanitize(a.Action)).Find(&found).Error
+		if err != nil || found > 0 {
+			return fail(doing, err)
+		}
+	}
+	return s.write(ctx, doing, func(tx *gorm.DB) error { return insertAudit(tx, a) })
+}
+
+// auditKind is the expression of the index audit_kind: an action up to its dot.
+var auditKind = map[string]string{SQLite: "substr(action, 1, instr(action, '.') - 1)", Postgres: "split_part(action, '.', 1)"}
+
+// AuditLog implements account.Store.
+func (s *Store) AuditLog(ctx context.Context, q account.AuditQuery) ([]account.Audit, error) {
+	query, args := s.auditQuery(q)
 	var rows []auditRow
-	err := db.Find(&rows).Error
+	err := s.conn(ctx).Raw(query, args).Find(&rows).Error
 	return each(rows, auditRow.audit), fail("read audit", err)
 }
 
-func (r auditRow) audit() account.Audit {
-	return account.Audit{ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
+// auditQuery goes along an index in the order of the rows, so that a page costs what it
+// shows.
+func (s *Store) auditQuery(q account.AuditQuery) (query string, args map[string]any) {
+	const order = " ORDER BY at DESC, id DESC LIMIT @limit"
+	args = map[string]any{"limit": pageSize(q.Limit)}
+	var where []string
+	add := func(condition, name string, value any) { where, args[name] = append(where, condition), value }
+	if kind, rest, _ := strings.Cut(sanitize(q.Kind), "."); kind != "" {
+		if add(auditKind[s.dialect]+" = @kind", "kind", kind); rest != "" {
+			add("action = @action", "action", kind+"."+rest)
+		}
+	}
+	if !q.From.IsZero() {
+		add("at >= @from", "from", toUnix(q.From))
+	}
+	if !q.To.IsZero() {
+		add("at < @to", "to", toUnix(q.To))
+	}
+	if q.Before > 0 {
+		add("(at, id) < ((SELECT b.at FROM audit b WHERE b.id = @before), @before)", "before", q.Before)
+	}
+	walk := func(also ...string) string {
+		if also = append(also, where...); len(also) > 0 {
+			return "SELECT * FROM audit WHERE " + strings.Join(also, " AND ") + order
+		}
+		return "SELECT * FROM audit" + order
+	}
+	if q.Person == "" {
+		return walk(), args
+	}
+	// One walk along an OR would have to sort all of a person's rows.
+	args["person"] = sanitize(q.Person)
+	return "SELECT * FROM (" + walk("actor = @person") + ") a UNION SELECT * FROM (" + walk("target = @person") + ") t" + order, args
+}
+
+// sweepAudit deletes the rows that are older than the settings say, and the counts of
+// sign-ins of their days.
+func (s *Store) sweepAudit(ctx context.Context, count *int64, now time.Time) error {
+	v, err := s.Settings(ctx)
+	if errors.Is(err, account.ErrNotInitialized) || err == nil && v.AuditDays == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	until := now.AddDate(0, 0, -v.AuditDays)
+	err = s.sweepExpired(ctx, count, expired{table: "audit", key: "id", at: "at", until: toUnix(until.Add(-sweepMargin))})
+	if err != nil {
+		return err
+	}
+	return s.writeOne(ctx, "sweep sign-ins", func(db *gorm.DB) error {
+		return db.Exec("DELETE FROM counters WHERE name >= 'signins:' AND name < ?", signInsOf(until.AddDate(0, 0, -1))).Error
+	})
 }

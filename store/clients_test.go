@@ -42,10 +42,10 @@ func TestConsentIsAddedAndRemovedWhole(t *testing.T) {
 			t.Errorf("consent %v of nothing", none)
 		}
 		wins(t, race(8, func(i int) error {
-			return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", []string{"email", "profile"}[i%2]}, noon.Add(time.Hour))
+			return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", []string{"email", "profile"}[i%2]}, noon.Add(time.Hour), act("app.allow"))
 		}))
-		must(t, s.SaveConsent(ctx, u.Sub, "other", []string{"openid"}, noon))
-		must(t, s.SaveConsent(ctx, u.Sub, c.ID, nil, noon))
+		must(t, s.SaveConsent(ctx, u.Sub, "other", []string{"openid"}, noon, act("app.allow")))
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, nil, noon, act("app.allow")))
 		g := newGrantStored(t, s, c, signIn(t, s, u))
 		access, _ := addTokens(t, s, g)
 		apps, err := s.Apps(ctx, u.Sub, noon)
@@ -57,8 +57,8 @@ func TestConsentIsAddedAndRemovedWhole(t *testing.T) {
 		if diff := cmp.Diff(account.App{ClientID: "app", ClientName: c.Name, Scopes: []string{"email", "offline_access", "openid", "profile"}, GrantedAt: noon}, apps[0]); diff != "" {
 			t.Error(diff)
 		}
-		must(t, s.RemoveApp(ctx, u.Sub, c.ID, noon))
-		want(t, s.RemoveApp(ctx, u.Sub, c.ID, noon), account.ErrAppNotFound)
+		must(t, s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove")))
+		want(t, s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove")), account.ErrAppNotFound)
 		_, err = useToken(ctx, s, access)
 		want(t, err, provider.ErrSpent)
 		left, err := s.ConsentedScopes(ctx, u.Sub, "other")
@@ -126,7 +126,7 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 			for i := range people {
 				people[i].user = addUser(t, s, name("user", round, "-", i))
 				people[i].session = signIn(t, s, people[i].user)
-				must(t, s.SaveConsent(ctx, people[i].user.Sub, c.ID, []string{"openid"}, noon))
+				must(t, s.SaveConsent(ctx, people[i].user.Sub, c.ID, []string{"openid"}, noon, act("app.allow")))
 				grants[i] = useClient(t, s, c, people[i].session, "openid", "offline_access")
 				_, tokens[i] = addTokens(t, s, grants[i])
 			}
@@ -140,11 +140,11 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 				case i == 2:
 					return s.RotateClientSecret(ctx, c.ID, []byte("new"), noon, noon)
 				case i%3 == 0:
-					return s.RemoveApp(ctx, p.user.Sub, c.ID, noon)
+					return s.RemoveApp(ctx, p.user.Sub, c.ID, noon, act("app.remove"))
 				case i%3 == 1:
 					return refresh(ctx, s, grants[i], tokens[i], "next-"+tokens[i])
 				}
-				return s.EndSession(ctx, p.user.Sub, p.session.ID, noon)
+				return s.EndSession(ctx, p.user.Sub, p.session.ID, noon, act("session.end"))
 			})
 			must(t, errs[0])
 			wins(t, errs, provider.ErrClientNotFound, account.ErrAppNotFound, provider.ErrNotFound, provider.ErrSpent)
@@ -241,7 +241,7 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c, u := t.Context(), addTelling(t, s, "app"), addUser(t, s, "ada")
 		n := signIn(t, s, u)
-		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon, act("app.allow")))
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
 		own := addClientToken(t, s, c)
@@ -274,7 +274,7 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		if clients, err := s.Clients(ctx); err != nil || len(clients)+len(apps) > 0 {
 			t.Errorf("%d clients and %d applications are listed (%v)", len(clients), len(apps), err)
 		}
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		if told := notices(t, s, u.Sub); len(told) > 0 {
 			t.Errorf("notices %q", told)
 		}
@@ -297,13 +297,13 @@ func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
 		var refresh string
 		s.AfterStatement("DELETE FROM client_secrets", func() {
 			c := addTelling(t, s, "app")
-			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon, act("app.allow")))
 			g := newGrantStored(t, s, c, n)
 			must(t, spendCode(ctx, s, "sig-"+g.ID))
 			_, refresh = addTokens(t, s, g)
 		})
 		must(t, s.RemoveClient(ctx, "app"))
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		if scopes, err := s.ConsentedScopes(ctx, u.Sub, "app"); err != nil || len(scopes) != 1 {
 			t.Errorf("consent %q, %v", scopes, err)
 		}

@@ -34,7 +34,7 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 
 // SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
 // who was deleted since.
-func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time) error {
+func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
 	if len(rows) == 0 {
 		return nil
@@ -43,7 +43,10 @@ func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		return tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
+		if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
@@ -85,7 +88,7 @@ func (r appRow) app() account.App {
 }
 
 // RemoveApp implements account.Store.
-func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Time) error {
+func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Time, a account.Audit) error {
 	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
@@ -105,6 +108,9 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if live == 0 && consent.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
-		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", toUnix(now), sub, clientID).Error
+		if err := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", toUnix(now), sub, clientID).Error; err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }

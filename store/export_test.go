@@ -10,6 +10,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -86,6 +87,18 @@ func (s *Store) Series(length string) string {
 		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
 	}
 	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
+}
+
+// AuditPlan is how the database would read the audit log.
+func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
+	query, args := s.auditQuery(q)
+	if s.dialect == Postgres {
+		lines, err := s.Texts("EXPLAIN "+query, args)
+		return strings.Join(lines, "\n"), err
+	}
+	var rows []struct{ Detail string }
+	err := s.db.Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
+	return strings.Join(each(rows, func(r struct{ Detail string }) string { return r.Detail }), "\n"), err
 }
 
 // AfterQuery calls do once, when a query that begins so has been answered.

@@ -28,6 +28,7 @@ type grantRow struct {
 	CodeChallenge string
 	Nonce         []byte
 	ACR           string `gorm:"column:acr"`
+	AMR           string `gorm:"column:amr"`
 	Claims        string
 	AuthTime      int64
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
@@ -36,12 +37,16 @@ type grantRow struct {
 
 // grantColumns; the table is named g.
 const grantColumns = `g.id, g.client_id, g.sub, g.sid, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
-	g.code_challenge, g.nonce, g.acr, g.claims, g.auth_time, g.created_at, g.revoked_at`
+	g.code_challenge, g.nonce, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at`
 
 func (r *grantRow) grant() *provider.Grant {
+	var amr []string // nil where there is none, as the grant was made
+	if r.AMR != "" {
+		amr = strings.Fields(r.AMR)
+	}
 	return &provider.Grant{
 		ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, Scopes: strings.Fields(r.GrantedScope), CodeSignature: r.CodeSig,
-		CodeExpires: fromUnix(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, Claims: r.Claims,
+		CodeExpires: fromUnix(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, AMR: amr, Claims: r.Claims,
 		AuthTime: fromUnix(r.AuthTime), CreatedAt: fromUnix(r.CreatedAt), CodeUsed: r.CodeUsedAt != 0, Revoked: r.RevokedAt != 0,
 	}
 }
@@ -49,8 +54,8 @@ func (r *grantRow) grant() *provider.Grant {
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be made after what would have revoked it.
 const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, claims, auth_time, arrived_at, created_at, sweep_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
@@ -74,7 +79,7 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	return s.writeOne(ctx, "create grant", func(db *gorm.DB) error {
 		return expect(db.Exec(query,
 			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
-			g.CodeChallenge, method, nonce, g.ACR, g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
+			g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
 			g.SessionID, g.Sub), account.ErrSessionNotFound)
 	})
 }

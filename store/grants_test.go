@@ -90,7 +90,7 @@ func TestEndedSessionGetsNoCode(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u, c := addUser(t, s, "ada"), addClient(t, s, "app")
 		n := signIn(t, s, u)
-		must(t, s.EndSession(t.Context(), u.Sub, n.ID, noon))
+		must(t, s.EndSession(t.Context(), u.Sub, n.ID, noon, act("session.end")))
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid"), newGrant(c, account.Session{ID: "none", Sub: u.Sub}, "openid"), newGrant(c, account.Session{}, "openid")} {
 			want(t, s.CreateGrant(t.Context(), g), account.ErrSessionNotFound)
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -38,15 +39,19 @@ func (r inviteRow) invite() account.Invite {
 
 // CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
 // creator that is deleted or suspended.
-func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int) error {
+func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
 	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
 		if i.CreatedBy != "" {
 			if err := mayInvite(tx, i, limit); err != nil {
 				return err
 			}
 		}
-		return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
+		err := tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
 			i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
@@ -97,6 +102,79 @@ func (s *Store) listInvites(ctx context.Context, whose, arg string, after accoun
 	return each(rows, inviteRow.invite), fail("list invites", err)
 }
 
+// OpenInvites implements account.Store.
+func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]account.Invite, error) {
+	var rows []inviteRow
+	err := s.conn(ctx).Raw(selectInvite+"WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?", toUnix(now), pageSize(limit), skip).Find(&rows).Error
+	return each(rows, inviteRow.invite), fail("list open invites", err)
+}
+
+// CountOpenInvites implements account.Store.
+func (s *Store) CountOpenInvites(ctx context.Context, now time.Time) (int, error) {
+	var n int64
+	err := s.conn(ctx).Raw("SELECT count(*) FROM invites WHERE used_at = 0 AND expires_at > ?", toUnix(now)).Find(&n).Error
+	return int(n), fail("count open invites", err)
+}
+
+// RevokeBranch implements account.Store. It goes down the tree in parts: where few have
+// invited many, SQLite reads all users for each one in a recursive statement.
+func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a account.Audit) (int, error) {
+	if invalidKey(sub) {
+		return 0, account.ErrUserNotFound
+	}
+	const atOnce = 500
+	var revoked int64
+	err := s.write(ctx, "revoke invites of a branch", func(tx *gorm.DB) error {
+		revoked = 0
+		branch, seen := []string{sub}, map[string]bool{sub: true} // a circle would end
+		for from := 0; from < len(branch); {
+			part := branch[from:min(from+atOnce, len(branch))]
+			from += len(part)
+			gone := tx.Exec("DELETE FROM invites WHERE used_at = 0 AND expires_at > ? AND created_by IN ?", toUnix(now), part)
+			if gone.Error != nil {
+				return gone.Error
+			}
+			revoked += gone.RowsAffected
+			var below []string
+			if err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error; err != nil {
+				return err
+			}
+			for _, b := range below {
+				if !seen[b] {
+					branch, seen[b] = append(branch, b), true
+				}
+			}
+		}
+		if revoked == 0 {
+			return nil
+		}
+		a.Detail = fmt.Sprint(revoked)
+		return insertAudit(tx, a)
+	})
+	return int(revoked), err
+}
+
+// Branches implements account.Store.
+func (s *Store) Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]account.Branch, error) {
+	whose, args := "u.invited_by = ?", []any{toUnix(since), toUnix(now), sub}
+	if sub == "" {
+		whose, args = "u.invited_by IS NULL", args[:2]
+	}
+	var rows []struct {
+		Invited, Active, Open int
+		User                  storedUser `gorm:"embedded"`
+	}
+	err := s.conn(ctx).Raw(`SELECT `+userColumns+`, (SELECT count(*) FROM users k WHERE k.invited_by = u.sub AND k.deleted_at = 0) AS invited,
+		(SELECT count(*) FROM users k WHERE k.invited_by = u.sub AND k.deleted_at = 0 AND k.last_login_at >= ?) AS active,
+		(SELECT count(*) FROM invites i WHERE i.created_by = u.sub AND i.used_at = 0 AND i.expires_at > ?) AS open
+		FROM users u WHERE `+whose+` AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?`, append(args, sanitize(after), pageSize(limit))...).Find(&rows).Error
+	out := make([]account.Branch, len(rows))
+	for i, r := range rows {
+		out[i] = account.Branch{User: r.User.user(), Invited: r.Invited, Active: r.Active, Open: r.Open}
+	}
+	return out, fail("list branches of invites", err)
+}
+
 // Invite implements account.Store.
 func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error) {
 	if invalidKey(code) {
@@ -110,14 +188,17 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 }
 
 // DeleteInvite implements account.Store.
-func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
+func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Audit) error {
 	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
 	return s.write(ctx, "delete invite", func(tx *gorm.DB) error {
 		gone := tx.Exec("DELETE FROM invites WHERE code = ? AND created_by = ? AND used_at = 0", code, sub)
-		if gone.Error != nil || gone.RowsAffected == 1 {
+		switch {
+		case gone.Error != nil:
 			return gone.Error
+		case gone.RowsAffected == 1:
+			return insertAudit(tx, a)
 		}
 		var used int64
 		if err := tx.Raw("SELECT count(*) FROM invites WHERE code = ? AND created_by = ?", code, sub).Find(&used).Error; err != nil {
@@ -130,8 +211,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string) error {
 	})
 }
 
-// RevokeInvite removes an unused invite, of any creator, and returns it as it
-// was. code is canonical. account.ErrInviteNotFound, account.ErrInviteUsed.
+// RevokeInvite implements account.Store. code is canonical.
 func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {
 	if invalidKey(code) {
 		return account.Invite{}, account.ErrInviteNotFound
@@ -155,7 +235,7 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 }
 
 // Register implements account.Store.
-func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time) error {
+func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit) error {
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
@@ -172,8 +252,11 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 			return err
 		}
 		if n == nil {
-			return nil
+			return insertAudit(tx, a)
 		}
-		return insertSession(tx, n)
+		if err := insertSession(tx, n); err != nil {
+			return err
+		}
+		return insertSignIn(tx, n, a)
 	})
 }

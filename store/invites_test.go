@@ -19,7 +19,7 @@ func TestInviteIsSpentOnce(t *testing.T) {
 			i := addInvite(t, s, u.Sub)
 			errs := race(16, func(n int) error {
 				guest := newUser(name("guest-", round, "-", n))
-				return s.Register(ctx, i.Code, guest, newSession(guest.Sub), 0, noon)
+				return s.Register(ctx, i.Code, guest, newSession(guest.Sub), 0, noon, act("user.register"))
 			})
 			if n := wins(t, errs, account.ErrInvalidInvite); n != 1 {
 				t.Fatalf("round %d: %d people came in with one invite", round, n)
@@ -47,7 +47,7 @@ func TestInviteLimitHolds(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return s.CreateInvite(ctx, i, limit)
+				return s.CreateInvite(ctx, i, limit, act("invite.create"))
 			})
 			if n := wins(t, errs, account.ErrInviteLimit); n != limit {
 				t.Fatalf("%d invites, the limit is %d", n, limit)
@@ -56,20 +56,20 @@ func TestInviteLimitHolds(t *testing.T) {
 		list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
 		must(t, err)
 		// Used ones count, expired unused ones and deleted ones do not.
-		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, 0, noon))
-		must(t, s.DeleteInvite(ctx, u.Sub, list[1].Code))
+		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, 0, noon, act("user.register")))
+		must(t, s.DeleteInvite(ctx, u.Sub, list[1].Code, act("invite.delete")))
 		i, err := account.NewInvite(u.Sub, "", noon)
 		must(t, err)
-		must(t, s.CreateInvite(ctx, i, 3))
+		must(t, s.CreateInvite(ctx, i, 3, act("invite.create")))
 		i, err = account.NewInvite(u.Sub, "", noon)
 		must(t, err)
-		want(t, s.CreateInvite(ctx, i, 3), account.ErrInviteLimit)
+		want(t, s.CreateInvite(ctx, i, 3, act("invite.create")), account.ErrInviteLimit)
 		i, err = account.NewInvite(u.Sub, "", noon.Add(account.InviteLifetime))
 		must(t, err)
-		must(t, s.CreateInvite(ctx, i, 2)) // only the used one is left
+		must(t, s.CreateInvite(ctx, i, 2, act("invite.create"))) // only the used one is left
 		i, err = account.NewInvite("nobody", "", noon)
 		must(t, err)
-		want(t, s.CreateInvite(ctx, i, 3), account.ErrUserNotFound)
+		want(t, s.CreateInvite(ctx, i, 3, act("invite.create")), account.ErrUserNotFound)
 	})
 }
 
@@ -86,23 +86,23 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 			}
 		}
 		// In this order: the code, the room, the handle.
-		want(t, s.Register(ctx, "WRONG", newUser("ada"), nil, 1, noon), account.ErrInvalidInvite)
-		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 1, noon), account.ErrRegistrationFull)
+		want(t, s.Register(ctx, "WRONG", newUser("ada"), nil, 1, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 1, noon, act("user.register")), account.ErrRegistrationFull)
 		open()
-		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 5, noon), account.ErrHandleTaken)
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 5, noon, act("user.register")), account.ErrHandleTaken)
 		open()
 		clash := newSession("nobody") // a session that cannot be stored
-		if err := s.Register(ctx, i.Code, newUser("eve"), clash, 0, noon); err == nil {
+		if err := s.Register(ctx, i.Code, newUser("eve"), clash, 0, noon, act("user.register")); err == nil {
 			t.Fatal("stored a session of nobody")
 		}
 		open()
 		_, err := s.UserByHandle(ctx, "eve")
 		want(t, err, account.ErrUserNotFound)
-		want(t, s.Register(ctx, i.Code, newUser("eve"), nil, 0, i.ExpiresAt), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, i.Code, newUser("eve"), nil, 0, i.ExpiresAt, act("user.register")), account.ErrInvalidInvite)
 
 		guest := newUser("eve", "activity")
 		n := newSession(guest.Sub)
-		must(t, s.Register(ctx, i.Code, guest, n, 2, noon))
+		must(t, s.Register(ctx, i.Code, guest, n, 2, noon, act("user.register")))
 		stored, owner, err := s.Session(ctx, n.ID)
 		must(t, err)
 		if owner.InvitedBy != "ada" || stored.StatusList != n.StatusList || !owner.Has("activity") {
@@ -114,8 +114,8 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 		if diff := cmp.Diff(i, used); diff != "" {
 			t.Error(diff)
 		}
-		want(t, s.DeleteInvite(ctx, u.Sub, i.Code), account.ErrInviteUsed)
-		want(t, s.DeleteInvite(ctx, guest.Sub, i.Code), account.ErrInviteNotFound)
+		want(t, s.DeleteInvite(ctx, u.Sub, i.Code, act("invite.delete")), account.ErrInviteUsed)
+		want(t, s.DeleteInvite(ctx, guest.Sub, i.Code, act("invite.delete")), account.ErrInviteNotFound)
 	})
 }
 
@@ -126,7 +126,9 @@ func TestMemberLimitHolds(t *testing.T) {
 		for n := range codes {
 			codes[n] = addInvite(t, s, u.Sub).Code
 		}
-		errs := race(16, func(n int) error { return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, 4, noon) })
+		errs := race(16, func(n int) error {
+			return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, 4, noon, act("user.register"))
+		})
 		if n := wins(t, errs, account.ErrRegistrationFull); n != 3 {
 			t.Errorf("%d came in, there was room for 3", n)
 		}
@@ -137,13 +139,13 @@ func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, 0, noon))
+		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, 0, noon, act("user.register")))
 		got, err := s.RevokeInvite(ctx, open.Code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 		must(t, err)
 		if got.Inviter != "ada" {
 			t.Errorf("the revoked invite is of %q", got.Inviter)
 		}
-		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, 0, noon), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 		for code, refusal := range map[string]error{open.Code: account.ErrInviteNotFound, used.Code: account.ErrInviteUsed, "": account.ErrInviteNotFound} {
 			_, err := s.RevokeInvite(ctx, code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 			want(t, err, refusal)
@@ -153,7 +155,7 @@ func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 		if len(rest) != 1 || rest[0].UsedBy != "bob" {
 			t.Errorf("left are %+v", rest)
 		}
-		log, err := s.Audit(ctx, 0, 10)
+		log, err := s.AuditLog(ctx, account.AuditQuery{Limit: 10})
 		must(t, err)
 		acts := 0
 		for _, a := range log {
@@ -174,7 +176,7 @@ func TestPagesOfInvitesHaveEachOnce(t *testing.T) {
 		for n := range 14 { // two of each second, oldest first
 			i, err := account.NewInvite([]string{u.Sub, ""}[n%2], "", noon.Add(time.Duration(n/4)*time.Second))
 			must(t, err)
-			must(t, s.CreateInvite(t.Context(), i, -1))
+			must(t, s.CreateInvite(t.Context(), i, -1, act("invite.create")))
 		}
 		for whose, list := range map[string]func(after account.InvitePlace, limit int) ([]account.Invite, error){
 			"everybody's": func(after account.InvitePlace, limit int) ([]account.Invite, error) {

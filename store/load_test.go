@@ -22,7 +22,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 	ctx, n := t.Context(), newSession(u.Sub)
 	g, display := newGrant(c, *n, "openid", "offline_access"), name("name ", round)
 	for _, step := range []func() error{
-		func() error { return s.CreateSession(ctx, n, u.PasswordHash) },
+		func() error { return s.CreateSession(ctx, n, u.PasswordHash, act("session.create")) },
 		func() error { return s.CreateGrant(ctx, g) },
 		func() error {
 			return s.SpendCode(ctx, g.ID, []provider.Token{accessToken("access-" + g.ID), refreshToken("refresh-" + g.ID)})
@@ -33,9 +33,11 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 			_, err := s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = display; return nil }, noon, nil)
 			return err
 		},
-		func() error { return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon) },
+		func() error {
+			return s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "profile"}, noon, act("app.allow"))
+		},
 		func() error { _, err := s.Apps(ctx, u.Sub, noon); return err },
-		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon) },
+		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove")) },
 		func() error { _, err := s.Counters().Take(ctx, crowd, noon, false); return err },
 		func() error {
 			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, false, noon, act("user.flags"))
@@ -45,7 +47,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 			return s.CreateResetCode(ctx, u.Sub, []byte(uuid.NewString()), noon.Add(time.Hour), noon, act("user.reset_code"))
 		},
 		func() error { _, _, err := s.Users(ctx, account.UserQuery{Query: "user", Limit: 5}); return err },
-		func() error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
+		func() error { return s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -97,24 +99,24 @@ func TestOperationsOnOneUserDoNotDeadlock(t *testing.T) {
 				var err error
 				switch i % 8 {
 				case 0:
-					if err = s.CreateSession(ctx, n, u.PasswordHash); err == nil {
+					if err = s.CreateSession(ctx, n, u.PasswordHash, act("session.create")); err == nil {
 						err = s.CreateGrant(ctx, g)
 					}
 				case 1:
-					_, err = s.EndOtherSessions(ctx, u.Sub, "", noon)
+					_, err = s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others"))
 				case 2:
-					err = s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon)
+					err = s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon, act("app.allow"))
 				case 3:
-					err = s.RemoveApp(ctx, u.Sub, c.ID, noon)
+					err = s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove"))
 				case 4:
-					err = s.ChangePassword(ctx, u.Sub, u.PasswordHash, u.PasswordHash, "", noon)
+					err = s.ChangePassword(ctx, u.Sub, u.PasswordHash, u.PasswordHash, "", noon, act("password.change"))
 				case 5:
 					err = s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
 				case 6:
 					err = s.Unsuspend(ctx, u.Sub, noon, act("user.unsuspend"))
 				case 7:
 					if err = s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("x")); err == nil {
-						err = s.ResetPassword(ctx, u.Handle, []byte("code"), u.PasswordHash, noon)
+						err = s.ResetPassword(ctx, u.Handle, []byte("code"), u.PasswordHash, noon, act("password.reset"))
 					}
 				}
 				for _, refusal := range []error{account.ErrSuspended, account.ErrSessionNotFound, account.ErrAppNotFound, account.ErrInvalidResetCode} {

@@ -68,6 +68,7 @@ type Store struct {
 	// which has one writer anyway: waiting here is fair and ends with the
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
 	writer chan struct{}
+	mails  chan struct{} // holds one value when mails were added
 	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }
@@ -91,7 +92,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	s := &Store{log: o.Log, clock: o.Now, timeout: o.Timeout}
+	s := &Store{log: o.Log, clock: o.Now, timeout: o.Timeout, mails: make(chan struct{}, 1)}
 	var dialector gorm.Dialector
 	var err error
 	switch {

@@ -1,97 +1,55 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
-
-	"github.com/cairn-id/cairn/provider"
 )
 
-// noticeBatch is how many sessions one statement names: databases bound it.
-const noticeBatch = 1000
-
-// addNotices writes what the clients of the sessions are to be told, in the
-// transaction that has ended them. It comes after their grants were revoked: a
-// code that is being exchanged then either was spent before, and counts, or
-// no longer can be.
-func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
-	for ids := range slices.Chunk(sessions, noticeBatch) {
-		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
-			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
-			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), sub, ids).Error
-		if err != nil {
-			return err
-		}
-		// What was kept for this is for the sweep to look at again.
-		err = tx.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at", sub, ids).Error
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// outbox is a table of what is to be sent, which several instances share: a row is due
+// from next_at on, and leased_until keeps the others from what one of them is sending. A
+// row whose sender has ended is due again when its lease has.
+type outbox struct {
+	table   string
+	columns string // what is read of a row, with its id
+	rows    string // for messages
 }
 
-type noticeRow struct {
-	ID        int64
-	ClientID  string
-	Sub       string
-	Sid       string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	Attempts  int
-}
-
-// leaseDue takes the notices that are due; the others who ask at the same time
-// pass over them.
-func (s *Store) leaseDue() string {
-	others := ""
-	if s.dialect == Postgres {
-		others = " FOR UPDATE SKIP LOCKED"
-	}
-	return `WITH due AS (SELECT id FROM logout_outbox WHERE next_at <= ? AND leased_until <= ? ORDER BY next_at, id LIMIT ?` + others + `)
-		UPDATE logout_outbox SET leased_until = ? WHERE id IN (SELECT id FROM due) RETURNING id, client_id, sub, sid, created_at, attempts`
-}
-
-// DueLogouts implements provider.LogoutOutbox. Oldest first.
-func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]provider.LogoutNotice, error) {
+// leaseDue takes at most limit rows that are due; the others who ask at the same time
+// pass over them. They come in no order.
+func leaseDue[T any](ctx context.Context, s *Store, o outbox, now time.Time, lease time.Duration, limit int) ([]T, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	// Mostly nothing is due, and finding that out needs no write lock.
+	const isDue = "next_at <= ? AND leased_until <= ?"
 	var due int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM logout_outbox WHERE next_at <= ? AND leased_until <= ? LIMIT 1) due", toUnix(now), toUnix(now)).Find(&due).Error
+	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM "+o.table+" WHERE "+isDue+" LIMIT 1) due", toUnix(now), toUnix(now)).Find(&due).Error
 	if err != nil || due == 0 {
-		return nil, fail("look for logout notices", err)
+		return nil, fail("look for "+o.rows, err)
 	}
-	var rows []noticeRow
-	err = s.writeOne(ctx, "lease logout notices", func(db *gorm.DB) error {
+	others := ""
+	if s.dialect == Postgres {
+		others = " FOR UPDATE SKIP LOCKED"
+	}
+	var rows []T
+	err = s.writeOne(ctx, "lease "+o.rows, func(db *gorm.DB) error {
 		rows = nil
-		return db.Raw(s.leaseDue(), toUnix(now), toUnix(now), limit, toUnix(now.Add(lease))).Find(&rows).Error
+		return db.Raw("WITH due AS (SELECT id FROM "+o.table+" WHERE "+isDue+" ORDER BY next_at, id LIMIT ?"+others+`)
+			UPDATE `+o.table+" SET leased_until = ? WHERE id IN (SELECT id FROM due) RETURNING "+o.columns, toUnix(now), toUnix(now), limit, toUnix(now.Add(lease))).Find(&rows).Error
 	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Compare(a.ID, b.ID) })
-	return each(rows, noticeRow.notice), nil
+	return rows, err
 }
 
-func (r noticeRow) notice() provider.LogoutNotice {
-	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts}
+// remove deletes a row; no error when it was deleted already.
+func (o outbox) remove(ctx context.Context, s *Store, id int64) error {
+	return s.writeOne(ctx, "remove from "+o.rows, func(db *gorm.DB) error { return db.Exec("DELETE FROM "+o.table+" WHERE id = ?", id).Error })
 }
 
-// LogoutDone implements provider.LogoutOutbox. No error when it was deleted already.
-func (s *Store) LogoutDone(ctx context.Context, id int64) error {
-	return s.writeOne(ctx, "remove logout notice", func(db *gorm.DB) error {
-		return db.Exec("DELETE FROM logout_outbox WHERE id = ?", id).Error
-	})
-}
-
-// LogoutFailed implements provider.LogoutOutbox. It ends the lease.
-func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
-	return s.writeOne(ctx, "put off logout notice", func(db *gorm.DB) error {
-		return db.Exec("UPDATE logout_outbox SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?", toUnix(next), id).Error
+// putOff counts a failure and ends the lease.
+func (o outbox) putOff(ctx context.Context, s *Store, id int64, next time.Time) error {
+	return s.writeOne(ctx, "put off "+o.rows, func(db *gorm.DB) error {
+		return db.Exec("UPDATE "+o.table+" SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?", toUnix(next), id).Error
 	})
 }

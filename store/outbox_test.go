@@ -62,19 +62,21 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 			ends int // of three sessions, the first ones
 			do   func(u account.User, sessions []account.Session) error
 		}{
-			"sign-out": {1, func(u account.User, n []account.Session) error { return s.EndSession(ctx, u.Sub, n[0].ID, noon) }},
+			"sign-out": {1, func(u account.User, n []account.Session) error {
+				return s.EndSession(ctx, u.Sub, n[0].ID, noon, act("session.end"))
+			}},
 			"sign-out-others": {2, func(u account.User, n []account.Session) error {
-				_, err := s.EndOtherSessions(ctx, u.Sub, n[2].ID, noon)
+				_, err := s.EndOtherSessions(ctx, u.Sub, n[2].ID, noon, act("session.end_others"))
 				return err
 			}},
 			"password": {2, func(u account.User, n []account.Session) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n[2].ID, noon)
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n[2].ID, noon, act("password.change"))
 			}},
 			"reset": {3, func(u account.User, _ []account.Session) error {
 				if err := s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")); err != nil {
 					return err
 				}
-				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon)
+				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon, act("password.reset"))
 			}},
 			"suspension": {3, func(u account.User, _ []account.Session) error {
 				return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
@@ -101,7 +103,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 			}
 			before := signIn(t, s, u) // ended earlier, and told then
 			useClient(t, s, telling, before, "openid")
-			must(t, s.EndSession(ctx, u.Sub, before.ID, noon))
+			must(t, s.EndSession(ctx, u.Sub, before.ID, noon, act("session.end")))
 			if diff := cmp.Diff([]string{"telling " + before.ID}, notices(t, s, u.Sub)); diff != "" {
 				t.Error(diff)
 			}
@@ -125,23 +127,23 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 		useClient(t, s, c, n, "openid")
 		want(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")), account.ErrLastAdmin)
 		want(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")), account.ErrLastAdmin)
-		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", "", noon), account.ErrInvalidCredentials)
-		want(t, s.ResetPassword(ctx, u.Handle, []byte("wrong"), "new", noon), account.ErrInvalidResetCode)
-		want(t, s.EndSession(ctx, "somebody", n.ID, noon), account.ErrSessionNotFound)
+		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", "", noon, act("password.change")), account.ErrInvalidCredentials)
+		want(t, s.ResetPassword(ctx, u.Handle, []byte("wrong"), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
+		want(t, s.EndSession(ctx, "somebody", n.ID, noon, act("session.end")), account.ErrSessionNotFound)
 		in, end, err := s.Begin(ctx)
 		must(t, err)
-		must(t, in.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, in.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		must(t, end(false))
 		if got := notices(t, s, u.Sub); len(got) != 0 {
 			t.Errorf("notices %q of nothing", got)
 		}
 		// And nothing ends without its notice.
 		must(t, s.Exec("ALTER TABLE logout_outbox RENAME TO elsewhere"))
-		want(t, s.EndSession(ctx, u.Sub, n.ID, noon), account.ErrUnavailable)
-		if _, err := s.EndOtherSessions(ctx, u.Sub, "", noon); !errors.Is(err, account.ErrUnavailable) {
+		want(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")), account.ErrUnavailable)
+		if _, err := s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others")); !errors.Is(err, account.ErrUnavailable) {
 			t.Errorf("ended without a notice: %v", err)
 		}
-		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon), account.ErrUnavailable)
+		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change")), account.ErrUnavailable)
 		if !live(t, s, n.ID) {
 			t.Error("the session ended without a notice")
 		}
@@ -161,7 +163,7 @@ func TestExchangeDuringLogoutIsRevokedOrNotified(t *testing.T) {
 			addCode(t, s, g)
 			errs := race(2, func(i int) error {
 				if (i+round)%2 == 0 {
-					return instances[0].EndSession(t.Context(), u.Sub, n.ID, noon)
+					return instances[0].EndSession(t.Context(), u.Sub, n.ID, noon, act("session.end"))
 				}
 				return instances[1].SpendCode(t.Context(), g.ID, []provider.Token{accessToken(g.ID)})
 			})
@@ -205,7 +207,7 @@ func addNotices(t *testing.T, s *store.Store, n int) {
 	for i := range n {
 		session := signIn(t, s, u)
 		useClient(t, s, c, session, "openid")
-		must(t, s.EndSession(t.Context(), u.Sub, session.ID, noon.Add(time.Duration(i)*time.Second)))
+		must(t, s.EndSession(t.Context(), u.Sub, session.ID, noon.Add(time.Duration(i)*time.Second), act("session.end")))
 	}
 }
 
@@ -307,7 +309,7 @@ func TestSweepKeepsWhoIsToBeTold(t *testing.T) {
 		for _, session := range []account.Session{n, signIn(t, s, u)} {
 			addCode(t, s, newGrant(telling, session, "openid")) // never exchanged
 		}
-		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon, act("session.end")))
 		notices(t, s, u.Sub)
 		must(t, s.Exec("DELETE FROM tokens"))
 		for range 2 {
@@ -319,7 +321,7 @@ func TestSweepKeepsWhoIsToBeTold(t *testing.T) {
 				t.Fatalf("%d grants are left, want the one that tells who is to be told", rows)
 			}
 		}
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		if got := notices(t, s, u.Sub); len(got) != 1 || got[0] != "telling "+n.ID {
 			t.Errorf("notices %q", got)
 		}

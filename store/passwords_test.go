@@ -18,9 +18,9 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 		kept := signIn(t, s, h.user)
 		app := addClient(t, s, "kept")
 		keptAccess, keptRefresh := addTokens(t, s, newGrantStored(t, s, app, kept))
-		want(t, s.ChangePassword(ctx, h.user.Sub, "wrong", "new", kept.ID, noon), account.ErrInvalidCredentials)
-		want(t, s.ChangePassword(ctx, "nobody", h.user.PasswordHash, "new", kept.ID, noon), account.ErrInvalidCredentials)
-		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", kept.ID, noon))
+		want(t, s.ChangePassword(ctx, h.user.Sub, "wrong", "new", kept.ID, noon, act("password.change")), account.ErrInvalidCredentials)
+		want(t, s.ChangePassword(ctx, "nobody", h.user.PasswordHash, "new", kept.ID, noon, act("password.change")), account.ErrInvalidCredentials)
+		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", kept.ID, noon, act("password.change")))
 		checkTaken(t, s, h)
 		checkWorks(t, s, bystander)
 		if !live(t, s, kept.ID) {
@@ -32,7 +32,7 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 			t.Error("a grant of the session that changed the password lives")
 		}
 		addCode(t, s, newGrant(app, kept, "openid")) // what it grants from now on does
-		want(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash), account.ErrInvalidCredentials)
+		want(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash, act("session.create")), account.ErrInvalidCredentials)
 	})
 }
 
@@ -43,11 +43,11 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 		ctx := t.Context()
 		for what, end := range map[string]func(u account.User) error{
 			"password change": func(u account.User) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon)
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change"))
 			},
 			"reset": func(u account.User) error {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
-				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon)
+				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon, act("password.reset"))
 			},
 			"suspension": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
 		} {
@@ -56,7 +56,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 			g := newGrant(addClient(t, s, strings.ReplaceAll(what, " ", "-")), n, "openid", "offline_access")
 			must(t, spendCode(ctx, s, addCode(t, s, g)))
 			_, refresh := addTokens(t, s, g)
-			must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+			must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 			if !active(t, s, refresh) {
 				t.Fatalf("%s: the grant ended with its session", what)
 			}
@@ -78,7 +78,9 @@ func TestPasswordChangeEndsEarlierCodes(t *testing.T) {
 		must(t, err)
 		must(t, in.CreateGrant(ctx, g))
 		changed := make(chan error, 1)
-		go func() { changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon) }()
+		go func() {
+			changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon, act("password.change"))
+		}()
 		if s.Dialect() == store.Postgres {
 			for waiting := int64(0); waiting == 0; {
 				waiting, err = s.Count("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.query LIKE 'UPDATE sessions SET ended_at%'")
@@ -109,7 +111,7 @@ func TestPasswordResetEndsEverything(t *testing.T) {
 			handle, code string
 			at           time.Time
 		}{{"bob", "reset ada", noon}, {"nobody", "reset ada", noon}, {"ada", "reset bob", noon}, {"ada", "reset ada", noon.Add(time.Hour)}} {
-			want(t, s.ResetPassword(ctx, wrong.handle, []byte(wrong.code), "new", wrong.at), account.ErrInvalidResetCode)
+			want(t, s.ResetPassword(ctx, wrong.handle, []byte(wrong.code), "new", wrong.at, act("password.reset")), account.ErrInvalidResetCode)
 			valid, err := s.ResetCodeValid(ctx, wrong.handle, []byte(wrong.code), wrong.at)
 			must(t, err)
 			if valid {
@@ -117,7 +119,7 @@ func TestPasswordResetEndsEverything(t *testing.T) {
 			}
 		}
 		checkWorks(t, s, h) // a refused reset changes nothing
-		must(t, s.ResetPassword(ctx, "ada", []byte("reset ada"), "new", noon))
+		must(t, s.ResetPassword(ctx, "ada", []byte("reset ada"), "new", noon, act("password.reset")))
 		checkTaken(t, s, h)
 		checkWorks(t, s, bystander)
 		u, err := s.UserBySub(ctx, h.user.Sub)
@@ -134,7 +136,9 @@ func TestResetCodeIsSpentOnce(t *testing.T) {
 		for round := range 20 {
 			code := []byte(name("code ", round))
 			must(t, s.CreateResetCode(ctx, u.Sub, code, noon.Add(time.Hour), noon, act("user.reset_code")))
-			errs := race(16, func(i int) error { return s.ResetPassword(ctx, "ada", code, name("hash ", round, i), noon) })
+			errs := race(16, func(i int) error {
+				return s.ResetPassword(ctx, "ada", code, name("hash ", round, i), noon, act("password.reset"))
+			})
 			if n := wins(t, errs, account.ErrInvalidResetCode); n != 1 {
 				t.Fatalf("round %d: one code set %d passwords", round, n)
 			}
@@ -147,8 +151,8 @@ func TestNewResetCodeVoidsTheOld(t *testing.T) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("old"), noon.Add(time.Hour), noon, act("user.reset_code")))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("new"), noon.Add(time.Hour), noon, act("user.reset_code")))
-		want(t, s.ResetPassword(ctx, "ada", []byte("old"), "x", noon), account.ErrInvalidResetCode)
-		must(t, s.ResetPassword(ctx, "ada", []byte("new"), "x", noon))
+		want(t, s.ResetPassword(ctx, "ada", []byte("old"), "x", noon, act("password.reset")), account.ErrInvalidResetCode)
+		must(t, s.ResetPassword(ctx, "ada", []byte("new"), "x", noon, act("password.reset")))
 		want(t, s.CreateResetCode(ctx, "nobody", []byte("x"), noon.Add(time.Hour), noon, act("x")), account.ErrUserNotFound)
 	})
 }
@@ -158,8 +162,8 @@ func TestResetKeepsASuspension(t *testing.T) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		must(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
-		must(t, s.ResetPassword(ctx, "ada", []byte("code"), "new", noon))
-		want(t, s.CreateSession(ctx, newSession(u.Sub), "new"), account.ErrSuspended)
+		must(t, s.ResetPassword(ctx, "ada", []byte("code"), "new", noon, act("password.reset")))
+		want(t, s.CreateSession(ctx, newSession(u.Sub), "new", act("session.create")), account.ErrSuspended)
 	})
 }
 
@@ -181,7 +185,7 @@ func TestNoCodeIsIssuedAfterAReset(t *testing.T) {
 			}
 			errs := race(9, func(i int) error {
 				if i == 8 {
-					return s.ResetPassword(ctx, "ada", []byte(hash), hash, noon)
+					return s.ResetPassword(ctx, "ada", []byte(hash), hash, noon, act("password.reset"))
 				}
 				return s.CreateGrant(ctx, grants[i])
 			})

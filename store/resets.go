@@ -16,14 +16,17 @@ func (s *Store) CreateResetCode(ctx context.Context, sub string, hash []byte, ex
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		err := tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-			sub, hash, toUnix(now), toUnix(expires)).Error
-		if err != nil {
+		if err := setResetCode(tx, sub, hash, expires, now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+func setResetCode(tx *gorm.DB, sub string, hash []byte, expires, now time.Time) error {
+	return tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		sub, hash, toUnix(now), toUnix(expires)).Error
 }
 
 // validCode finds whose code it is. ErrInvalidResetCode.
@@ -31,7 +34,8 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub stri
 	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
 	}
-	err = expect(db.Raw(`SELECT u.sub FROM users u JOIN reset_codes r ON r.sub = u.sub
+	err = expect(db.Raw(`SELECT u.sub FROM users u
+		JOIN (SELECT sub, hash, expires_at FROM reset_codes UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
 		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, toUnix(now)).Find(&sub), account.ErrInvalidResetCode)
 	return sub, err
 }
@@ -46,7 +50,7 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 }
 
 // ResetPassword implements account.Store.
-func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time) error {
+func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit) error {
 	return s.write(ctx, "reset password", func(tx *gorm.DB) error {
 		// Looking first keeps guesses from locking the row of the user.
 		sub, err := validCode(tx, handle, codeHash, now)
@@ -57,10 +61,38 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 		if err := expect(set, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
-		spend := tx.Exec("DELETE FROM reset_codes WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, toUnix(now))
-		if err := expect(spend, account.ErrInvalidResetCode); err != nil {
+		spend := func(table string) *gorm.DB {
+			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, toUnix(now))
+		}
+		given := spend("reset_codes")
+		if given.Error == nil && given.RowsAffected == 0 {
+			given = spend("mailed_reset_codes")
+		}
+		if err := expect(given, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
-		return revokeAccess(tx, sub, "", now)
+		if err := revokeAccess(tx, sub, "", now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// CreateMailedResetCode implements account.Store.
+func (s *Store) CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error {
+	if invalidKey(sub) || invalidKey(email) {
+		return account.ErrUserNotFound
+	}
+	return s.write(ctx, "create mailed reset code", func(tx *gorm.DB) error {
+		u, err := lockedUser(tx, sub)
+		if err != nil {
+			return err
+		}
+		if u.Email != email || !u.EmailVerified || u.Suspended() {
+			return account.ErrUserNotFound
+		}
+		return tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+			sub, hash, toUnix(now), toUnix(expires)).Error
 	})
 }

@@ -69,7 +69,7 @@ func addWords(tx *gorm.DB, rows []userWord) error {
 const afterAll = "\U0010FFFF"
 
 // common is how many words with a beginning are counted at most.
-const common = 10_000
+const common int64 = account.ManyUsers
 
 // place is where a page of found users ended: the word of the query that the list
 // follows, and the user's word and handle.
@@ -93,18 +93,19 @@ func placeOf(s string, terms []string) (place, error) {
 	return place{n, part[1], part[2]}, nil
 }
 
-// findUsers finds the users with a word for each word of the query that begins with
-// it. It goes along the words with the rarest of these beginnings and looks the others
-// up; each user is found at the first of their words in that order.
-func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
-	terms := words(q.Query)
-	// Who has a word that begins with "anna" has one that begins with "an".
-	terms = slices.DeleteFunc(terms, func(t string) bool {
+// termsOf are the words of a query, nil for none. Who has a word that begins with "anna"
+// has one that begins with "an".
+func termsOf(query string) []string {
+	terms := words(query)
+	return slices.DeleteFunc(terms, func(t string) bool {
 		return slices.ContainsFunc(terms, func(longer string) bool { return longer != t && strings.HasPrefix(longer, t) })
 	})
-	if len(terms) == 0 {
-		return nil, "", nil
-	}
+}
+
+// findUsers finds the users with a word for each word of the query that begins with
+// it, for whom the conditions hold. It goes along the words with the rarest of these beginnings and looks the others
+// up; each user is found at the first of their words in that order.
+func (s *Store) findUsers(ctx context.Context, q account.UserQuery, terms []string, list []condition) ([]account.User, string, error) {
 	at, err := place{}, error(nil)
 	if q.After != "" {
 		at, err = placeOf(q.After, terms)
@@ -129,6 +130,13 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery) ([]account.U
 			query += " AND coalesce((SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0"
 			args = append(args, other, other+afterAll)
 		}
+	}
+	if len(list) > 0 {
+		query += " AND coalesce((SELECT 1 FROM users u WHERE u.handle = w.handle"
+		for _, c := range list {
+			query, args = query+" AND "+c.holds, append(args, c.args...)
+		}
+		query += " LIMIT 1), 0) <> 0"
 	}
 	// One more than the page has tells whether there is another one.
 	size := pageSize(q.Limit)
@@ -159,7 +167,7 @@ func (s *Store) rarest(ctx context.Context, terms []string) (int, error) {
 	if len(terms) == 1 {
 		return 0, nil
 	}
-	best, least := 0, int64(common+1)
+	best, least := 0, common+1
 	for i, t := range terms {
 		var n int64
 		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM user_words WHERE word >= ? AND word < ? LIMIT ?) few", t, t+afterAll, common).Find(&n).Error

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -29,13 +31,16 @@ type sessionRow struct {
 	StatusList  int
 	StatusIndex int
 	Algorithm   string
+	AMR         string `gorm:"column:amr"`
+	ConfirmedAt int64
 }
 
 func (r sessionRow) session() account.Session {
 	return account.Session{
 		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt), AuthTime: fromUnix(r.AuthTime),
 		LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt), EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
-		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
+		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm, AMR: strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
+		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)),
 	}
 }
 
@@ -43,7 +48,7 @@ func newSessionRow(n *account.Session) *sessionRow {
 	return &sessionRow{
 		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt), AuthTime: toUnix(n.AuthTime),
 		LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt), Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent),
-		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm,
+		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "), ConfirmedAt: toUnix(n.ConfirmedAt),
 	}
 }
 
@@ -56,14 +61,17 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 }
 
 // signedIn marks the sign-in on the user's row, on the conditions that still
-// have to hold: neither deleted nor suspended, and the password is the one that
-// was verified. It locks the row: a statement that ends sessions waits or came before.
-func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
+// have to hold: neither deleted nor suspended, the password is the one that was
+// verified, and who has a second factor has used one, which was not removed since. It
+// locks the row: a statement that ends sessions waits or came before.
+func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
+	sub, multi := n.Sub, slices.Contains(n.AMR, account.MethodMultiFactor)
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
 	for range 2 {
-		mark := tx.Exec("UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0", toUnix(at), sub, sanitize(verifiedHash))
+		mark := tx.Exec(`UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
+			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), map[bool]int{true: 1}[multi])
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
@@ -77,34 +85,39 @@ func signedIn(tx *gorm.DB, sub, verifiedHash string, at time.Time) error {
 			return account.ErrSuspended
 		case u.PasswordHash != verifiedHash:
 			return account.ErrInvalidCredentials
+		case u.SecondFactor && !multi:
+			return account.ErrSecondFactorRequired
 		}
 	}
 	return account.ErrInvalidCredentials
 }
 
 // CreateSession implements account.Store.
-func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedHash string) error {
+func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedHash string, a account.Audit) error {
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
 	return s.write(ctx, "create session", func(tx *gorm.DB) error {
-		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
+		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
 		if err := signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
 			return err
 		}
-		return insertSession(tx, n)
+		if err := insertSession(tx, n); err != nil {
+			return err
+		}
+		return insertSignIn(tx, n, a)
 	})
 }
 
 // Reauthenticate implements account.Store.
-func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verifiedHash string) error {
+func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verifiedHash string, a account.Audit) error {
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
 	return s.write(ctx, "sign in again", func(tx *gorm.DB) error {
-		if err := signedIn(tx, n.Sub, verifiedHash, n.AuthTime); err != nil {
+		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
 		if invalidKey(n.ID) {
@@ -131,8 +144,11 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		row := newSessionRow(n)
 		row.LastSeenAt = row.AuthTime
-		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm"}
-		return expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound)
+		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at"}
+		if err := expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound); err != nil {
+			return err
+		}
+		return insertSignIn(tx, n, a)
 	})
 }
 
@@ -144,7 +160,8 @@ type identityRow struct {
 
 const selectIdentity = "SELECT " + userColumns + `, s.id AS s_id, s.sub AS s_sub, s.token_hash AS s_token_hash, s.login_hash AS s_login_hash, s.created_at AS s_created_at,
 	s.auth_time AS s_auth_time, s.last_seen_at AS s_last_seen_at, s.expires_at AS s_expires_at, s.ended_at AS s_ended_at, s.address AS s_address,
-	s.user_agent AS s_user_agent, s.status_list AS s_status_list, s.status_index AS s_status_index, s.algorithm AS s_algorithm
+	s.user_agent AS s_user_agent, s.status_list AS s_status_list, s.status_index AS s_status_index, s.algorithm AS s_algorithm, s.amr AS s_amr,
+	s.confirmed_at AS s_confirmed_at
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 func (s *Store) identity(ctx context.Context, column string, key any) (account.Session, account.User, error) {
@@ -256,7 +273,7 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 // of the user must have been changed or locked before, in the same transaction: a
 // session that is being made waits for that row and then finds it changed.
 func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
-	if err := tx.Exec("DELETE FROM reset_codes WHERE sub = ?", sub).Error; err != nil {
+	if err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?"); err != nil {
 		return err
 	}
 	_, err := endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
@@ -296,7 +313,7 @@ func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 }
 
 // EndSession implements account.Store.
-func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) error {
+func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a account.Audit) error {
 	if invalidKey(sub) || invalidKey(id) {
 		return account.ErrSessionNotFound
 	}
@@ -306,39 +323,20 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time) e
 		} else if err != nil {
 			return err
 		}
-		return signOut(tx, sub, id, now)
+		if err := signOut(tx, sub, id, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
 // EndOtherSessions implements account.Store.
-func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time) (n int, err error) {
-	if invalidKey(sub) {
-		return 0, nil
-	}
+func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a account.Audit) (n int, err error) {
 	err = s.write(ctx, "end other sessions", func(tx *gorm.DB) (err error) {
-		if err = lockUser(tx, sub); err == nil {
-			n, err = signOutOthers(tx, sub, sanitize(keep), now)
-		}
-		return err
-	})
-	return n, err
-}
-
-// RevokeSessions implements account.Store.
-func (s *Store) RevokeSessions(ctx context.Context, sub, id string, now time.Time, a account.Audit) (n int, err error) {
-	if invalidKey(sub) || id != "" && invalidKey(id) {
-		return 0, account.ErrSessionNotFound
-	}
-	err = s.write(ctx, "revoke sessions", func(tx *gorm.DB) (err error) {
 		if err = lockUser(tx, sub); err != nil {
 			return err
 		}
-		if id == "" {
-			n, err = signOutOthers(tx, sub, "", now)
-		} else {
-			n, err = 1, signOut(tx, sub, id, now)
-		}
-		if err != nil {
+		if n, err = signOutOthers(tx, sub, sanitize(keep), now); err != nil || n == 0 {
 			return err
 		}
 		return insertAudit(tx, a)

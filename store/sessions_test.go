@@ -19,8 +19,8 @@ func TestSessionComesBackAsStored(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada", "activity")
 		n := newSession(u.Sub)
-		n.AuthTime, n.LastSeenAt = noon.Add(time.Second), noon.Add(2*time.Second)
-		must(t, s.CreateSession(t.Context(), n, u.PasswordHash))
+		n.AuthTime, n.LastSeenAt, n.ConfirmedAt = noon.Add(time.Second), noon.Add(2*time.Second), noon.Add(time.Second)
+		must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
 		got, owner, err := s.Session(t.Context(), n.ID)
 		must(t, err)
 		if diff := cmp.Diff(*n, got); diff != "" {
@@ -37,10 +37,10 @@ func TestSessionComesBackAsStored(t *testing.T) {
 		}
 		bare := newSession(u.Sub)
 		bare.LoginHash = nil
-		must(t, s.CreateSession(t.Context(), bare, u.PasswordHash))
+		must(t, s.CreateSession(t.Context(), bare, u.PasswordHash, act("session.create")))
 		other := newSession(u.Sub)
 		other.LoginHash = nil // two without one do not clash
-		must(t, s.CreateSession(t.Context(), other, u.PasswordHash))
+		must(t, s.CreateSession(t.Context(), other, u.PasswordHash, act("session.create")))
 	})
 }
 
@@ -48,9 +48,11 @@ func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		operations := map[string]func(u account.User) error{
-			"suspend":  func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
-			"password": func(u account.User) error { return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon) },
-			"delete":   func(u account.User) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) },
+			"suspend": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
+			"password": func(u account.User) error {
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change"))
+			},
+			"delete": func(u account.User) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) },
 		}
 		for operation, do := range operations {
 			for round := range 6 {
@@ -64,9 +66,9 @@ func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 					sessions[i] = newSession(u.Sub)
 					if i == 7 {
 						sessions[i] = &again
-						return s.Reauthenticate(ctx, sessions[i], u.PasswordHash)
+						return s.Reauthenticate(ctx, sessions[i], u.PasswordHash, act("session.reauthenticate"))
 					}
-					return s.CreateSession(ctx, sessions[i], u.PasswordHash)
+					return s.CreateSession(ctx, sessions[i], u.PasswordHash, act("session.create"))
 				})
 				must(t, errs[8])
 				wins(t, errs, account.ErrSuspended, account.ErrInvalidCredentials, account.ErrUserNotFound, account.ErrSessionNotFound)
@@ -75,11 +77,25 @@ func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 						t.Fatalf("%s, round %d: a session lives", operation, round)
 					}
 				}
-				if err := s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash); err == nil {
+				if err := s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create")); err == nil {
 					t.Fatalf("%s: signed in afterwards", operation)
 				}
 			}
 		}
+	})
+}
+
+// Whatever a handler forgets: the password alone makes no session of who has a second factor.
+func TestSecondFactorIsAConditionOfEverySession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		must(t, s.Exec("UPDATE users SET second_factor = ? WHERE sub = ?", true, u.Sub))
+		want(t, s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create")), account.ErrSecondFactorRequired)
+		want(t, s.Reauthenticate(ctx, &n, u.PasswordHash, act("session.reauthenticate")), account.ErrSecondFactorRequired)
+		both := newSession(u.Sub)
+		both.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
+		must(t, s.CreateSession(ctx, both, u.PasswordHash, act("session.create")))
 	})
 }
 
@@ -90,7 +106,8 @@ func TestSigningInAgainDoesNotReviveASession(t *testing.T) {
 		fresh := n
 		fresh.AuthTime, fresh.ExpiresAt, fresh.TokenHash, fresh.LoginHash = noon.Add(time.Hour), noon.Add(time.Hour+month), []byte("t2"), []byte("l2")
 		fresh.LastSeenAt, fresh.Address, fresh.UserAgent = noon.Add(time.Hour), "192.0.2.9", "Other/2"
-		must(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash))
+		fresh.ConfirmedAt = fresh.AuthTime
+		must(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash, act("session.reauthenticate")))
 		got, owner, err := s.Session(ctx, n.ID)
 		must(t, err)
 		if diff := cmp.Diff(fresh, got); diff != "" {
@@ -99,15 +116,15 @@ func TestSigningInAgainDoesNotReviveASession(t *testing.T) {
 		if !owner.LastLoginAt.Equal(fresh.AuthTime) {
 			t.Errorf("last login %v", owner.LastLoginAt)
 		}
-		want(t, s.Reauthenticate(ctx, &fresh, "wrong"), account.ErrInvalidCredentials)
+		want(t, s.Reauthenticate(ctx, &fresh, "wrong", act("session.reauthenticate")), account.ErrInvalidCredentials)
 		foreign := fresh
 		foreign.Sub = other.Sub
-		want(t, s.Reauthenticate(ctx, &foreign, other.PasswordHash), account.ErrSessionNotFound)
+		want(t, s.Reauthenticate(ctx, &foreign, other.PasswordHash, act("session.reauthenticate")), account.ErrSessionNotFound)
 		late := fresh
 		late.AuthTime = fresh.ExpiresAt
-		want(t, s.Reauthenticate(ctx, &late, u.PasswordHash), account.ErrSessionNotFound)
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
-		want(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash), account.ErrSessionNotFound)
+		want(t, s.Reauthenticate(ctx, &late, u.PasswordHash, act("session.reauthenticate")), account.ErrSessionNotFound)
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
+		want(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash, act("session.reauthenticate")), account.ErrSessionNotFound)
 		if live(t, s, n.ID) {
 			t.Error("the session lives again")
 		}
@@ -133,21 +150,21 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		one, two, three := signIn(t, s, u), signIn(t, s, u), signIn(t, s, u)
 		online, offline, elsewhere, third := tokens(one, "openid"), tokens(one, "openid", "offline_access"), tokens(two, "openid"), tokens(three, "openid")
 		unspent := addCode(t, s, newGrant(c, one, "openid", "offline_access"))
-		want(t, s.EndSession(ctx, addUser(t, s, "bob").Sub, one.ID, noon), account.ErrSessionNotFound)
-		must(t, s.EndSession(ctx, u.Sub, one.ID, noon))
-		want(t, s.EndSession(ctx, u.Sub, one.ID, noon), account.ErrSessionNotFound)
+		want(t, s.EndSession(ctx, addUser(t, s, "bob").Sub, one.ID, noon, act("session.end")), account.ErrSessionNotFound)
+		must(t, s.EndSession(ctx, u.Sub, one.ID, noon, act("session.end")))
+		want(t, s.EndSession(ctx, u.Sub, one.ID, noon, act("session.end")), account.ErrSessionNotFound)
 		if usable(online) || !usable(offline) || !usable(elsewhere) {
 			t.Errorf("after sign-out: online %v, offline %v, other session %v", usable(online), usable(offline), usable(elsewhere))
 		}
 		// The client would not be notified of a grant that begins after the sign-out.
 		_, err := useCode(ctx, s, unspent)
 		want(t, err, provider.ErrSpent)
-		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon)
+		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon, act("session.end_others"))
 		must(t, err)
 		if n != 1 || usable(third) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {
 			t.Errorf("ended %d others; third %v, kept %v", n, usable(third), usable(elsewhere))
 		}
-		n, err = s.EndOtherSessions(ctx, u.Sub, "", noon)
+		n, err = s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others"))
 		must(t, err)
 		if n != 1 || live(t, s, two.ID) || usable(elsewhere) || !usable(offline) {
 			t.Errorf("ended %d of all", n)
@@ -162,13 +179,13 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 		for i := range 3 {
 			n := newSession(u.Sub)
 			n.CreatedAt = noon.Add(time.Duration(i) * time.Minute)
-			must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
 			ids = append([]string{n.ID}, ids...)
 		}
 		ended, expired := signIn(t, s, u), newSession(u.Sub)
-		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon, act("session.end")))
 		expired.ExpiresAt = noon
-		must(t, s.CreateSession(ctx, expired, u.PasswordHash))
+		must(t, s.CreateSession(ctx, expired, u.PasswordHash, act("session.create")))
 		var got []string
 		list, err := s.Sessions(ctx, u.Sub, noon)
 		must(t, err)
@@ -202,7 +219,7 @@ func TestVisitsAreNotedOfLiveSessionsOnly(t *testing.T) {
 		if got.Address != n.Address || !got.LastSeenAt.Equal(noon.Add(time.Minute)) {
 			t.Errorf("%s at %v", got.Address, got.LastSeenAt)
 		}
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon.Add(time.Hour)))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon.Add(time.Hour), act("session.end")))
 		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(2 * time.Hour)}))
 		got, _, err = s.Session(ctx, n.ID)
 		must(t, err)
@@ -225,7 +242,7 @@ func TestStatusListIndexIsUnique(t *testing.T) {
 		errs := race(16, func(i int) error {
 			for range 4 {
 				n := newSession(users[i].Sub)
-				if err := s.CreateSession(ctx, n, users[i].PasswordHash); err != nil {
+				if err := s.CreateSession(ctx, n, users[i].PasswordHash, act("session.create")); err != nil {
 					return err
 				}
 				if n.StatusIndex < 0 || n.StatusIndex >= account.StatusListSize || n.StatusList != 1 {
@@ -251,7 +268,7 @@ func TestStatusListIndexIsUnique(t *testing.T) {
 			var lists [16]int
 			wins(t, race(16, func(i int) error {
 				n := newSession(users[i].Sub)
-				err := s.CreateSession(ctx, n, users[i].PasswordHash)
+				err := s.CreateSession(ctx, n, users[i].PasswordHash, act("session.create"))
 				lists[i] = n.StatusList
 				return err
 			}))
@@ -272,7 +289,7 @@ func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
 		if len(none) != 0 {
 			t.Errorf("revoked %v", none)
 		}
-		must(t, s.EndSession(ctx, u.Sub, n.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		revoked, err := s.RevokedIndices(ctx, n.StatusList)
 		must(t, err)
 		if diff := cmp.Diff([]int{n.StatusIndex}, revoked); diff != "" {
@@ -306,7 +323,7 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		for i := range account.MaxSessions {
 			n := newSession(u.Sub)
 			n.CreatedAt = noon.Add(time.Duration(i-account.MaxSessions) * time.Minute)
-			must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
 			earlier = append(earlier, n)
 		}
 		online, offline := newGrant(c, *earlier[0], "openid"), newGrant(c, *earlier[0], "openid", "offline_access")
@@ -317,7 +334,9 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 			tokens = append(tokens, access)
 		}
 		const more = 20
-		wins(t, race(more, func(i int) error { return instances[i%2].CreateSession(ctx, newSession(u.Sub), u.PasswordHash) }))
+		wins(t, race(more, func(i int) error {
+			return instances[i%2].CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create"))
+		}))
 		for i, n := range earlier {
 			if live(t, s, n.ID) != (i >= more) {
 				t.Errorf("session %d of %d lives: %t", i, len(earlier), i < more)

@@ -23,15 +23,16 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 	var row struct {
 		Value      string
 		Hs256Until int64
+		Logo       string
 	}
-	if err := expect(db.Raw("SELECT value, hs256_until FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
+	if err := expect(db.Raw("SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
 	out := account.DefaultSettings()
 	if err := json.Unmarshal([]byte(row.Value), &out); err != nil {
 		return account.Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
-	out.HS256Until = fromUnix(row.Hs256Until)
+	out.HS256Until, out.Logo = fromUnix(row.Hs256Until), row.Logo
 	return out, nil
 }
 
@@ -65,6 +66,31 @@ func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings
 		return v, fmt.Errorf("amend settings: %w", refused)
 	}
 	return v, err
+}
+
+// Logo implements account.Store.
+func (s *Store) Logo(ctx context.Context) ([]byte, error) {
+	var row struct{ PNG []byte }
+	err := s.conn(ctx).Raw("SELECT png FROM logo WHERE id = 1").Find(&row).Error
+	return row.PNG, fail("read logo", err)
+}
+
+// SetLogo implements account.Store.
+func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
+	return s.write(ctx, "set logo", func(tx *gorm.DB) error {
+		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
+			return err
+		}
+		if err := tx.Exec("DELETE FROM logo").Error; err != nil {
+			return err
+		}
+		if len(png) > 0 {
+			if err := tx.Exec("INSERT INTO logo (id, png, hash, changed_at) VALUES (1, ?, ?, ?)", png, hash, toUnix(a.At)).Error; err != nil {
+				return err
+			}
+		}
+		return insertAudit(tx, a)
+	})
 }
 
 // Secret implements account.Store.

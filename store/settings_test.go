@@ -101,7 +101,7 @@ func TestConcurrentSettingsChangesAreKept(t *testing.T) {
 		want(t, err, account.ErrInvalidSettings)
 		v, err := s.Settings(ctx)
 		must(t, err)
-		rows, err := s.Audit(ctx, 0, 20)
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Limit: 20})
 		must(t, err)
 		if v.MaxUsers != 8 || len(rows) != 8 || rows[0].Detail != "max_users" {
 			t.Errorf("%d changes, %d rows", v.MaxUsers, len(rows))
@@ -119,7 +119,7 @@ func TestAuditIsNewestFirstWithoutGaps(t *testing.T) {
 		want(t, s.CreateUser(ctx, newUser("user0"), act("refused")), account.ErrHandleTaken)
 		var actions []string
 		for before := int64(0); ; {
-			rows, err := s.Audit(ctx, before, 2)
+			rows, err := s.AuditLog(ctx, account.AuditQuery{Before: before, Limit: 2})
 			must(t, err)
 			if len(rows) == 0 {
 				break

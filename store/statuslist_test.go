@@ -44,19 +44,21 @@ func TestRevocationChangesTheVersion(t *testing.T) {
 				return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Hour)})
 			}},
 			{"another sign-in", 0, func(u account.User, n account.Session) error {
-				return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash)
+				return s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create"))
 			}},
-			{"end", 1, func(u account.User, n account.Session) error { return s.EndSession(ctx, u.Sub, n.ID, noon) }},
+			{"end", 1, func(u account.User, n account.Session) error {
+				return s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end"))
+			}},
 			{"end the others", 1, func(u account.User, n account.Session) error {
-				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
+				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon, act("session.end_others"))
 				return err
 			}},
 			{"change of the password", 1, func(u account.User, n account.Session) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon)
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon, act("password.change"))
 			}},
 			{"reset of the password", 2, func(u account.User, n account.Session) error {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code "+u.Sub), noon.Add(time.Hour), noon, act("user.reset_code")))
-				return s.ResetPassword(ctx, u.Handle, []byte("code "+u.Sub), "new", noon)
+				return s.ResetPassword(ctx, u.Handle, []byte("code "+u.Sub), "new", noon, act("password.reset"))
 			}},
 			{"suspension", 2, func(u account.User, n account.Session) error {
 				return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
@@ -107,7 +109,7 @@ func TestEarlierTokenOfASessionIsInTheList(t *testing.T) {
 		first := signIn(t, s, u)
 		again := first
 		again.AuthTime, again.ExpiresAt, again.TokenHash, again.Algorithm = noon.Add(time.Hour), noon.Add(month+time.Hour), []byte("again"), account.AlgorithmRS256
-		must(t, s.Reauthenticate(ctx, &again, u.PasswordHash))
+		must(t, s.Reauthenticate(ctx, &again, u.PasswordHash, act("session.reauthenticate")))
 		if again.StatusIndex == first.StatusIndex {
 			t.Error("both tokens have one index")
 		}
@@ -119,8 +121,8 @@ func TestEarlierTokenOfASessionIsInTheList(t *testing.T) {
 		if stored.StatusIndex != again.StatusIndex || stored.Algorithm != account.AlgorithmRS256 {
 			t.Errorf("stored %+v", stored)
 		}
-		must(t, s.EndSession(ctx, u.Sub, first.ID, noon.Add(2*time.Hour)))
-		want(t, s.Reauthenticate(ctx, &again, u.PasswordHash), account.ErrSessionNotFound)
+		must(t, s.EndSession(ctx, u.Sub, first.ID, noon.Add(2*time.Hour), act("session.end")))
+		want(t, s.Reauthenticate(ctx, &again, u.PasswordHash, act("session.reauthenticate")), account.ErrSessionNotFound)
 		both := []int{first.StatusIndex, again.StatusIndex}
 		slices.Sort(both)
 		if diff := cmp.Diff(both, bits(t, s, 1)); diff != "" {
@@ -139,7 +141,7 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 		draw := func() account.Session { // wants the same index each time
 			n := newSession(u.Sub)
 			cryptotest.SetGlobalRandom(t, 1)
-			must(t, s.CreateSession(ctx, n, u.PasswordHash))
+			must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
 			draws++
 			cryptotest.SetGlobalRandom(t, draws) // or the next session had the same id
 			return *n
@@ -158,7 +160,7 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 			return swept.Revocations
 		}
 		refused("live")
-		must(t, s.EndSession(ctx, u.Sub, first.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, first.ID, noon, act("session.end")))
 		refused("revoked")
 		before := version(t, s, 1)
 		if n := sweep(0); n != 0 || version(t, s, 1) == before || len(bits(t, s, 1)) != 0 {
@@ -185,11 +187,11 @@ func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 		must(t, s.Exec("UPDATE status_lists SET issued = ? WHERE id = 1", store.ListCapacity))
 		second := newSession(u.Sub)
 		second.ExpiresAt = noon.Add(2 * month)
-		must(t, s.CreateSession(ctx, second, u.PasswordHash))
+		must(t, s.CreateSession(ctx, second, u.PasswordHash, act("session.create")))
 		if second.StatusList != 2 {
 			t.Fatalf("list %d", second.StatusList)
 		}
-		must(t, s.EndSession(ctx, u.Sub, first.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, first.ID, noon, act("session.end")))
 		for _, step := range []struct {
 			after time.Duration
 			lists []int
@@ -240,7 +242,7 @@ func TestListWithOnlyARevocationIsNotSwept(t *testing.T) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		n := signIn(t, s, u)
 		must(t, s.Exec("UPDATE status_lists SET issued = ? WHERE id = 1", store.ListCapacity))
-		must(t, s.Reauthenticate(ctx, &n, u.PasswordHash))
+		must(t, s.Reauthenticate(ctx, &n, u.PasswordHash, act("session.reauthenticate")))
 		if n.StatusList != 2 {
 			t.Fatalf("list %d", n.StatusList)
 		}
@@ -261,7 +263,7 @@ func TestEndOfHS256KeepsOtherSessions(t *testing.T) {
 			for _, algorithm := range []string{"HS256", "RS256", ""} {
 				n := newSession(u.Sub)
 				n.Algorithm = algorithm
-				must(t, s.CreateSession(ctx, n, u.PasswordHash))
+				must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
 			}
 		}
 		live, last, err := s.HS256Sessions(ctx, noon)
@@ -294,7 +296,7 @@ func TestTokensOfAKeyAreKnown(t *testing.T) {
 		"session": func(t *testing.T, s *store.Store, n account.Session) {
 			other := newSession(n.Sub)
 			other.Algorithm = account.AlgorithmRS256
-			must(t, s.CreateSession(t.Context(), other, "hash of ada"))
+			must(t, s.CreateSession(t.Context(), other, "hash of ada", act("session.create")))
 		},
 		"grant": func(t *testing.T, s *store.Store, n account.Session) {
 			addCode(t, s, newGrant(addClient(t, s, "app"), n, "openid"))

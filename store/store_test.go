@@ -65,14 +65,14 @@ func newSession(sub string) *account.Session {
 	id := uuid.NewString()
 	return &account.Session{
 		ID: id, Sub: sub, TokenHash: []byte("token " + id), LoginHash: []byte("login " + id), CreatedAt: noon, AuthTime: noon, LastSeenAt: noon,
-		ExpiresAt: noon.Add(month), Address: "192.0.2.1", UserAgent: "Browser/1.0",
+		ExpiresAt: noon.Add(month), Address: "192.0.2.1", UserAgent: "Browser/1.0", AMR: []string{account.MethodPassword}, ConfirmedAt: noon,
 	}
 }
 
 func signIn(t testing.TB, s *store.Store, u account.User) account.Session {
 	t.Helper()
 	n := newSession(u.Sub)
-	must(t, s.CreateSession(t.Context(), n, u.PasswordHash))
+	must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
 	return *n
 }
 
@@ -91,7 +91,7 @@ func addInvite(t testing.TB, s *store.Store, creator string) account.Invite {
 	t.Helper()
 	i, err := account.NewInvite(creator, "for a friend", noon)
 	must(t, err)
-	must(t, s.CreateInvite(t.Context(), i, -1))
+	must(t, s.CreateInvite(t.Context(), i, -1, act("invite.create")))
 	return i
 }
 

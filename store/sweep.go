@@ -30,7 +30,7 @@ const (
 
 // SweepResult is how many rows were deleted.
 type SweepResult struct {
-	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices, Clients int64
+	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges, Audit, Clients int64
 }
 
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused
@@ -59,10 +59,14 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.Sessions, "sessions", "id", "expires_at", "", until},
 		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", toUnix(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
+		{&r.MailedResetCodes, "mailed_reset_codes", "sub", "expires_at", "", until},
 		{&r.RateCounters, "rate_counters", "name, key_hash, started_at", "expires_at", "", toUnix(now)},
 		{&r.Assertions, "client_assertions", "client_id, jti_hash", "expires_at", "", until},
 		{&r.ClientTokens, "client_tokens", "sig", "expires_at", "", until},
 		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", toUnix(now.Add(-pushedMargin))},
+		{&r.Spent, "spent", "hash", "expires_at", "", until},
+		{&r.Mails, "mail_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
+		{&r.EmailChanges, "email_changes", "id", "expires_at", "", until},
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {
@@ -73,6 +77,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		func() error { return s.sweepGrants(ctx, &r.Grants, until) },
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
 		func() error { return s.sweepClients(ctx, &r.Clients) },
+		func() error { return s.sweepAudit(ctx, &r.Audit, now) },
 		func() error { return s.makeWords(ctx, s.batches) },
 		func() error { return s.giveBackSpace(ctx) },
 	) {

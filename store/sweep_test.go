@@ -18,16 +18,16 @@ import (
 func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
-		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon))
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon, act("app.allow")))
 		n := signIn(t, s, u)
 		ended := signIn(t, s, u)
-		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon))
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon, act("session.end")))
 		unused := newGrantStored(t, s, c, n) // a code never exchanged
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
 		must(t, spendCode(ctx, s, "sig-"+g.ID))
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
+		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon, act("user.register")))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
 		must(t, s.SpendAssertion(ctx, "app", "jti", noon.Add(time.Minute)))
 		_, err := s.Counters().Take(ctx, web.Counter{Name: "login", Key: "key", Rate: web.Rate{Count: 1, Window: time.Minute}}, noon, false)
@@ -114,7 +114,7 @@ func TestSweptFileBecomesSmaller(t *testing.T) {
 func TestSweepRepeatsWhatPostgreSQLGaveUp(t *testing.T) {
 	s := storetest.NewPostgres(t)
 	ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
-	must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon.Add(-month)))
+	must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon.Add(-month), act("app.allow")))
 	g := newGrantStored(t, s, c, signIn(t, s, u))
 	addTokens(t, s, g)
 	for _, statement := range []string{

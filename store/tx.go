@@ -59,7 +59,18 @@ func (s *Store) lockWriter(ctx context.Context) (func(), error) {
 func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.timeout/2)
 	defer cancel()
-	return s.writeOne(ctx, doing, func(db *gorm.DB) error { return db.Transaction(do) })
+	added := false
+	err := s.writeOne(context.WithValue(ctx, mailsAdded{}, &added), doing, func(db *gorm.DB) error {
+		added = false
+		return db.Transaction(do)
+	})
+	if err == nil && added {
+		select {
+		case s.mails <- struct{}{}:
+		default: // it is known already
+		}
+	}
+	return err
 }
 
 // writeOne is write for a single statement, which needs no transaction.
@@ -81,8 +92,9 @@ func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB)
 // else is a failure of the database.
 var refusals = []error{
 	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
-	account.ErrInvalidCredentials, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidPreference,
+	account.ErrInvalidCredentials, account.ErrSecondFactorRequired, account.ErrFactorExists, account.ErrFactorNotFound, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink, account.ErrInvalidPreference,
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
+	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
 	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
 	account.ErrUnavailable, // already wrapped
 }

@@ -35,7 +35,7 @@ func TestDatabaseFailureIsNotAnAnswer(t *testing.T) {
 			want(t, err, account.ErrUnavailable)
 			_, err = useToken(x.ctx, x.s, "some signature")
 			want(t, err, account.ErrUnavailable)
-			want(t, x.s.EndSession(ended, u.Sub, "some id", noon), account.ErrUnavailable)
+			want(t, x.s.EndSession(ended, u.Sub, "some id", noon, act("session.end")), account.ErrUnavailable)
 		}
 		_, err := s.UserByHandle(ended, "ada")
 		want(t, err, account.ErrUnavailable)
@@ -68,7 +68,7 @@ func TestCanceledCallIsNoFailureOfTheDatabase(t *testing.T) {
 		for what, call := range map[string]func(ctx context.Context) error{
 			"read":        func(ctx context.Context) error { _, err := s.UserByHandle(ctx, "ada"); return err },
 			"statement":   func(ctx context.Context) error { return s.UpgradeHash(ctx, u.Sub, u.PasswordHash, "new") },
-			"transaction": func(ctx context.Context) error { return s.EndSession(ctx, u.Sub, n.ID, noon) },
+			"transaction": func(ctx context.Context) error { return s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")) },
 			"exchange":    func(ctx context.Context) error { return s.SpendCode(ctx, g.ID, nil) },
 		} {
 			for when, ctx := range map[string]context.Context{"before": before, "during": nil} {
@@ -195,10 +195,10 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 			"statement": func() error { return s.UpgradeHash(ctx, u.Sub, "no", "new") },
 			"revoke":    func() error { return s.RevokeGrant(ctx, "no grant", noon) },
 			"write": func() error {
-				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon)
+				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon, act("session.end_others"))
 				return err
 			},
-			"transaction": func() error { return s.SaveConsent(ctx, u.Sub, "app", []string{"openid"}, noon) },
+			"transaction": func() error { return s.SaveConsent(ctx, u.Sub, "app", []string{"openid"}, noon, act("app.allow")) },
 		}
 		var warm []func(bool) error // each call is to find a connection of before the silence
 		for range calls {

@@ -108,7 +108,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		}
 		c.BackchannelLogoutURI = "https://a.example.org/logout"
 		must(t, s.UpdateClient(ctx, c))
-		must(t, s.EndSession(ctx, "u1", n.ID, noon))
+		must(t, s.EndSession(ctx, "u1", n.ID, noon, act("session.end")))
 		due, err := s.DueLogouts(ctx, noon, time.Minute, 10)
 		must(t, err)
 		if len(due) != 1 || due[0].ClientID != "app" || due[0].SessionID != "s1" {

@@ -34,6 +34,8 @@ type userRow struct {
 	UpdatedAt     int64 `gorm:"autoUpdateTime:false"`
 	LastLoginAt   int64
 	DeletedAt     int64
+	SecondFactor  bool
+	EmailAskedAt  int64
 }
 
 // storedUser is what userColumns selects.
@@ -54,7 +56,7 @@ func (u storedUser) user() account.User {
 	return account.User{
 		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
 		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter,
+		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor, EmailAskedAt: fromUnix(r.EmailAskedAt),
 	}
 }
 
@@ -83,24 +85,6 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
-// Users implements account.Store.
-func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
-	if strings.TrimSpace(q.Query) != "" {
-		users, next, err := s.findUsers(ctx, q)
-		return users, next, fail("search users", err)
-	}
-	// One more than the page has tells whether there is another one.
-	size := pageSize(q.Limit)
-	var rows []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", sanitize(q.After), size+1).Find(&rows).Error
-	next := ""
-	if len(rows) > size {
-		rows = rows[:size]
-		next = rows[size-1].Row.Handle
-	}
-	return each(rows, storedUser.user), next, fail("list users", err)
-}
-
 // insertUser adds a user, with the words by which they are found; a handle is taken for
 // ever, also by who was deleted. inviter is a sub or empty, limit how many users there
 // may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
@@ -112,7 +96,7 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	}
 	row := userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt),
+		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
 	}
 	if inviter != "" {
 		row.InvitedBy = &inviter
@@ -133,6 +117,21 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 	return s.write(ctx, "create user", func(tx *gorm.DB) error {
 		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// AddUser implements account.Store.
+func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
+	return s.write(ctx, "add user", func(tx *gorm.DB) error {
+		if err := insertUser(tx, u, "", 0); err != nil {
+			return err
+		}
+		if len(c.Hash) > 0 {
+			if err := setResetCode(tx, u.Sub, c.Hash, c.ExpiresAt, u.CreatedAt); err != nil {
+				return err
+			}
 		}
 		return insertAudit(tx, a)
 	})
@@ -170,9 +169,18 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 		if refused = change(&changed); refused != nil {
 			return refused
 		}
-		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.Profile, fromUnix(toUnix(now))
-		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, UpdatedAt: toUnix(now)}
-		columns := []string{"display_name", "email", "email_verified", "profile", "search", "updated_at"}
+		if changed.Email != u.Email {
+			if err := keepEmail(tx, u, keptID(a), now); err != nil {
+				return err
+			}
+			// Who reads the mails of the former address sets no password any more.
+			if err := tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub).Error; err != nil {
+				return err
+			}
+		}
+		u.DisplayName, u.Email, u.EmailVerified, u.EmailAskedAt, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.EmailAskedAt, changed.Profile, fromUnix(toUnix(now))
+		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now)}
+		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search", "updated_at"}
 		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
 			return err
 		}
@@ -201,7 +209,7 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 }
 
 // ChangePassword implements account.Store.
-func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time) error {
+func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit) error {
 	if invalidKey(sub) || invalidKey(old) {
 		return account.ErrInvalidCredentials
 	}
@@ -216,7 +224,10 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
 			return err
 		}
-		return revokeAccess(tx, sub, keepSession, now)
+		if err := revokeAccess(tx, sub, keepSession, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
@@ -300,6 +311,9 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
 			return err
 		}
+		if err := tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error; err != nil {
+			return err
+		}
 		if err := setWords(tx, u.Handle, nil); err != nil {
 			return err
 		}
@@ -311,11 +325,26 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if bare.Error != nil {
 			return bare.Error
 		}
-		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?"); err != nil {
+		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
+			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
+			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle).Error; err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+// HasPasskey implements provider.Storage.
+func (s *Store) HasPasskey(ctx context.Context, sub string) (bool, error) {
+	if invalidKey(sub) {
+		return false, nil
+	}
+	var found []int
+	err := s.conn(ctx).Raw("SELECT 1 FROM passkeys WHERE sub = ? LIMIT 1", sub).Find(&found).Error
+	return len(found) > 0, fail("look for passkeys", err)
 }
 
 // execEach runs the statements, each with arg.

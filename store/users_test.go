@@ -51,7 +51,7 @@ func TestHandleIsGivenOnce(t *testing.T) {
 		want(t, err, account.ErrUserNotFound)
 		want(t, s.CreateUser(t.Context(), newUser("ada"), act("user.create")), account.ErrHandleTaken)
 		i := addInvite(t, s, "")
-		want(t, s.Register(t.Context(), i.Code, newUser("ada"), nil, 0, noon), account.ErrHandleTaken)
+		want(t, s.Register(t.Context(), i.Code, newUser("ada"), nil, 0, noon, act("user.register")), account.ErrHandleTaken)
 	})
 }
 
@@ -75,19 +75,19 @@ func TestInvalidKeysDoNotMatch(t *testing.T) {
 			want(t, err, account.ErrSessionNotFound)
 			_, _, err = s.SessionByLoginHash(ctx, []byte(key))
 			want(t, err, account.ErrSessionNotFound)
-			want(t, s.EndSession(ctx, u.Sub, key, noon), account.ErrSessionNotFound)
-			want(t, s.EndSession(ctx, key, n.ID, noon), account.ErrSessionNotFound)
+			want(t, s.EndSession(ctx, u.Sub, key, noon, act("session.end")), account.ErrSessionNotFound)
+			want(t, s.EndSession(ctx, key, n.ID, noon, act("session.end")), account.ErrSessionNotFound)
 			_, err = s.Invite(ctx, key)
 			want(t, err, account.ErrInviteNotFound)
-			want(t, s.DeleteInvite(ctx, u.Sub, key), account.ErrInviteNotFound)
-			want(t, s.DeleteInvite(ctx, key, key), account.ErrInviteNotFound)
-			want(t, s.Register(ctx, key, newUser("eve"), nil, 0, noon), account.ErrInvalidInvite)
-			want(t, s.ResetPassword(ctx, key, []byte("hash"), "new", noon), account.ErrInvalidResetCode)
-			want(t, s.ResetPassword(ctx, u.Handle, []byte(key), "new", noon), account.ErrInvalidResetCode)
-			want(t, s.ChangePassword(ctx, u.Sub, key, "new", "", noon), account.ErrInvalidCredentials)
-			want(t, s.CreateSession(ctx, newSession(u.Sub), key), account.ErrInvalidCredentials)
-			want(t, s.CreateSession(ctx, newSession(key), "x"), account.ErrUserNotFound)
-			want(t, s.RemoveApp(ctx, u.Sub, key, noon), account.ErrAppNotFound)
+			want(t, s.DeleteInvite(ctx, u.Sub, key, act("invite.delete")), account.ErrInviteNotFound)
+			want(t, s.DeleteInvite(ctx, key, key, act("invite.delete")), account.ErrInviteNotFound)
+			want(t, s.Register(ctx, key, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+			want(t, s.ResetPassword(ctx, key, []byte("hash"), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
+			want(t, s.ResetPassword(ctx, u.Handle, []byte(key), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
+			want(t, s.ChangePassword(ctx, u.Sub, key, "new", "", noon, act("password.change")), account.ErrInvalidCredentials)
+			want(t, s.CreateSession(ctx, newSession(u.Sub), key, act("session.create")), account.ErrInvalidCredentials)
+			want(t, s.CreateSession(ctx, newSession(key), "x", act("session.create")), account.ErrUserNotFound)
+			want(t, s.RemoveApp(ctx, u.Sub, key, noon, act("app.remove")), account.ErrAppNotFound)
 			want(t, s.Suspend(ctx, key, "", noon, act("x")), account.ErrUserNotFound)
 			want(t, s.DeleteUser(ctx, key, noon, act("x")), account.ErrUserNotFound)
 			_, err = s.Secret(ctx, key)
@@ -265,7 +265,7 @@ func TestARefusedAmendmentLeavesNoTrace(t *testing.T) {
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Error(diff)
 		}
-		rows, err := s.Audit(ctx, 0, 10)
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Limit: 10})
 		must(t, err)
 		if len(rows) != 1 {
 			t.Errorf("%d audit rows", len(rows))
@@ -376,7 +376,7 @@ func equip(t *testing.T, s *store.Store, handle string) held {
 	h.code = addCode(t, s, newGrant(c, h.session, "openid", "offline_access"))
 	h.access, h.refresh = addTokens(t, s, newGrantStored(t, s, c, h.session))
 	must(t, s.CreateResetCode(t.Context(), h.user.Sub, []byte("reset "+handle), noon.Add(time.Hour), noon, act("user.reset_code")))
-	must(t, s.SaveConsent(t.Context(), h.user.Sub, c.ID, []string{"openid"}, noon))
+	must(t, s.SaveConsent(t.Context(), h.user.Sub, c.ID, []string{"openid"}, noon, act("app.allow")))
 	return h
 }
 
@@ -395,7 +395,7 @@ func checkTaken(t *testing.T, s *store.Store, h held) {
 	want(t, err, provider.ErrSpent)
 	_, err = useToken(ctx, s, h.refresh)
 	want(t, err, provider.ErrSpent)
-	want(t, s.ResetPassword(ctx, h.user.Handle, []byte("reset "+h.user.Handle), "new", noon), account.ErrInvalidResetCode)
+	want(t, s.ResetPassword(ctx, h.user.Handle, []byte("reset "+h.user.Handle), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
 	revoked, err := s.RevokedIndices(ctx, h.session.StatusList)
 	must(t, err)
 	if diff := cmp.Diff([]int{h.session.StatusIndex}, revoked); diff != "" {
@@ -433,13 +433,13 @@ func TestSuspensionLeavesNothingThatWorks(t *testing.T) {
 		}
 		_, err = s.Invite(ctx, invite.Code)
 		want(t, err, account.ErrInviteNotFound)
-		want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, 0, noon), account.ErrInvalidInvite)
-		want(t, s.CreateInvite(ctx, account.Invite{Code: "X", CreatedBy: u.Sub, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}, -1), account.ErrSuspended)
+		want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.CreateInvite(ctx, account.Invite{Code: "X", CreatedBy: u.Sub, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}, -1, act("invite.create")), account.ErrSuspended)
 		must(t, s.Unsuspend(ctx, h.user.Sub, noon, act("user.unsuspend")))
 		checkTaken(t, s, h) // what was ended stays ended
 		signIn(t, s, h.user)
 		checkWorks(t, s, bystander)
-		rows, err := s.Audit(ctx, 0, 2)
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user", Limit: 2})
 		must(t, err)
 		if len(rows) != 2 || rows[0].Action != "user.unsuspend" || rows[1].Action != "user.suspend" {
 			t.Errorf("audit %+v, want one row an act", rows)
@@ -453,7 +453,7 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		ctx := t.Context()
 		h, bystander := equip(t, s, "ada"), equip(t, s, "bob")
 		used, unused := addInvite(t, s, h.user.Sub), addInvite(t, s, h.user.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon))
+		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon, act("user.register")))
 		v := "value"
 		_, err := s.MergePreferences(ctx, h.user.Sub, map[string]*string{"k": &v}, 5)
 		must(t, err)
@@ -465,8 +465,8 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		want(t, err, account.ErrSessionNotFound)
 		_, _, err = s.SessionByLoginHash(ctx, h.session.LoginHash)
 		want(t, err, account.ErrSessionNotFound)
-		want(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash), account.ErrUserNotFound)
-		want(t, s.SaveConsent(ctx, h.user.Sub, "ada-app", []string{"openid"}, noon), account.ErrUserNotFound)
+		want(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash, act("session.create")), account.ErrUserNotFound)
+		want(t, s.SaveConsent(ctx, h.user.Sub, "ada-app", []string{"openid"}, noon, act("app.allow")), account.ErrUserNotFound)
 		_, err = s.Invite(ctx, unused.Code)
 		want(t, err, account.ErrInviteNotFound)
 		guest, err := s.UserByHandle(ctx, "guest")
@@ -620,7 +620,7 @@ func TestWordsAreThoseOfTheUser(t *testing.T) {
 		holds("ada-l", 1, "ada", "countess", "example", "king", "l", "org")
 		guest := newUser("guest")
 		guest.DisplayName, guest.Email = "Ёлка", ""
-		must(t, s.Register(ctx, addInvite(t, s, u.Sub).Code, guest, nil, 2, noon))
+		must(t, s.Register(ctx, addInvite(t, s, u.Sub).Code, guest, nil, 2, noon, act("user.register")))
 		holds("guest", 2, "guest", "ёлка")
 		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
 		holds("ada-l", 1)

@@ -4,11 +4,11 @@ import "net/http"
 
 // Error says what went wrong, what to do about it, and the request id under which the log has it.
 type Error struct {
-	// Status is the HTTP status, shown small. Title and Detail are sentences for the person; when one is empty, the
+	// Status is the HTTP status, shown small. Detail is a sentence for the person, in their language; without it, the
 	// usual words for Status are used.
-	Status        int
-	Title, Detail string
-	RequestID     string
+	Status    int
+	Detail    string
+	RequestID string
 	// BackURL is a local path, "" for none.
 	BackURL string
 }
@@ -16,7 +16,7 @@ type Error struct {
 func (Error) page() (string, bool) { return "error", false }
 
 // words are a title and what to do, by status.
-var words = map[int][2]string{
+var words = map[int][2]Text{
 	http.StatusBadRequest:            {"That request does not work", "Go back and try again. If you came from another site, tell its owner."},
 	http.StatusUnauthorized:          {"Please sign in", "You have to be signed in to see this page."},
 	http.StatusForbidden:             {"Not allowed", "Your account may not do this. Ask an administrator if you think it should."},
@@ -27,23 +27,17 @@ var words = map[int][2]string{
 	http.StatusServiceUnavailable:    {"Back in a moment", "The service cannot answer right now. Try again in a minute."},
 }
 
-// Headline is Title, or the usual title for Status.
-func (p Error) Headline() string {
-	switch w, known := words[p.Status]; {
-	case p.Title != "":
-		return p.Title
-	case known:
+// Headline is the title for Status.
+func (p Error) Headline() Text {
+	if w, known := words[p.Status]; known {
 		return w[0]
 	}
 	return "Something went wrong"
 }
 
-// Advice is Detail, or the usual advice for Status.
-func (p Error) Advice() string {
-	switch w, known := words[p.Status]; {
-	case p.Detail != "":
-		return p.Detail
-	case known:
+// Advice is what to do about Status.
+func (p Error) Advice() Text {
+	if w, known := words[p.Status]; known {
 		return w[1]
 	}
 	return "It is not your fault. Try again, and if it happens again tell the operator the number below."

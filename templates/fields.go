@@ -17,7 +17,7 @@ type form interface {
 type Answer struct {
 	// Section is the id of the section; "" is above all of them.
 	Section string
-	// Notice says what has been done; Error and ErrorCode what failed.
+	// Notice says what has been done, Error what failed, in the reader's language; ErrorCode is the service's code for it.
 	Notice, Error, ErrorCode string
 }
 

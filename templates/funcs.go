@@ -8,15 +8,14 @@ import (
 	"net/mail"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // funcs are the functions that the templates have besides the built-in ones.
 func (r *Renderer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"at":          func(path string) string { return r.base + path },
+		"below":       r.below,
 		"onward":      r.onward,
 		"userpath":    r.userPath,
 		"local":       localOrNothing,
@@ -25,15 +24,24 @@ func (r *Renderer) funcs() template.FuncMap {
 		"link":        linkOrNothing,
 		"plain":       func(target string) bool { return r.https && isPlainHTTP(target) },
 		"static":      r.staticPath,
-		"rfc3339":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"date":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
-		"ago":         func(t time.Time) string { return ago(r.now(), t) },
 		"describedby": describedBy,
 		"invalid":     isInvalid,
 		"fielderror":  func(f form, field string) string { message, _ := f.fault(field); return message },
 		"has":         slices.Contains[[]string],
-		"contacturl":  contactURL,
+		"contact":     contact,
+		"qr":          newQR,
+		"menu":        menu,
+		"hasprefix":   strings.HasPrefix,
+		"field":       profileField,
 	}
+}
+
+// below is the address of a local path with a query, that the service has made.
+func (r *Renderer) below(path string) string {
+	if !isLocal(path) {
+		return "#"
+	}
+	return r.base + path
 }
 
 // onward is a page of the service that later continues with a sealed authorization request.
@@ -130,47 +138,10 @@ func isPlainHTTP(target string) bool {
 	return ip == nil || !ip.IsLoopback()
 }
 
-// contactURL is where a contact leads: the e-mail address that it is as a whole, "" for a sentence.
-func contactURL(contact string) string {
-	if a, err := mail.ParseAddress(contact); err == nil && a.Name == "" && a.Address == contact {
-		return "mailto:" + url.PathEscape(contact)
+// contact is whom to ask, which can be a sentence: a link where it is an e-mail address as a whole.
+func contact(s string) template.HTML {
+	if a, err := mail.ParseAddress(s); err == nil && a.Name == "" && a.Address == s {
+		return mark(`<a href="mailto:`+template.HTMLEscapeString(url.PathEscape(s))+`">`, s, "</a>")
 	}
-	return ""
-}
-
-// ago says how far a time is from now, rounded as a person would: "3 hours ago", "in 14 days".
-func ago(now, t time.Time) string {
-	switch d := now.Sub(t); {
-	case d < 0:
-		return "in " + span(-d)
-	case d < time.Minute:
-		return "just now"
-	default:
-		return span(d) + " ago"
-	}
-}
-
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	rounded := func(unit time.Duration) int { return int((d + unit/2) / unit) }
-	switch {
-	case d < time.Minute:
-		return "less than a minute"
-	case rounded(time.Minute) < 60:
-		return count(rounded(time.Minute), "minute")
-	case rounded(time.Hour) < 24:
-		return count(rounded(time.Hour), "hour")
-	case rounded(day) <= 45:
-		return count(rounded(day), "day")
-	case rounded(30*day) < 12:
-		return count(rounded(30*day), "month")
-	}
-	return count(max(1, rounded(365*day)), "year")
-}
-
-func count(n int, unit string) string {
-	if n == 1 {
-		return "1 " + unit
-	}
-	return strconv.Itoa(n) + " " + unit + "s"
+	return mark("<bdi>", s, "</bdi>")
 }

@@ -12,7 +12,7 @@ type Logout struct {
 	SignedIn bool
 	// Problem says what is invalid in an application's request to sign out, "" for nothing: the person can sign out
 	// here all the same.
-	Problem string
+	Problem Text
 	// BackURL and BackName are of the application that asks, as in SignedOut.
 	BackURL, BackName string
 }

@@ -18,12 +18,23 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 	pages["admin-user, suspended"] = templates.AdminUser{User: templates.AdminUserRow{Handle: "ada", Suspended: true}}
 	for name, selectors := range map[string][]string{
 		"login": {
-			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username][autocapitalize=none][spellcheck=false]",
+			"form[method=post][action=/id/login/]", "input[name=handle][autocomplete=username webauthn][autocapitalize=none][spellcheck=false]",
 			"input[name=password][type=password][autocomplete=current-password]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]",
 			"button#login-submit", "a[href=/id/register/?continue=eyJ0IjoxfQ.c2VhbA]", "div#ended[role=status]", "input[type=hidden][name=fresh]",
 			"a[href=/id/reset-password/?continue=eyJ0IjoxfQ.c2VhbA]", "div#error[role=alert][data-code=invalid_credentials]",
 		},
-		"login, fixed": {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
+		"second-factor": {
+			"form#otp-form[method=post][action=/id/login/second-factor/]", "form#recovery-form[method=post][action=/id/login/second-factor/]", "button#otp-submit",
+			"input#otp[name=otp][inputmode=numeric][autocomplete=one-time-code][aria-invalid=true]", "input#recovery_code[name=otp]", "a[href=/id/login/?continue=eyJ0IjoxfQ.c2VhbA]",
+		},
+		"confirm": {
+			"form#confirm-otp[action=/id/account/confirm]", "form#confirm-password[action=/id/account/confirm]", "input[name=otp][autocomplete=one-time-code]", "input[name=password][autocomplete=current-password]",
+		},
+		"account-totp": {
+			"form[action=/id/account/security/totp]", "input[type=hidden][name=token][value=t0k]", "input[name=code][inputmode=numeric]", "svg[role=img]", "button[data-copy=AAAABBBBCCCCDDDD]",
+		},
+		"account-recovery-codes": {"ol#recovery-codes", "a#recovery-done[href=/id/account/security]"},
+		"login, fixed":           {"input[name=handle][readonly][value=ada]", "a[href=/id/logout/]"},
 		"register": {
 			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]", "input[name=email][type=email][autocomplete=email]",
 			"input[name=password][type=password][autocomplete=new-password][minlength=12]", "input[type=hidden][name=continue]", "button#register-submit",
@@ -43,17 +54,30 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"logout":     {"form[method=post][action=/id/logout/]", "button#logout-confirm", "input[type=hidden][name=state][value=s]"},
 		"signed-out": {"a#signed-out-back[href=https://calendar.example/]"},
 		"error":      {"code#request-id", "a[href=/account/]"},
-		"account": {
-			"form[action=/id/account/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/account/password#password]",
-			"input[name=current_password][autocomplete=current-password]", "input[name=new_password][autocomplete=new-password]",
-			"form[action=/id/account/sessions/end#sessions]", "input[name=id][value=s2]", "form[action=/id/account/sessions/end-others#sessions]",
+		"account": {"form[action=/id/account/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/logout/]", "a[href=/id/account/][aria-current=page]",
+			"option[value=it][selected]", "input[name=birthdate]", "textarea[name=address.street_address]"},
+		"account-security": {
+			"form[action=/id/account/password#password]", "input[name=current_password][autocomplete=current-password]", "input[name=new_password][autocomplete=new-password]", "section#password",
+		},
+		"account-devices": {"form[action=/id/account/sessions/end#sessions]", "input[name=id][value=s2]", "form[action=/id/account/sessions/end-others#sessions]", "section#sessions"},
+		"account-invites": {
 			"form[action=/id/account/invites#invites]", "input[name=note]", "input[type=hidden][name=code][value=AAAA-BBBB-CCCC-DDDD]",
-			"button[data-copy=https://id.example/register/?code=AAAA]", "form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]",
-			"form[action=/id/logout/]", "form[action=/id/account/delete#data]", "input[name=password]", "section#password",
+			"button[data-copy=https://id.example/register/?code=AAAA]", "section#invites",
 		},
-		"admin": {
-			"form[method=get][action=/id/admin/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/?query=a&cursor=n3xt]",
+		"account-apps": {"form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]", "section#apps"},
+		"account-data": {"form[action=/id/account/delete#data]", "input[name=password]", "section#data"},
+		"admin":        {"a#members[href=/id/admin/users/]", "svg[role=img]", "table#sign-in-table", "section[data-warning=old_key]"},
+		"admin-users": {
+			"form[method=get][action=/id/admin/users/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/users/?query=a&cursor=n3xt]",
+			"form[method=post][action=/id/admin/users/#add]", "input[name=handle]", "select[name=sort]",
 		},
+		"admin-invites":      {"li[data-branch=ada]", "a[href=/id/admin/invites?under=ada]", "input[name=code][value=AAAA-BBBB-CCCC-DDDD]"},
+		"admin-applications": {"section[data-client=c1]", "section[data-client=c2]"},
+		"admin-settings": {
+			"form[action=/id/admin/settings/general#general]", "form[action=/id/admin/settings/logo#logo][enctype=multipart/form-data]", "form[action=/id/admin/settings/remove-logo#logo]",
+			"form[action=/id/admin/settings/flags#flags]", "form[action=/id/admin/settings/security#security]", "input[name=description.coach]", "input[name=remove]",
+		},
+		"admin-audit": {"form[method=get][action=/id/admin/audit]", "a#export-csv", "a#export-jsonl"},
 		"admin-user": {
 			"form[action=/id/admin/users/ada/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "input[type=checkbox][name=email_verified][checked]",
 			"form[method=post][action=/id/admin/users/ada/suspend#end]", "input[name=reason]", "form[action=/id/admin/users/ada/flags#access]",
@@ -75,10 +99,13 @@ func TestPagesAreUsableByKeyboardAndScreenReader(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	for name, page := range allPages() {
 		doc := parse(t, render(t, r, page).Body.String())
-		for _, s := range []string{"html[lang=en]", "h1", "main#main", "header", "title", "a[href=#main]", "meta[name=viewport]", "script"} {
+		for _, s := range []string{"html[lang=en]", "h1", "main#main", "header", "title", "a[href=#main]", "meta[name=viewport]"} {
 			if n := len(all(doc, s)); n != 1 {
 				t.Errorf("%s: %s found %d times, want once", name, s, n)
 			}
+		}
+		if n := len(all(doc, "script[src]")); n == 0 || n != len(all(doc, "script")) {
+			t.Errorf("%s: no script, or one in the page", name)
 		}
 		if n := len(all(doc, "[autofocus]")); n > 1 {
 			t.Errorf("%s: %d fields want the focus", name, n)
@@ -100,9 +127,9 @@ func TestPagesAreUsableByKeyboardAndScreenReader(t *testing.T) {
 				}
 			}
 			switch n.Data {
-			case "input":
+			case "input", "select", "textarea":
 				if attr(n, "type") != "hidden" && attr(n, "aria-label") == "" && (attr(n, "id") == "" || len(all(doc, "label[for="+attr(n, "id")+"]")) != 1) {
-					t.Errorf("%s: input %q has no label", name, attr(n, "name"))
+					t.Errorf("%s: %s %q has no label", name, n.Data, attr(n, "name"))
 				}
 			case "button":
 				if strings.TrimSpace(text(n)) == "" {
@@ -143,9 +170,11 @@ func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
 		{templates.Register{Error: "x", ErrorCode: "weak_password"}, "input[name=handle]", "handle-hint", false},
 		{templates.Register{Error: "x", ErrorCode: "invalid_invite"}, "input[name=code]", "error", true},
 		{full["reset-password"], "input[name=code]", "error code-hint", true},
-		{templates.Account{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "weak_password"}}, "input[name=new_password]", "error new_password-hint", true},
-		{templates.Account{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "invalid_credentials"}}, "input[name=current_password]", "error", true},
-		{full["account"], "input[name=password]", "error", true},
+		{templates.AccountSecurity{Member: templates.Member{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "weak_password"}}}, "input[name=new_password]", "error new_password-hint", true},
+		{templates.AccountSecurity{Member: templates.Member{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "invalid_credentials"}}}, "input[name=current_password]", "error", true},
+		{full["account"], "input[name=email]", "email-error email-hint", true},
+		{full["account"], "input[name=zoneinfo]", "zoneinfo-error zoneinfo-hint", true},
+		{full["account-data"], "input[name=password]", "error", true},
 		{full["admin-user"], "input[name=email]", "error", true},
 	} {
 		doc := parse(t, render(t, r, c.page).Body.String())
@@ -199,7 +228,7 @@ func TestNoPasswordIsFilledIn(t *testing.T) {
 
 func TestTheListOffersToEndOnlyOtherSessions(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
-	doc := parse(t, render(t, r, fullPages()["account"]).Body.String())
+	doc := parse(t, render(t, r, fullPages()["account-devices"]).Body.String())
 	for _, n := range all(doc, "input[name=id]") {
 		if attr(n, "value") == "s1" {
 			t.Error("the current session can be ended in the list")

@@ -1,5 +1,5 @@
 // Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, two
-// small scripts and the icon. All of it is embedded, and every page is parsed and checked once, in New.
+// small scripts and the icon. All of it is embedded; a page is parsed when it is first asked for.
 //
 // The package leaves to others who may see a page, what goes into it and where a form's values go: it reads no request
 // beyond its method, keeps no state and knows no account. Security headers that are the same for every answer (HSTS,
@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -50,27 +51,41 @@ type Renderer struct {
 	base     string
 	https    bool
 	now      func() time.Time
-	pages    map[string]*template.Template
-	static   map[string]asset // by hashed name
+	pages    map[string]func() (*template.Template, error) // by language tag, a slash and the name of the page
+	static   map[string]asset                              // by hashed name
 	hashed   map[string]string
 	instance atomic.Pointer[func() string]
+	look     atomic.Pointer[func() Look]
+}
+
+// Look is what an installation has made of the pages.
+type Look struct {
+	Accent string // colour, as #1f5e58; empty: the usual one
+	Logo   string // hash of the picture at {base}/logo/HASH.png; empty: the usual one
 }
 
 // view is what a template sees: the page's data as .P, and what every page shows.
 type view struct {
 	Name     string
 	Instance string
+	Lang     string // BCP 47
+	Theme    string // path of the style sheet of the accent colour, or empty
+	Logo     string // path of the picture, or empty
+	Dir      string // of the script, "ltr" or "rtl"
 	P        Page
 }
 
-// samples holds one page of each kind; New fills each once, so that a template that html/template refuses stops the
-// program at its start and not at the first visitor. FormPost has no useful zero value: it needs a target.
+// samples holds one page of each kind; a test fills each in every language, for a page is read when it is first asked
+// for: all of them take 13 MB. FormPost has no useful zero value: it needs a target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, FormPost{RedirectURI: "https://app.invalid/"},
-	Logout{}, SignedOut{}, Error{}, Account{}, AdminUsers{}, AdminUser{},
+	ForgotPassword{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
+	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
+	Logout{}, SignedOut{}, Error{}, Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{}, AccountInviteSlip{}, AccountData{},
+	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
 }
 
-// New parses every page and prepares the static files. The error names the page or option at fault.
+// New prepares the static files. The error names the option at fault.
 func New(opts Options) (*Renderer, error) {
 	if err := checkBasePath(opts.BasePath); err != nil {
 		return nil, err
@@ -78,29 +93,26 @@ func New(opts Options) (*Renderer, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now, pages: make(map[string]*template.Template, len(samples))}
+	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now, pages: map[string]func() (*template.Template, error){}}
 	if err := r.loadStatic(); err != nil {
 		return nil, err
 	}
-	common, err := template.New("layout").Funcs(r.funcs()).ParseFS(htmlFiles, "html/layout.html", "html/parts.html")
-	if err != nil {
-		return nil, fmt.Errorf("parse page layout: %w", err)
-	}
 	for _, sample := range samples {
-		name, _ := sample.page()
-		set, err := common.Clone()
-		if err != nil {
-			return nil, fmt.Errorf("clone layout for page %q: %w", name, err)
-		}
-		if _, err := set.ParseFS(htmlFiles, "html/"+name+".html"); err != nil {
-			return nil, fmt.Errorf("parse page %q: %w", name, err)
-		}
-		r.pages[name] = set
-		if _, err := r.fill(sample); err != nil {
-			return nil, err
+		for _, l := range languages().languages {
+			name, _ := sample.page()
+			r.pages[l.tag+"/"+name] = sync.OnceValues(func() (*template.Template, error) { return r.parse(l, name) })
 		}
 	}
 	return r, nil
+}
+
+// parse reads a page with its layout, in a language.
+func (r *Renderer) parse(l *Language, name string) (*template.Template, error) {
+	set, err := template.New("layout").Funcs(r.funcs()).Funcs(marks).Funcs(l.wording(r.now)).ParseFS(htmlFiles, "html/layout.html", "html/part*.html", "html/"+name+".html")
+	if err != nil {
+		return nil, fmt.Errorf("parse page %q: %w", name, err)
+	}
+	return set, nil
 }
 
 // checkBasePath accepts "" and "/a/b": what can precede "/login/" and make a local path.
@@ -127,6 +139,16 @@ func (r *Renderer) instanceName() string {
 	return DefaultInstanceName
 }
 
+// SetLook sets where the look comes from; it is asked as the name is.
+func (r *Renderer) SetLook(look func() Look) { r.look.Store(&look) }
+
+func (r *Renderer) currentLook() Look {
+	if look := r.look.Load(); look != nil && *look != nil {
+		return (*look)()
+	}
+	return Look{}
+}
+
 // Render answers with a page. It fills the page into memory first: when it returns an error, nothing has been written and
 // no header set, so the caller can still answer with something else. A client that hung up is not an error. For HEAD
 // only the headers are written.
@@ -134,7 +156,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	if page == nil {
 		return errors.New("render page: no page given")
 	}
-	body, err := r.fill(page)
+	body, err := r.fill(LanguageOf(req.Context()), page)
 	if err != nil {
 		return err
 	}
@@ -145,6 +167,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
+	SetLanguageHeaders(h, LanguageOf(req.Context()))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", policy)
@@ -157,14 +180,23 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	return nil
 }
 
-func (r *Renderer) fill(page Page) ([]byte, error) {
+func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	name, _ := page.page()
-	set, ok := r.pages[name]
+	parsed, ok := r.pages[l.Tag()+"/"+name]
 	if !ok {
 		return nil, fmt.Errorf("render page %q: no such template", name)
 	}
+	set, err := parsed()
+	if err != nil {
+		return nil, err
+	}
 	var buf bytes.Buffer
-	if err := set.ExecuteTemplate(&buf, "layout", view{Name: name, Instance: r.instanceName(), P: page}); err != nil {
+	look := r.currentLook()
+	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), Theme: r.ThemeURL(look.Accent), P: page}
+	if look.Logo != "" {
+		v.Logo = r.base + "/logo/" + look.Logo + ".png"
+	}
+	if err := set.ExecuteTemplate(&buf, "layout", v); err != nil {
 		return nil, fmt.Errorf("render page %q: %w", name, err)
 	}
 	return buf.Bytes(), nil

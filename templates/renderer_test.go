@@ -35,19 +35,31 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 // fullPages are all pages in the states that show the most.
 func fullPages() map[string]templates.Page {
 	sessions := []templates.SessionRow{
-		{ID: "s1", Device: "Firefox on Linux", Address: "192.0.2.7", CreatedAt: noon, LastSeenAt: noon, ExpiresAt: noon.AddDate(0, 1, 0), Current: true},
-		{ID: "s2", Device: "Safari on iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
+		{ID: "s1", Browser: "Firefox", System: "Linux", Methods: []templates.Text{"Password"}, Address: "192.0.2.7", CreatedAt: noon, LastSeenAt: noon, ExpiresAt: noon.AddDate(0, 1, 0), Current: true},
+		{ID: "s2", System: "iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
 	}
-	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, GrantedAt: noon}}
+	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []templates.Text{"Your name and profile"}, GrantedAt: noon}}
 	user := templates.AdminUserRow{
 		Sub: "01hz", Handle: "ada", DisplayName: "Ada L.", Email: "ada@example.org", Flags: []string{"activity"},
 		CreatedAt: noon, LastLoginAt: noon, InvitedBy: "bo",
 	}
+	member := func(section, field string) templates.Member {
+		return templates.Member{
+			Handle: "ada", DisplayName: "Ada", Admin: true, Flags: []string{"activity", "admin"},
+			Answer: templates.Answer{Section: section, Error: "That is not right."}, ErrorField: field,
+		}
+	}
 	return map[string]templates.Page{
 		"login": templates.Login{
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
-			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Fresh: "choose", Ended: "Your session was ended.",
+			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Passkeys: true, Fresh: "choose", Ended: "Your session was ended.",
 		},
+		"second-factor": templates.SecondFactor{
+			Continue: "eyJ0IjoxfQ.c2VhbA", Fresh: "choose", Handle: "ada", Methods: []string{"totp", "passkey", "recovery_code"}, Error: "Wrong.", ErrorCode: "invalid_otp",
+		},
+		"confirm":                templates.Confirm{Next: "/account/security", Handle: "ada", Methods: []string{"totp"}, Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"account-totp":           templates.TOTP{Secret: "AAAABBBBCCCCDDDD", URI: "otpauth://totp/Cairn:ada?secret=AAAABBBBCCCCDDDD", Token: "t0k", Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"account-recovery-codes": templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD", "EEEE-FFFF-GGGG-HHHH"}, First: true},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",
 			ErrorCode: "handle_taken", FieldErrors: map[string]string{"handle": "Taken.", "password": "Too short.", "code": "Used.", "display_name": "Too long."},
@@ -61,20 +73,58 @@ func fullPages() map[string]templates.Page {
 		"form-post":  templates.FormPost{RedirectURI: "https://calendar.example/cb", Parameters: map[string]string{"code": "c0de", "state": "s"}},
 		"logout":     templates.Logout{Handle: "ada", Hidden: map[string]string{"state": "s"}, SignedIn: true},
 		"signed-out": templates.SignedOut{BackURL: "https://calendar.example/", BackName: "Club Calendar"},
-		"error":      templates.Error{Status: 404, Title: "Not here", Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
+		"error":      templates.Error{Status: 404, Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
 		"account": templates.Account{
-			Handle: "ada", DisplayName: "Ada", Email: "ada@example.org", EmailVerified: true, Admin: true, Flags: []string{"activity", "admin"},
-			Answer: templates.Answer{Section: "data", Error: "The password is too short.", ErrorCode: "weak_password"}, ErrorField: "password", Sessions: sessions,
+			Member: member("profile", ""), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true,
+			FieldErrors: map[string]string{"email": "No address.", "zoneinfo": "No zone."},
+		},
+		"account-security": templates.AccountSecurity{
+			Member: member("password", "current_password"), MinPassword: 12,
+			Passkeys: templates.Passkeys{Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
+			History:  []templates.HistoryRow{{Action: "session.create", Text: "Signed in", At: noon, Browser: "Firefox", Address: "192.0.2.7", By: "by bo"}},
+		},
+		"account-devices": templates.AccountDevices{Member: member("sessions", ""), Sessions: sessions, MoreSessions: true},
+		"account-apps":    templates.AccountApps{Member: member("apps", ""), Apps: apps},
+		"account-invites": templates.AccountInvites{
+			Member: member("invites", "note"), InvitesRemaining: 2,
 			Invites: []templates.InviteRow{
 				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", CreatedAt: noon, ExpiresAt: noon},
 				{Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Used: true, UsedBy: "bo"},
 				{Code: "FFFF-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Expired: true},
 			},
-			InvitesRemaining: 2, Apps: apps, MinPassword: 12,
 		},
-		"admin": templates.AdminUsers{Query: "a", Users: []templates.AdminUserRow{user}, NextCursor: "n3xt", Answer: templates.Answer{Notice: "Done."}},
+		"account-invite-slip": templates.AccountInviteSlip{Member: member("", ""), Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", ExpiresAt: noon},
+		"account-data":        templates.AccountData{Member: member("data", "password")},
+		"admin": templates.AdminOverview{
+			Members: 3, OpenInvites: 2, SignIns: []templates.DayCount{{Day: noon}, {Day: noon, Count: 4}}, Answer: templates.Answer{Notice: "Done."},
+			Warnings: []templates.Warning{{Code: "old_key", Text: "Old.", Remedy: "Make a new one.", Path: "/admin/settings", Command: "cairn keys generate"}},
+		},
+		"admin-users": templates.AdminUsers{
+			Filter: templates.UserFilter{Query: "a", Flag: "activity", Sort: "newest", Suspended: true}, Flags: []string{"activity", "admin"}, Total: 7,
+			Users: []templates.AdminUserRow{user}, Next: "/admin/users/?query=a&cursor=n3xt", Answer: templates.Answer{Section: "add", Error: "No."}, ErrorField: "handle",
+			New: templates.NewPerson{Handle: "Bo", Flags: []string{"activity"}},
+		},
+		"admin-invites": templates.AdminInvites{
+			Branches: []templates.BranchRow{{Handle: "ada", DisplayName: "Ada", Invited: 3, Active: 1, Open: 2}, {Handle: "bo", Suspended: true}}, Next: "/admin/invites?cursor=n",
+			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
+			OpenCount: 2, NextOpen: "/admin/invites?skip=50",
+		},
+		"admin-applications": templates.AdminApplications{Applications: []templates.ApplicationRow{
+			{ID: "c1", Name: "Club Calendar", Public: true, Trusted: true, RequireFlag: "activity", RequireACR: "2", RedirectURIs: []string{"https://calendar.example/cb"}, Scopes: []string{"openid"}, Users: 2, CreatedAt: noon},
+			{ID: "c2", Users: 10_000, ManyUsers: true, CreatedAt: noon, LastUsedAt: noon},
+		}},
+		"admin-settings": templates.AdminSettings{
+			InstanceName: "Club", AccentColour: "#123456", Registration: "closed", MaxUsers: "x", InvitesPerMember: "3", MinPassword: "10", AuditDays: "365", SignOutOnFlagLoss: true, Logo: true,
+			Flags:  []templates.FlagRow{{Name: "admin", Description: "Administers.", BuiltIn: true, SecondFactor: true}, {Name: "coach", Default: true}},
+			Answer: templates.Answer{Section: "general", Error: "No."}, Faults: map[string]string{"max_users": "Write a whole number."},
+		},
+		"admin-audit": templates.AdminAudit{
+			Person: "ada", Kind: "user", From: "2026-01-01", Rows: []templates.AuditRow{{At: noon, Actor: "bo", Action: "user.suspend", Target: "ada", Detail: "spam", Address: "192.0.2.1", RequestID: "r1"}, {At: noon, Action: "login.failed"}},
+			Next: "/admin/audit?cursor=n", CSV: "/admin/audit.csv?", JSONL: "/admin/audit.jsonl?",
+		},
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
+			Invited: []templates.BranchRow{{Handle: "bo"}}, History: []templates.AuditRow{{At: noon, Actor: "bo", Action: "user.flags", Target: "ada"}},
 			Sessions: sessions, Apps: apps, Answer: templates.Answer{Section: "profile", Error: "No."}, ErrorField: "email",
 			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
@@ -84,24 +134,44 @@ func fullPages() map[string]templates.Page {
 // oddPages are further states whose markup differs.
 func oddPages() map[string]templates.Page {
 	return map[string]templates.Page{
-		"login, empty":         templates.Login{},
-		"login, fixed handle":  templates.Login{Handle: "ada", HandleFixed: true, SignedInAs: "ada"},
-		"register, empty":      templates.Register{},
-		"register, closed":     templates.Register{Closed: true},
-		"reset, empty":         templates.ResetPassword{},
-		"reset, done":          templates.ResetPassword{Done: true},
-		"consent, new":         templates.Consent{ClientID: "c1", NewOnly: true},
-		"logout, signed out":   templates.Logout{},
-		"logout, handed on":    templates.Logout{Hidden: map[string]string{"state": "s"}},
-		"signed out, alone":    templates.SignedOut{},
-		"error, bare":          templates.Error{Status: 503},
-		"error, unknown":       templates.Error{},
-		"account, empty":       templates.Account{Handle: "ada"},
-		"account, no limit":    templates.Account{Handle: "ada", InvitesRemaining: -1},
-		"admin, nobody":        templates.AdminUsers{Query: "zz"},
-		"admin user, own":      templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Self: true},
-		"admin user, no entry": templates.AdminUser{User: templates.AdminUserRow{Handle: "ada", Suspended: true}},
-		"form post, native":    templates.FormPost{RedirectURI: "app.example:/cb"},
+		"login, empty":                templates.Login{},
+		"login, fixed handle":         templates.Login{Handle: "ada", HandleFixed: true, SignedInAs: "ada"},
+		"register, empty":             templates.Register{},
+		"register, closed":            templates.Register{Closed: true},
+		"reset, empty":                templates.ResetPassword{},
+		"reset, done":                 templates.ResetPassword{Done: true},
+		"second step, recovery code":  templates.SecondFactor{Methods: []string{"totp", "recovery_code"}, Recovery: true, Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"second step, only a passkey": templates.SecondFactor{Methods: []string{"passkey", "recovery_code"}},
+		"confirm, password":           templates.Confirm{Next: "/account/", Error: "Wrong.", ErrorCode: "invalid_credentials"},
+		"recovery codes, again":       templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD"}},
+		"security, second factor":     templates.AccountSecurity{Member: templates.Member{Handle: "ada"}, Factors: templates.SecondFactors{Any: true, TOTP: true, TOTPSince: noon, RecoveryCodes: 1}},
+		"consent, new":                templates.Consent{ClientID: "c1", NewOnly: true},
+		"logout, signed out":          templates.Logout{},
+		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
+		"signed out, alone":           templates.SignedOut{},
+		"error, bare":                 templates.Error{Status: 503},
+		"error, unknown":              templates.Error{},
+		"account, empty":              templates.Account{},
+		"security, empty":             templates.AccountSecurity{Member: templates.Member{Handle: "ada"}},
+		"security, no passkeys":       templates.AccountSecurity{Passkeys: templates.Passkeys{Unavailable: "There are no passkeys here."}},
+		"security, full":              templates.AccountSecurity{Passkeys: templates.Passkeys{Full: true}},
+		"devices, none":               templates.AccountDevices{},
+		"apps, none":                  templates.AccountApps{},
+		"invites, none":               templates.AccountInvites{},
+		"invites, no limit":           templates.AccountInvites{InvitesRemaining: -1},
+		"data, empty":                 templates.AccountData{},
+		"admin user, own":             templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Self: true},
+		"form post, native":           templates.FormPost{RedirectURI: "app.example:/cb"},
+		"admin, new":                  templates.AdminOverview{},
+		"admin users, nobody":         templates.AdminUsers{Filter: templates.UserFilter{Query: "zz"}},
+		"admin users, many":           templates.AdminUsers{Total: 10_000, AtLeast: true, ByMail: true},
+		"admin users, unknown":        templates.AdminUsers{Total: -1},
+		"admin invites, none":         templates.AdminInvites{},
+		"admin invites, under":        templates.AdminInvites{Under: &templates.BranchRow{Handle: "ada", InvitedBy: "bo"}, Answer: templates.Answer{Section: "revoke", Notice: "Done."}},
+		"admin apps, none":            templates.AdminApplications{},
+		"admin settings, bare":        templates.AdminSettings{},
+		"admin audit, none":           templates.AdminAudit{Answer: templates.Answer{Error: "No such day."}},
+		"admin user, no entry":        templates.AdminUser{User: templates.AdminUserRow{Handle: "ada", Suspended: true}, SuspendReason: "spam"},
 	}
 }
 
@@ -111,6 +181,20 @@ func allPages() map[string]templates.Page {
 		all[name] = page
 	}
 	return all
+}
+
+// A page is read when it is first asked for: a fault in one must not wait for a visitor.
+func TestEveryPageCanBeShownInEachLanguage(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	for _, tag := range templates.LanguageTags() {
+		for _, page := range templates.Samples {
+			w, req := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+			req = req.WithContext(templates.WithLanguage(req.Context(), templates.PickLanguage(tag)))
+			if err := r.Render(w, req, 200, page); err != nil || w.Header().Get("Content-Language") != tag {
+				t.Errorf("%T in %s: %v, in %q", page, tag, err, w.Header().Get("Content-Language"))
+			}
+		}
+	}
 }
 
 func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
@@ -134,7 +218,7 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 // A redirect after one of these pages' forms ends at the application; form-action would block it in Chromium.
 func TestFormActionAllowsTheWayBackToAnApplication(t *testing.T) {
 	const common = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-	leaves := map[string]bool{"login": true, "register": true, "consent": true, "form-post": true, "logout": true}
+	leaves := map[string]bool{"login": true, "second-factor": true, "register": true, "consent": true, "form-post": true, "logout": true}
 	r := newRenderer(t, templates.Options{})
 	pages := fullPages()
 	pages["register, not from an application"] = templates.Register{}

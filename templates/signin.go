@@ -1,6 +1,9 @@
 package templates
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Login is the sign-in page: POST {base}/login/ with handle, password and, when Continue is set, continue.
 type Login struct {
@@ -22,12 +25,84 @@ type Login struct {
 	Fresh string
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
+	// Passkeys offers to sign in with a passkey: the same form with state and credential, which passkey.js fills in.
+	Passkeys bool
+	// Mail says that a forgotten password is set anew by mail, and not by an administrator's code.
+	Mail bool
 }
 
 func (Login) page() (string, bool) { return "login", true }
 
 // fault marks both fields for every error: on this page there is nothing else it could belong to.
 func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
+
+// SecondFactor is the second step of a sign-in: POST {base}/login/second-factor/ with otp, which is a code of an
+// authenticator app or, with recovery, a recovery code.
+type SecondFactor struct {
+	// Continue and Fresh are as in Login.
+	Continue, Fresh string
+	Handle          string
+	// Methods are what the person has: totp, passkey, recovery_code.
+	Methods          []string
+	Error, ErrorCode string
+	// Recovery says that the error is about the recovery code.
+	Recovery bool
+	// NoPasskeys says why the passkeys that the person has are of no use here, "" where they are.
+	NoPasskeys string
+}
+
+func (SecondFactor) page() (string, bool) { return "second-factor", true }
+
+// Only one of the fields otp (of the app) and recovery_code is at fault.
+func (p SecondFactor) fault(field string) (string, bool) {
+	return "", p.ErrorCode == "invalid_otp" && (field == "recovery_code") == p.Recovery
+}
+
+// Confirm asks a signed-in person to prove again who they are: POST {base}/account/confirm with next and password or otp.
+type Confirm struct {
+	// Next is the local path that the page leads to.
+	Next, Handle     string
+	Methods          []string // see SecondFactor
+	Error, ErrorCode string
+}
+
+func (Confirm) page() (string, bool) { return "confirm", false }
+
+func (p Confirm) fault(field string) (string, bool) {
+	return "", p.ErrorCode == map[string]string{"password": "invalid_credentials", "otp": "invalid_otp"}[field] && p.Error != ""
+}
+
+// TOTP is the page where an authenticator app is set up: POST {base}/account/security/totp with token and code.
+type TOTP struct {
+	// Secret is base32, URI what a QR code has; Token brings the secret back, sealed.
+	Secret, URI, Token string
+	Error, ErrorCode   string
+}
+
+func (TOTP) page() (string, bool) { return "account-totp", false }
+
+func (p TOTP) fault(field string) (string, bool) { return "", p.Error != "" && field == "code" }
+
+// Groups are the secret in groups of four, to type.
+func (p TOTP) Groups() string {
+	var groups []string
+	for g := range slices.Chunk([]byte(p.Secret), 4) {
+		groups = append(groups, string(g))
+	}
+	return strings.Join(groups, " ")
+}
+
+// RecoveryCodes shows recovery codes, which is possible this once.
+type RecoveryCodes struct {
+	Codes []string
+	// First says that they come with the first second factor, which has just been added.
+	First bool
+}
+
+func (RecoveryCodes) page() (string, bool) { return "account-recovery-codes", false }
+
+// Text is what the button copies: a code a line.
+func (p RecoveryCodes) Text() string { return strings.Join(p.Codes, "\n") }
 
 // Register is the page of an invite: POST {base}/register/ with code, handle, display_name, email, password.
 type Register struct {
@@ -73,6 +148,8 @@ type ResetPassword struct {
 	Continue string
 	// Contact is whom to ask for a code, "" where the administrators have said nothing.
 	Contact string
+	// Mail says that a code can be had by mail.
+	Mail bool
 }
 
 func (ResetPassword) page() (string, bool) { return "reset-password", false }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cairn-id/cairn/templates"
 )
 
 // MaxBody is how much of a request body is read, in bytes.
@@ -35,13 +37,15 @@ func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) erro
 	return nil
 }
 
+var errMediaType = NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body without content encoding.")
+
 func checkBody(r *http.Request, want string) error {
 	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
-		return NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body without content encoding.")
+		return errMediaType
 	}
 	mt, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if cs := params["charset"]; err != nil || mt != want || (cs != "" && !strings.EqualFold(cs, "utf-8")) {
-		return NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body with Content-Type: "+want+".")
+		return errMediaType.With("Send the body with Content-Type: {type}.", "type", want)
 	}
 	if r.ContentLength > MaxBody {
 		return tooLarge()
@@ -61,7 +65,12 @@ func tooLarge() *Problem {
 	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than 64 KiB.")
 }
 
+// Repeated makes the problem of a parameter that was given more than once.
+func Repeated(parameter string) *Problem {
+	return BadRequest("").With("The parameter {name} is given more than once.", "name", parameter)
+}
+
 // BadRequest makes the problem of a request that cannot be read as what belongs here.
-func BadRequest(detail string, fields ...FieldError) *Problem {
+func BadRequest(detail templates.Text, fields ...FieldError) *Problem {
 	return NewProblem(http.StatusBadRequest, "invalid_request", detail, fields...)
 }

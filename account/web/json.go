@@ -15,6 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/cairn-id/cairn/templates"
 )
 
 // maxDepth bounds the nesting of JSON; ours never exceeds five.
@@ -56,11 +58,20 @@ const streamTimeout = 30 * time.Second
 // What fails before anything is written is returned; later the connection ends within
 // the document, so that it is not taken for a whole one.
 func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
-	part := &parts{w: w, now: now}
+	return Stream(w, now, "application/json", func(to *bufio.Writer) error {
+		if err := json.MarshalWrite(to, v, jsonv1.DefaultOptionsV1()); err != nil {
+			return err
+		}
+		return to.WriteByte('\n')
+	})
+}
+
+// Stream answers with what write writes, in parts. Errors as with StreamJSON.
+func Stream(w http.ResponseWriter, now func() time.Time, contentType string, write func(to *bufio.Writer) error) error {
+	part := &parts{w: w, now: now, contentType: contentType}
 	buffer := bufio.NewWriterSize(part, 64<<10)
-	err := json.MarshalWrite(buffer, v, jsonv1.DefaultOptionsV1())
+	err := write(buffer)
 	if err == nil {
-		_ = buffer.WriteByte('\n')
 		err = buffer.Flush()
 	}
 	if err != nil && part.started {
@@ -70,15 +81,16 @@ func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
 }
 
 type parts struct {
-	w       http.ResponseWriter
-	now     func() time.Time
-	started bool
+	w           http.ResponseWriter
+	now         func() time.Time
+	contentType string
+	started     bool
 }
 
 func (p *parts) Write(b []byte) (int, error) {
 	if !p.started {
 		p.started = true
-		p.w.Header().Set("Content-Type", "application/json")
+		p.w.Header().Set("Content-Type", p.contentType)
 		p.w.Header().Set("Cache-Control", "no-store")
 		p.w.WriteHeader(http.StatusOK)
 	}
@@ -156,11 +168,11 @@ func DecodeJSON(text []byte, v any) error {
 	if errors.Is(err, json.ErrUnknownName) {
 		return BadRequest("The body has a member that is not known here.", FieldError{Pointer: pointer, Detail: "not known"})
 	}
-	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: "must be a " + jsonType(fault.GoType)})
+	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: mustBe(fault.GoType)})
 }
 
 // checkJSON says what keeps a text from being the one object that is read.
-func checkJSON(text []byte) string {
+func checkJSON(text []byte) templates.Text {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if d.PeekKind() != '{' {
 		return "The body must be a JSON object."
@@ -184,21 +196,21 @@ func checkJSON(text []byte) string {
 	}
 }
 
-func jsonType(t reflect.Type) string {
+func mustBe(t reflect.Type) templates.Text {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
 	case t == nil:
-		return "JSON object"
+		return "must be a JSON object"
 	case t.Kind() == reflect.Bool:
-		return "boolean"
+		return "must be a boolean"
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
-		return "object"
+		return "must be an object"
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
-		return "array"
+		return "must be an array"
 	case t.Kind() == reflect.String:
-		return "string"
+		return "must be a string"
 	}
-	return "number"
+	return "must be a number"
 }

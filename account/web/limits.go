@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -14,10 +15,15 @@ import (
 const (
 	LimitLogin        = "login"         // failures per address
 	LimitLoginAccount = "login-account" // failures per account
+	LimitSecondFactor = "second-factor" // wrong codes of authenticator apps per account
 	LimitRegister     = "register"      // unknown invite codes per address
 	LimitReset        = "reset"         // refused resets per address
 	LimitResetAccount = "reset-account" // refused resets per account
 	LimitInvite       = "invite"        // invites created per user
+	LimitForgot       = "forgot"        // mails for a forgotten password asked for per address
+	LimitMail         = "mail"          // mails of a kind that anybody can ask for per account or recipient
+	LimitInviteMail   = "invite-mail"   // invites mailed per user
+	LimitVerify       = "verify"        // wrong codes of a mail per account
 	LimitActivity     = "activity"      // activity documents checked per user
 	LimitToken        = "token"         // requests per address
 	LimitAll          = "all"           // requests per address
@@ -154,9 +160,17 @@ func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log 
 // Take counts one event, or tells how long the key must wait; 0 means that it was
 // counted. A failing counter is an error: who cannot count must not let through.
 func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, error) {
+	return l.TakeUpTo(ctx, name, key, math.MaxInt)
+}
+
+// TakeUpTo is Take with at most most events in the window of the limit.
+func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time.Duration, error) {
 	m, c := l.counter(name, key)
 	if m == nil {
 		return 0, nil
+	}
+	if c.Rate.Count = min(c.Rate.Count, most); c.Rate.Count <= 0 {
+		return c.Rate.Window, nil
 	}
 	now := l.now()
 	taken, err := m.Take(ctx, c, now, false)

@@ -7,12 +7,15 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Problem is an error as clients read it (RFC 9457). Packages declare theirs as
@@ -25,15 +28,30 @@ type Problem struct {
 	Code      string       `json:"code"`
 	RequestID string       `json:"request_id,omitempty"`
 	Errors    []FieldError `json:"errors,omitempty"`
+	Methods   []string     `json:"methods,omitempty"` // with which a sign-in can go on
 
 	retryAfter time.Duration
+	text       templates.Text // of Detail, with {name} for args
+	args       []any
 }
 
 // FieldError says what is wrong with one member of a request.
 type FieldError struct {
-	Pointer string `json:"pointer"` // RFC 6901
-	Detail  string `json:"detail"`
+	Pointer string         `json:"pointer"` // RFC 6901
+	Detail  templates.Text `json:"detail"`
+
+	text templates.Text // of Detail, with {name} for args; empty: Detail is the whole text
+	args []any
 }
+
+// Fault makes a FieldError; args are pairs of a name and its value, which stands for
+// {name} in the text.
+func Fault(pointer string, text templates.Text, args ...any) FieldError {
+	return FieldError{pointer, templates.Text(english.Text(text, args...)), text, args}
+}
+
+// english is the language of a Problem until In.
+var english *templates.Language
 
 // Pointer is the JSON pointer (RFC 6901) to a member of a body.
 func Pointer(name string) string {
@@ -56,21 +74,41 @@ var (
 )
 
 // NewProblem makes a problem.
-func NewProblem(status int, code, detail string, fields ...FieldError) *Problem {
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail, Errors: fields}
+func NewProblem(status int, code string, text templates.Text, fields ...FieldError) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: string(text), Errors: fields, text: text}
 }
 
-// ForField makes a problem with one member of a request, or field of a form.
-func ForField(status int, code, pointer, detail string) *Problem {
-	return NewProblem(status, code, detail, FieldError{Pointer: pointer, Detail: detail})
+// ForField makes a problem with one member of a request, or field of a form; args are
+// as in With.
+func ForField(status int, code, pointer string, text templates.Text, args ...any) *Problem {
+	return NewProblem(status, code, text, FieldError{Pointer: pointer}).With(text, args...)
 }
 
-// With is the same problem with another sentence.
-func (p *Problem) With(detail string) *Problem {
+// With is the same problem with another sentence; args are pairs of a name and its value,
+// which stands for {name} in it (templates.Language.Text).
+func (p *Problem) With(text templates.Text, args ...any) *Problem {
 	c := *p
-	c.Detail, c.Errors = detail, nil
+	c.text, c.args, c.Detail, c.Errors = text, args, english.Text(text, args...), nil
 	for _, f := range p.Errors {
-		c.Errors = append(c.Errors, FieldError{Pointer: f.Pointer, Detail: detail})
+		c.Errors = append(c.Errors, Fault(f.Pointer, text, args...))
+	}
+	return &c
+}
+
+// For is the same problem about these members of the request.
+func (p *Problem) For(fields ...FieldError) *Problem {
+	c := *p
+	c.Errors = fields
+	return &c
+}
+
+// In is the same problem in the language of a reader.
+func (p *Problem) In(l *templates.Language) *Problem {
+	c := *p
+	c.Detail, c.Errors = l.Text(p.text, p.args...), nil
+	for _, f := range p.Errors {
+		f.Detail = templates.Text(l.Text(cmp.Or(f.text, f.Detail), f.args...))
+		c.Errors = append(c.Errors, f)
 	}
 	return &c
 }
@@ -86,7 +124,15 @@ func (p *Problem) Is(target error) bool {
 
 // RateLimited makes the error of a limit that was reached.
 func RateLimited(wait time.Duration) error {
-	p := ErrRateLimited.With("Too many attempts. Try again in " + waiting(wait) + ".")
+	var p *Problem
+	switch minutes := int((wait + time.Minute - 1) / time.Minute); { // rounded up to what a person would say
+	case minutes <= 1:
+		p = ErrRateLimited.With("Too many attempts. Try again in a minute.")
+	case minutes <= 90:
+		p = ErrRateLimited.With("Too many attempts. Try again in {count} minutes.", "count", minutes)
+	default:
+		p = ErrRateLimited.With("Too many attempts. Try again in {count} hours.", "count", (minutes+59)/60)
+	}
 	p.retryAfter = wait
 	return p
 }
@@ -113,17 +159,5 @@ func ProblemOf(err error) (p *Problem, known bool) {
 func (p *Problem) SetRetryAfter(w http.ResponseWriter) {
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
-	}
-}
-
-// waiting rounds a time to wait up to what a person would say.
-func waiting(d time.Duration) string {
-	switch minutes := int((d + time.Minute - 1) / time.Minute); {
-	case minutes <= 1:
-		return "a minute"
-	case minutes <= 90:
-		return strconv.Itoa(minutes) + " minutes"
-	default:
-		return strconv.Itoa((minutes+59)/60) + " hours"
 	}
 }

@@ -117,7 +117,7 @@ func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]b
 func ReadCursor(q url.Values) (key string, err error) {
 	c := q.Get("cursor")
 	if len(q["cursor"]) > 1 {
-		return "", NewProblem(http.StatusBadRequest, "invalid_request", "The parameter cursor is given more than once.")
+		return "", Repeated("cursor")
 	}
 	k, err := base64.RawURLEncoding.Strict().DecodeString(c)
 	if err != nil || len(k) > maxCursor || Cursor(string(k)) != c { // the decoder skips line breaks

@@ -88,8 +88,8 @@ func (s *Site) Redirect(w http.ResponseWriter, r *http.Request, path string) err
 	return nil
 }
 
-// Refusal is the problem that a page says beside its form, with the headers set; an
-// error for what no form can help with.
+// Refusal is the problem that a page says beside its form, in the language of the
+// request and with the headers set; an error for what no form can help with.
 func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, error) {
 	p, known := ProblemOf(cause)
 	if !known || p.Status == http.StatusServiceUnavailable {
@@ -97,7 +97,7 @@ func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, err
 	}
 	NoteDefault(r.Context(), p.Code)
 	p.SetRetryAfter(w)
-	return p, nil
+	return p.In(templates.LanguageOf(r.Context())), nil
 }
 
 // Show renders a page; what fails is logged, the answer is a 500.
@@ -134,15 +134,15 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.WriteProblem(w, r, p)
 }
 
-// WriteProblem writes a ready problem in the form the request wants.
+// WriteProblem writes a ready problem in the form and the language the request wants.
 func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Problem) {
-	p := *ready
+	p := ready.In(templates.LanguageOf(r.Context()))
 	p.RequestID = RequestID(r.Context())
 	NoteDefault(r.Context(), p.Code)
 	p.SetRetryAfter(w)
-	if s.wantsPage(r) {
+	if s.WantsPage(r) {
 		err := s.pages.Render(w, r, p.Status, templates.Error{
-			Status: p.Status, Title: p.Title, Detail: p.Detail, RequestID: p.RequestID, BackURL: s.Path("/account/"),
+			Status: p.Status, Detail: p.Detail, RequestID: p.RequestID, BackURL: s.Path("/account/"),
 		})
 		if err != nil {
 			s.log.ErrorContext(r.Context(), "error page", "error", err)
@@ -151,6 +151,7 @@ func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Probl
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
+	templates.SetLanguageHeaders(h, templates.LanguageOf(r.Context()))
 	h.Set("Cache-Control", "no-store")
 	body, err := json.Marshal(p)
 	if err != nil { // strings and numbers only: cannot happen
@@ -160,8 +161,8 @@ func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Probl
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// wantsPage tells a person's browser from a program.
-func (s *Site) wantsPage(r *http.Request) bool {
+// WantsPage tells a person's browser from a program.
+func (s *Site) WantsPage(r *http.Request) bool {
 	path := strings.TrimPrefix(r.URL.Path, s.basePath)
 	return !strings.HasPrefix(path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
 }

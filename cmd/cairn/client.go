@@ -61,6 +61,7 @@ type clientOptions struct {
 	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Public keys of a client that authenticates with private_key_jwt (JSON Web Key Set), - for standard input."`
 	RequirePKCE             *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
 	RequireFlag             *string  `placeholder:"FLAG" help:"Let only users with this access flag in."`
+	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Let only those in who sign in with two factors (2) or a passkey (phr)."`
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
@@ -93,6 +94,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.AllowInsecureRedirect, o.AllowInsecureRedirect)
 	set(&c.RequirePKCE, o.RequirePKCE)
 	set(&c.RequireFlag, o.RequireFlag)
+	set(&c.RequireACR, o.RequireACR)
 	set(&c.Trusted, o.Trusted)
 	set(&c.IDTokenClaims, o.IDTokenClaims)
 	set(&c.ClientCredentials, o.ClientCredentials)
@@ -162,7 +164,7 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 // memberFlags are the flags that set the members of a registration.
 var memberFlags = map[string]string{
 	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
-	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "groups": "--group",
+	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
 	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials",
 }
 
@@ -244,6 +246,9 @@ func (o secretOutput) print(p *program, c *provider.Client, secret string) error
 		fmt.Fprintf(p.stdout, "OIDC_REDIRECT_URI=%s\n", c.RedirectURIs[0])
 	}
 	fmt.Fprintf(p.stdout, "OIDC_SCOPES=%q\n", strings.Join(scopes, " "))
+	if c.RequireACR != "" {
+		fmt.Fprintf(p.stdout, "OIDC_ACR_VALUES=%s\n", c.RequireACR)
+	}
 	return nil
 }
 
@@ -263,6 +268,7 @@ type clientRow struct {
 	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`
 	RequirePKCE            bool                `json:"require_pkce"`
 	RequireFlag            string              `json:"require_flag,omitempty"`
+	RequireACR             string              `json:"require_acr,omitempty"`
 	Groups                 []string            `json:"groups,omitempty"` // absent: all flags but admin
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
@@ -284,7 +290,7 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
+		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
 		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	for _, s := range c.Secrets {
@@ -337,7 +343,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 	labels := pairs{
 		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
 		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
-		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag},
+		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
 		{"groups", r.groupNames()}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
 	for _, s := range r.Secrets {
@@ -396,6 +402,7 @@ type clientUpdate struct {
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
 	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
 	ClearRequireFlag           bool    `help:"Let users in without any flag."`
+	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with the password alone."`
 	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
 }
 
@@ -415,6 +422,7 @@ func (c *updateClientCommand) Run(p *program) error {
 			{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri", &client.PostLogoutRedirectURIs},
 			{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri", &client.BackchannelLogoutURI},
 			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
+			{c.ClearRequireACR, c.RequireACR != nil, "require-acr", &client.RequireACR},
 			{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups},
 		} {
 			switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,6 +44,9 @@ func (c *explainCommand) Run(p *program) error {
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys, Nearest: config.NearestName}
+		if by.Settings, err = st.Settings(p.ctx); err != nil && !errors.Is(err, account.ErrNotInitialized) {
+			return err
+		}
 		if c.User != "" {
 			u, err := findUser(p, account.NewAdministration(st, nil), c.User)
 			if err != nil {

@@ -17,6 +17,8 @@ import (
 // databaseFlags are the settings of a command that only needs the database.
 type databaseFlags struct {
 	Database string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
+	// MailServer tells whether the service sends mails: users are told of what is done to their accounts.
+	MailServer string `name:"smtp-url" env:"SERVICE_SMTP_URL" hidden:""`
 }
 
 // withStore opens the database for the length of do.
@@ -37,7 +39,9 @@ func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error 
 
 // withUsers is withStore for what administrators do, too.
 func (c databaseFlags) withUsers(p *program, do func(*account.Administration) error) error {
-	return c.withStore(p, func(st *store.Store) error { return do(account.NewAdministration(st, nil)) })
+	return c.withStore(p, func(st *store.Store) error {
+		return do(account.NewAdministration(st, nil).WithMail(c.MailServer != ""))
+	})
 }
 
 // openExisting opens an initialized database without creating it: a mistyped path must

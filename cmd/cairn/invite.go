@@ -28,7 +28,7 @@ func (c *addInviteCommand) Run(p *program) error {
 		return usageError{"--note: at most 200 characters, no control characters"}
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		if err := st.CreateInvite(p.ctx, i, -1); err != nil {
+		if err := st.CreateInvite(p.ctx, i, -1, operator("invite.create", "", "")); err != nil {
 			return err
 		}
 		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)

@@ -40,6 +40,7 @@ type cli struct {
 	User       userCommand       `cmd:"" group:"people" help:"Manage users."`
 	Session    sessionCommand    `cmd:"" group:"people" help:"List sessions and end them."`
 	Settings   settingsCommand   `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Mail       mailCommand       `cmd:"" group:"operate" help:"Test the mail settings."`
 	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
 	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`

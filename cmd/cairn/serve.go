@@ -79,7 +79,17 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if note != "" {
 		warnings = append(warnings, note)
 	}
-	handler, err := httpd.New(p.ctx, httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Log: log})
+	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, Log: log}
+	mails, err := newMailSender(checked, p.env)
+	if err != nil {
+		return err
+	}
+	mailServer := "none"
+	if mails != nil {
+		defer mails.Close()
+		options.Mail, mailServer = mails, checked.Mail.Address()
+	}
+	handler, err := httpd.New(p.ctx, options)
 	if err != nil {
 		return err
 	}
@@ -100,7 +110,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		}
 	}
 	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
-		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS)
+		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
 	for _, w := range warnings {
 		log.Warn(w)
 	}

@@ -24,6 +24,8 @@ type userCommand struct {
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
 	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who is locked out."`
+
+	ResetFactors resetFactorsCommand `cmd:"" name:"reset-factors" help:"Remove the second factors of a user who has lost them; all sessions end."`
 }
 
 // oneUser are the flags and the argument of a command about one user.
@@ -302,7 +304,7 @@ func faults(p *web.Problem, flags map[string]string) string {
 	var words []string
 	for _, f := range p.Errors {
 		member := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
-		words = append(words, cmp.Or(flags[member], member)+": "+f.Detail)
+		words = append(words, cmp.Or(flags[member], member)+": "+string(f.Detail))
 	}
 	if words == nil {
 		return p.Detail
@@ -414,5 +416,17 @@ func (c *resetCodeCommand) Run(p *program) error {
 		url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
 		return c.print(p, code.Code, map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until},
 			pairs{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
+	})
+}
+
+type resetFactorsCommand struct{ oneUser }
+
+// Run leaves the password as the only thing that the user signs in with.
+func (c *resetFactorsCommand) Run(p *program) error {
+	return c.withUser(p, func(users *account.Administration, u account.User) error {
+		if err := users.ResetFactors(p.ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "second_factor": false}, pairs{{"signs in with the password alone", u.Handle}})
 	})
 }

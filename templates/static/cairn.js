@@ -28,7 +28,7 @@
 
   // The clipboard exists only on https and localhost; elsewhere the text beside the button can be selected.
   feature("[data-copy]", function (button) {
-    var label = button.textContent;
+    var label = button.textContent, words = document.body.dataset;
     function say(text) {
       button.textContent = text;
       setTimeout(function () { button.textContent = label; }, 2000);
@@ -37,14 +37,19 @@
       return;
     }
     button.addEventListener("click", function () {
-      navigator.clipboard.writeText(button.getAttribute("data-copy")).then(function () { say("Copied"); }, function () { say("Not copied"); });
+      navigator.clipboard.writeText(button.getAttribute("data-copy")).then(function () { say(words.copied); }, function () { say(words.notCopied); });
     });
+    button.hidden = false;
+  });
+
+  feature("[data-print]", function (button) {
+    button.addEventListener("click", function () { window.print(); });
     button.hidden = false;
   });
 
   // The page shows how long ago; the exact time beside it is in UTC until the visitor's own zone replaces it.
   feature("time[datetime]", function (time) {
-    var local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+    var local = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
     time.title = local.format(new Date(time.getAttribute("datetime")));
   });
 

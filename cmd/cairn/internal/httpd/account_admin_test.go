@@ -322,7 +322,7 @@ func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
 		everywhere := func(want bool) {
 			t.Helper()
 			listed("apps", b.api("GET", "/api/me/apps", nil), want)
-			listed("account page", b.get("/account/"), want)
+			listed("account page", b.get("/account/apps"), want)
 			listed("administrator's API", admin.api("GET", "/api/admin/users/ada", nil), want)
 			listed("administrator's page", admin.get("/admin/users/ada"), want)
 			listed("export", b.api("GET", "/api/me/export", nil), want)

@@ -56,7 +56,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 			session = "{address:s auth_time:s created_at:s current:b device:s expires_at:s id:s last_seen_at:s user_agent:s}"
 			open    = "{code:s created_at:s expires_at:s url:s used:b used_at:null used_by:null}"
 			used    = "{code:s created_at:s expires_at:s url:s used:b used_at:s used_by:s}"
-			setting = "{contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] instance_name:s invites_per_member:n max_users:n min_password_length:n registration:s sign_out_on_flag_loss:b}"
+			setting = "{accent_colour:s audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] instance_name:s invites_per_member:n max_users:n min_password_length:n registration:s second_factor_flags:[] sign_out_on_flag_loss:b}"
 			issued  = "{code:s expires_at:s ok:b url:s}"
 		)
 		var code string
@@ -97,10 +97,10 @@ func TestFormOfTheAnswers(t *testing.T) {
 				return b.api("PUT", "/api/me/password", body("current_password", password, "new_password", password+"!"))
 			}, 200, "{ok:b}"},
 			{"users", func() response { return b.api("GET", "/api/admin/users?limit=1", nil) }, 200,
-				"{next_cursor:s users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:null last_login_at:s sub:s suspended:b}]}"},
+				"{next_cursor:s total:n users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:null last_login_at:s sub:s suspended:b}]}"},
 			{"last page", func() response { return b.api("GET", "/api/admin/users?query=grace", nil) }, 200,
-				"{next_cursor:null users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:s last_login_at:s sub:s suspended:b}]}"},
-			{"nobody", func() response { return b.api("GET", "/api/admin/users?query=nobody", nil) }, 200, "{next_cursor:null users:[]}"},
+				"{next_cursor:null total:n users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:s last_login_at:s sub:s suspended:b}]}"},
+			{"nobody", func() response { return b.api("GET", "/api/admin/users?query=nobody", nil) }, 200, "{next_cursor:null total:n users:[]}"},
 			{"user", func() response { return b.api("GET", "/api/admin/users/grace", nil) }, 200, "{apps:[] created_at:s display_name:s email:s email_verified:b flags:" + flags +
 				" handle:s invited_by:s last_login_at:s sessions:[" + session + "] sub:s suspend_reason:s suspended:b suspended_at:null}"},
 			{"flags", func() response { return b.api("PUT", "/api/admin/users/grace/flags", `{"activity":false}`) }, 200, "{flags:" + flags + " ok:b}"},
@@ -116,7 +116,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 			{"settings", func() response { return b.api("GET", "/api/admin/settings", nil) }, 200, setting},
 			{"change settings", func() response { return b.api("PUT", "/api/admin/settings", `{"max_users":50}`) }, 200, setting},
 			{"clients", func() response { return b.api("GET", "/api/admin/clients", nil) }, 200,
-				"{clients:[{client_id:s client_name:s created_at:s public:b redirect_uris:[s] require_flag:s scopes:[s] trusted:b}]}"},
+				"{clients:[{client_id:s client_name:s created_at:s public:b redirect_uris:[s] require_acr:null require_flag:s scopes:[s] trusted:b}]}"},
 			{"audit", func() response { return b.api("GET", "/api/admin/audit?limit=1", nil) }, 200,
 				"{events:[{action:s actor:s address:s at:s detail:s id:n request_id:s target:s}] next_cursor:s}"},
 			{"delete a user", func() response { return b.api("DELETE", "/api/admin/users/grace", nil) }, 204, ""},

@@ -443,8 +443,8 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 			path   string
 			latest int
 		}{
-			"the account page":  {asker, "/account/", 21}, // its own, which is older, too
-			"one of the latest": {browsers[101], "/account/", 20}, "the administrator's page": {keeper, "/admin/users/ada", 20},
+			"the account page":  {asker, "/account/devices", 21}, // its own, which is older, too
+			"one of the latest": {browsers[101], "/account/devices", 20}, "the administrator's page": {keeper, "/admin/users/ada", 20},
 		} {
 			n, text := rows(c.b, c.path)
 			if all := fmt.Sprintf(`href="%s?sessions=all#sessions"`, c.path); n != c.latest || !strings.Contains(text, all) {

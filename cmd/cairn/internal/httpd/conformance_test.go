@@ -207,8 +207,9 @@ func (p *plan) checkTypes(claims map[string]any) {
 		case "address":
 			members, _ := v.(map[string]any)
 			ok = len(members) > 0
-		case "groups":
-			_, ok = v.([]any)
+		case "groups", "amr":
+			list, _ := v.([]any)
+			ok = name == "groups" || len(list) > 0
 		case "birthdate":
 			s, _ := v.(string)
 			ok = regexp.MustCompile(`^\d{4}(-\d{2}-\d{2})?$`).MatchString(s)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
@@ -33,9 +35,12 @@ type Options struct {
 	Store  *store.Store
 	Secret []byte            // shared HS256 secret
 	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
-	Log    *slog.Logger
-	Hasher *account.Hasher  // nil: the product's
-	Now    func() time.Time // nil: time.Now
+	// KeyFile is where the first of the keys is; empty: it is nobody's concern how old it is.
+	KeyFile string
+	Log     *slog.Logger
+	Hasher  *account.Hasher  // nil: the product's
+	Now     func() time.Time // nil: time.Now
+	Mail    mail.Sender      // nil: no mails are sent
 }
 
 // Handler is the HTTP handler with what runs beside it.
@@ -69,18 +74,23 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 			return nil, err
 		}
 	}
+	installation, err := o.Store.Secret(ctx, account.SecretInstallation)
+	if err != nil {
+		return nil, fmt.Errorf("read the installation secret: %w", err)
+	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
 	accounts, err := account.New(account.Options{
-		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Keys: o.Keys,
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys,
 		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
 		StatusTTL: o.Config.StatusTTL,
-		Hasher:    o.Hasher, Limits: limits, Pages: pages, Now: o.Now, Log: o.Log,
+		Hasher:    o.Hasher, Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	pages.SetInstanceName(accounts.InstanceName)
-	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits)
+	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails)
+	pages.SetLook(accounts.Look)
 	h.BeforeStop = accounts.ReleaseStatusWaiters
 
 	// No path cleaning: mux would answer //evil.example/.. with a redirect.
@@ -90,14 +100,10 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		routes = root.PathPrefix(base).Subrouter()
 	}
 	accounts.Mount(routes)
-	admin.New(accounts, clientLister{o.Store}).Mount(routes)
+	admin.New(accounts, administration(o)).Mount(routes)
 	if len(o.Keys) == 0 {
 		provider.MountDisabled(routes, accounts)
 	} else {
-		installation, err := o.Store.Secret(ctx, account.SecretInstallation)
-		if err != nil {
-			return nil, fmt.Errorf("read the installation secret: %w", err)
-		}
 		oidc, err := provider.New(provider.Options{
 			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
 		})
@@ -177,7 +183,8 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 		_, _ = w.Write(schema)
 	}})
 	m.PathPrefix("/static/").Handler(pages.Static())
-	for _, path := range []string{"/", "/login", "/account", "/admin", "/register", "/reset-password", "/logout"} {
+	m.PathPrefix("/theme/").Handler(pages.Themes())
+	for _, path := range []string{"/", "/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"} {
 		a.Handle(m, path, web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
 			if path == "/" {
 				return a.Redirect(w, r, "/account/")
@@ -187,22 +194,44 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 	}
 }
 
-// clientLister shows package admin the clients without letting it import
-// package provider.
-type clientLister struct{ st *store.Store }
-
-// Clients implements admin.ClientLister.
-func (l clientLister) Clients(ctx context.Context) ([]admin.Client, error) {
-	clients, err := l.st.Clients(ctx)
-	if err != nil {
-		return nil, err
+// administration shows package admin what it may not import.
+func administration(o Options) admin.Options {
+	out := admin.Options{Now: o.Now, Clients: func(ctx context.Context) ([]admin.Client, error) {
+		clients, err := o.Store.Clients(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]string, len(clients))
+		for i, c := range clients {
+			ids[i] = c.ID
+		}
+		uses, err := o.Store.ClientUses(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		list := make([]admin.Client, 0, len(clients))
+		for _, c := range clients {
+			list = append(list, admin.Client{
+				ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, RequireFlag: c.RequireFlag,
+				RequireACR: c.RequireACR, Trusted: c.Trusted, CreatedAt: c.CreatedAt, Users: uses[c.ID].Users, LastUsedAt: uses[c.ID].LastAt,
+			})
+		}
+		return list, nil
+	}}
+	if o.Mail != nil {
+		out.MailFailing = func(ctx context.Context) (int, error) {
+			state, err := o.Store.MailState(ctx)
+			return state.Failing, err
+		}
 	}
-	out := make([]admin.Client, 0, len(clients))
-	for _, c := range clients {
-		out = append(out, admin.Client{
-			ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes,
-			RequireFlag: c.RequireFlag, Trusted: c.Trusted, CreatedAt: c.CreatedAt,
-		})
+	if file := o.KeyFile; file != "" && len(o.Keys) > 0 {
+		out.KeyCreated = func() (time.Time, error) {
+			info, err := os.Stat(file)
+			if err != nil {
+				return time.Time{}, fmt.Errorf("age of the key: %w", err)
+			}
+			return info.ModTime(), nil
+		}
 	}
-	return out, nil
+	return out
 }

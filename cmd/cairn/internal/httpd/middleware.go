@@ -17,6 +17,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // middleware wraps every request.
@@ -58,7 +59,8 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 			info.ID = id
 		}
 		w.Header().Set("X-Request-Id", info.ID)
-		r = r.WithContext(web.WithRequestInfo(r.Context(), info))
+		ctx := templates.WithLanguage(r.Context(), templates.PickLanguage(r.Header.Get("Accept-Language")))
+		r = r.WithContext(web.WithRequestInfo(ctx, info))
 		got := httpsnoop.CaptureMetrics(next, w, r)
 		user, event := info.Summary()
 		level := slog.LevelInfo

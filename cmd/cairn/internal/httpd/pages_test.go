@@ -98,7 +98,7 @@ func TestReflectedInputBecomesNoMarkup(t *testing.T) {
 			all.Set(name, p)
 		}
 		one := "?" + all.Encode()
-		for _, path := range []string{"/login/", "/register/", "/reset-password/", "/logout/", "/account/", "/admin/", "/admin/users/ada", "/oauth2/authorize", "/oauth2/consent", "/nowhere", "/nowhere/" + url.PathEscape(p), "/admin/users/" + url.PathEscape(p)} {
+		for _, path := range []string{"/login/", "/register/", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/invites", "/admin/", "/admin/users/ada", "/oauth2/authorize", "/oauth2/consent", "/nowhere", "/nowhere/" + url.PathEscape(p), "/admin/users/" + url.PathEscape(p)} {
 			for _, b := range []*browser{stranger, ada, keeper} {
 				s.holdsNoMarkup(b.get(path + one))
 			}
@@ -115,7 +115,7 @@ func TestReflectedInputBecomesNoMarkup(t *testing.T) {
 	keeper.api("PUT", "/api/admin/settings", map[string]string{"instance_name": `<x-pwn>"'><script>x`})
 	ada.api("POST", "/api/invites", map[string]string{"note": `<x-pwn>"'><script>x`})
 	for _, b := range []*browser{keeper, ada, stranger} {
-		for _, path := range []string{"/account/", "/admin/", "/admin/users/ada", "/login/", "/nowhere", "/register/"} {
+		for _, path := range []string{"/account/", "/account/devices", "/account/invites", "/admin/", "/admin/users/ada", "/login/", "/nowhere", "/register/"} {
 			s.holdsNoMarkup(b.get(path))
 		}
 	}
@@ -141,7 +141,7 @@ func (s *service) holdsNoMarkup(got response) {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") && !strings.HasPrefix(attribute(n, "src"), "/static/form-post.")
+		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") && !strings.HasPrefix(attribute(n, "src"), "/static/form-post.") && !strings.HasPrefix(attribute(n, "src"), "/static/passkey.")
 		for _, a := range n.Attr {
 			bad = bad || strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") && a.Key != "value"
 		}
@@ -161,11 +161,13 @@ func TestFormsWithAPassword(t *testing.T) {
 		b      *browser
 		fields map[string]string // name -> autocomplete
 	}{
-		"/login/":          {stranger, map[string]string{"handle": "username", "password": "current-password"}},
-		"/register/":       {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
-		"/reset-password/": {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
-		"/account/":        {keeper, map[string]string{"current_password": "current-password", "new_password": "new-password"}},
-		"/admin/":          {keeper, nil},
+		"/login/":           {stranger, map[string]string{"handle": "username webauthn", "password": "current-password"}},
+		"/register/":        {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
+		"/reset-password/":  {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
+		"/account/security": {keeper, map[string]string{"current_password": "current-password", "new_password": "new-password"}},
+		"/account/":         {keeper, map[string]string{"display_name": "name", "nickname": "nickname", "email": "email"}},
+		"/account/data":     {keeper, map[string]string{"password": "current-password"}},
+		"/admin/":           {keeper, nil},
 	} {
 		got := c.b.get(path)
 		headings, found := 0, map[string]string{}
@@ -213,7 +215,7 @@ func TestFormsWithAPassword(t *testing.T) {
 			}
 		}
 	}
-	if got := keeper.get("/.well-known/change-password"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/account/#password" {
+	if got := keeper.get("/.well-known/change-password"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/account/security#password" {
 		t.Errorf("change-password: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
 }

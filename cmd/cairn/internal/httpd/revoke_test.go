@@ -183,7 +183,11 @@ func TestIntrospectionDescribesTheToken(t *testing.T) {
 		}
 		delete(got, "exp")
 		delete(got, "iat")
-		want := map[string]any{"active": true, "client_id": "app", "sub": u.Sub, "username": "ada", "scope": "openid profile offline_access", "iss": s.URL}
+		if at, _ := got["auth_time"].(float64); at < float64(before)-1 || at > iat {
+			t.Errorf("%s: auth_time %v", name, got["auth_time"])
+		}
+		delete(got, "auth_time")
+		want := map[string]any{"active": true, "client_id": "app", "sub": u.Sub, "username": "ada", "scope": "openid profile offline_access", "iss": s.URL, "acr": "1", "amr": []any{"pwd"}}
 		for k, v := range c.want {
 			want[k] = v
 		}

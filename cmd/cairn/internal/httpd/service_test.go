@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -112,6 +113,7 @@ type serviceOptions struct {
 	Key      string       // private key file to use; empty: a shared one
 	Now      func() time.Time
 	Hasher   *account.Hasher // nil: a cheap one
+	Mail     mail.Sender
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -176,7 +178,7 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
-	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Now: o.Now, Log: log})
+	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log})
 	noError(s.t, err)
 	s.server = &httptest.Server{Listener: l, Config: NewServer(h, slog.New(slog.DiscardHandler))}
 	s.server.Start()

@@ -1,4 +1,4 @@
-package provider
+package web
 
 import (
 	"bytes"
@@ -13,36 +13,30 @@ import (
 	"time"
 )
 
-// sealer makes values that travel through a browser and come back unchanged:
+// Sealer makes values that travel through a browser and come back unchanged:
 // base64url(JSON) "." base64url(HMAC-SHA256). Each purpose has a key of its own,
 // so that a value made for one cannot be used for another. Sealed, not
 // encrypted: the browser may read what it sent itself.
-type sealer struct {
-	keys map[string][]byte
-	now  func() time.Time
-}
-
-// Purposes of sealed values, with how long they are valid.
-const (
-	purposeContinue = "continue"         // an authorization request on its way through login or consent
-	purposeForm     = "consent form"     // proves that the consent form was shown to this session
-	purposeDecision = "consent decision" // carries the user's decision back to authorize
-	purposeLogout   = "logout"           // proves that the sign-out page was shown to this session
-)
-
-var sealLifetimes = map[string]time.Duration{
-	purposeContinue: 10 * time.Minute, purposeForm: 10 * time.Minute, purposeDecision: 2 * time.Minute,
-	purposeLogout: 10 * time.Minute,
+type Sealer struct {
+	keys      map[string][]byte
+	lifetimes map[string]time.Duration
+	now       func() time.Time
 }
 
 // maxSealed bounds what is read back, in bytes.
 const maxSealed = 12 << 10
 
-var errSeal = errors.New("sealed value not valid")
+// ErrSeal is for a sealed value that is not valid: altered, of another purpose, too old.
+var ErrSeal = errors.New("sealed value not valid")
 
-func newSealer(secret []byte, now func() time.Time) (*sealer, error) {
-	s := &sealer{keys: map[string][]byte{}, now: now}
-	for purpose := range sealLifetimes {
+// NewSealer makes a Sealer for the purposes, each with how long a value is valid. The
+// keys are derived from the secret, which nobody else has.
+func NewSealer(secret []byte, purposes map[string]time.Duration, now func() time.Time) (*Sealer, error) {
+	if len(secret) < 32 {
+		return nil, errors.New("the installation secret is shorter than 32 bytes")
+	}
+	s := &Sealer{keys: map[string][]byte{}, lifetimes: purposes, now: now}
+	for purpose := range purposes {
 		key, err := hkdf.Key(sha256.New, secret, nil, "cairn seal "+purpose, 32)
 		if err != nil {
 			return nil, fmt.Errorf("derive seal key: %w", err)
@@ -58,7 +52,8 @@ type envelope struct {
 	Value json.RawMessage `json:"v"`
 }
 
-func (s *sealer) seal(purpose string, v any) (string, error) {
+// Seal makes a value of v, which encodes as JSON.
+func (s *Sealer) Seal(purpose string, v any) (string, error) {
 	value, err := plainJSON(v)
 	if err != nil {
 		return "", fmt.Errorf("seal %s: %w", purpose, err)
@@ -83,34 +78,34 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// open verifies before it decodes. errSeal for every failure.
-func (s *sealer) open(purpose, sealed string, v any) error {
+// Open verifies before it decodes into v. ErrSeal for every failure.
+func (s *Sealer) Open(purpose, sealed string, v any) error {
 	text, mac, ok := strings.Cut(sealed, ".")
 	if !ok || len(sealed) > maxSealed {
-		return errSeal
+		return ErrSeal
 	}
 	// As texts: a decoder would take other spellings of the same bytes too.
 	if !hmac.Equal([]byte(mac), []byte(s.mac(purpose, text))) {
-		return errSeal
+		return ErrSeal
 	}
 	body, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return errSeal
+		return ErrSeal
 	}
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil {
-		return errSeal
+		return ErrSeal
 	}
-	if age := s.now().Sub(time.Unix(e.At, 0)); age < -time.Minute || age > sealLifetimes[purpose] {
-		return errSeal
+	if age := s.now().Sub(time.Unix(e.At, 0)); age < -time.Minute || age > s.lifetimes[purpose] {
+		return ErrSeal
 	}
 	if err := json.Unmarshal(e.Value, v); err != nil {
-		return errSeal
+		return ErrSeal
 	}
 	return nil
 }
 
-func (s *sealer) mac(purpose, text string) string {
+func (s *Sealer) mac(purpose, text string) string {
 	m := hmac.New(sha256.New, s.keys[purpose])
 	m.Write([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))

@@ -1,0 +1,44 @@
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// activeWithin is how lately an active member has signed in.
+const activeWithin = 30 * 24 * time.Hour
+
+// Branches lists whom a user has invited, after a handle; with no user those who came
+// without the invite of a member.
+func (a *Administration) Branches(ctx context.Context, u User, after string, limit int) ([]Branch, error) {
+	return a.store.Branches(ctx, u.Sub, after, a.Now().Add(-activeWithin), a.Now(), limit)
+}
+
+// OpenInvites lists the open invites of all, but for the first that are skipped.
+func (a *Administration) OpenInvites(ctx context.Context, skip, limit int) ([]Invite, error) {
+	return a.store.OpenInvites(ctx, a.Now(), skip, limit)
+}
+
+// CountOpenInvites counts them.
+func (a *Administration) CountOpenInvites(ctx context.Context) (int, error) {
+	return a.store.CountOpenInvites(ctx, a.Now())
+}
+
+// RevokeInvite removes an invite that nobody has used. ErrInviteNotFound, ErrInviteUsed.
+func (a *Administration) RevokeInvite(ctx context.Context, by Actor, typed string) error {
+	code := CanonicalInviteCode(typed)
+	if code == "" {
+		return ErrInviteNotFound
+	}
+	_, err := a.store.RevokeInvite(ctx, code, by.Audit(a.Now(), "invite.revoke", "", ""))
+	return web.Noted(ctx, "invite_revoked", err)
+}
+
+// RevokeBranch removes the open invites of a user and of all below in the tree of
+// invites, and says how many.
+func (a *Administration) RevokeBranch(ctx context.Context, by Actor, u User) (int, error) {
+	n, err := a.store.RevokeBranch(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "invite.revoke_branch", u.Handle, ""))
+	return n, web.Noted(ctx, "invites_revoked", err)
+}

@@ -1,0 +1,64 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Kinds of mail, with what their Data has.
+const (
+	// MailTest shows that mail works.
+	MailTest = "test"
+)
+
+// composer makes what a mail of a kind says, at the time when it is sent: this is where
+// a code or a link is drawn. It may be called again for the same mail, when the one
+// before could not be sent. errMailPointless when nobody is served by it any more.
+type composer func(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error)
+
+var (
+	// errMailPointless: what the mail is about is no more.
+	errMailPointless = errors.New("nothing is left to tell")
+	errUnknownMail   = errors.New("unknown kind of mail")
+)
+
+// composers are the kinds of mail. The Data of one that waits may have been written by
+// an earlier version.
+func (s *Service) composers() map[string]composer {
+	all := map[string]composer{
+		MailTest: func(_ context.Context, _ Mail, l *templates.Language) (templates.Mail, error) {
+			return TestMail(l), nil
+		},
+	}
+	s.addNoticeComposers(all)
+	return all
+}
+
+// compose makes what a mail says.
+func (s *Service) compose(ctx context.Context, m Mail) (templates.WrittenMail, error) {
+	compose, ok := s.composers()[m.Kind]
+	if !ok {
+		return templates.WrittenMail{}, fmt.Errorf("%w %q", errUnknownMail, m.Kind)
+	}
+	l := templates.PickLanguage(m.Language)
+	written, err := compose(ctx, m, l)
+	if err != nil {
+		return templates.WrittenMail{}, err
+	}
+	return s.pages.Mail(l, written)
+}
+
+// MailEnabled tells whether mails are sent: where not, none are put into Audit.Mails.
+func (s *Service) MailEnabled() bool { return s.mails != nil }
+
+// TestMail is what "cairn mail test" sends.
+func TestMail(l *templates.Language) templates.Mail {
+	return templates.Mail{
+		Subject:    l.Text("A test of the mail settings"),
+		Paragraphs: []string{l.Text("This mail shows that mails of this service arrive. There is nothing to do.")},
+		Reason:     l.Text("You receive this mail because an administrator has sent it to your address."),
+	}
+}

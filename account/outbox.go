@@ -1,0 +1,117 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// How mails are sent. No request waits for it: what tells of something writes a row of
+// the outbox, and SendMails sends it, also after a restart.
+const (
+	mailPoll     = 3 * time.Second // for mails that others have added
+	mailLease    = 2 * time.Minute // longer than an attempt can take
+	mailParallel = 4
+	mailGiveUp   = 24 * time.Hour
+)
+
+// SendMails sends what is due until the context ends; at once what this process adds.
+// Several instances may run it on one database. It returns at once without a mail server.
+func (s *Service) SendMails(ctx context.Context) {
+	if !s.MailEnabled() {
+		return
+	}
+	web.Queue[QueuedMail]{
+		Name: "mails", Poll: mailPoll, Parallel: mailParallel, Wake: s.store.MailsAdded(), Log: s.log,
+		Lease: func(ctx context.Context, limit int) ([]QueuedMail, error) {
+			return s.store.DueMails(ctx, s.now(), mailLease, limit)
+		},
+		Do: s.deliverMail,
+	}.Run(ctx)
+}
+
+// deliverMail sends one mail and writes down how it went. The log names no more of an
+// address than its domain.
+func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
+	log := s.log.With("kind", m.Kind, "domain", mail.Domain(m.Address), "attempt", m.Attempts+1)
+	err := errMailLate
+	if s.now().Sub(m.CreatedAt) <= mailGiveUp {
+		err = s.sendMail(ctx, m)
+	}
+	if err != nil && ctx.Err() != nil {
+		return // the lease ends, and the next start goes on
+	}
+	// What was sent is not sent again because of a stop at this moment.
+	ctx = context.WithoutCancel(ctx)
+	var failure *mail.Failure
+	var level slog.Level
+	var became string
+	var stored error
+	switch {
+	case err == nil:
+		level, became = slog.LevelInfo, "mail sent"
+		stored = s.store.MailDone(ctx, m.ID, nil)
+	case errors.Is(err, errMailPointless):
+		level, became = slog.LevelInfo, "mail dropped"
+		stored = s.store.MailDone(ctx, m.ID, nil)
+	case errors.As(err, &failure) && failure.Refused || errors.Is(err, errMailLate):
+		level, became = slog.LevelWarn, "mail given up"
+		stored = s.giveUpMail(ctx, m, err)
+	default:
+		level, became = slog.LevelWarn, "mail not sent"
+		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.now().Add(mailBackoff(m.Attempts)))
+	}
+	if stored != nil {
+		log.WarnContext(ctx, "mail not updated", "error", stored)
+	}
+	if err != nil {
+		log = log.With("error", err)
+	}
+	log.Log(ctx, level, became)
+}
+
+// errMailLate: nobody expects it any more.
+var errMailLate = errors.New("it could not be sent for a day")
+
+func (s *Service) sendMail(ctx context.Context, m QueuedMail) error {
+	l := templates.PickLanguage(m.Language)
+	written, err := s.compose(ctx, m.Mail)
+	if err != nil {
+		return fmt.Errorf("compose: %w", err)
+	}
+	return s.mails.Send(ctx, mail.Message{To: m.Address, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag()})
+}
+
+// giveUpMail removes a mail and tells administrators.
+func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error {
+	handle := ""
+	u, err := s.store.UserBySub(ctx, m.Sub)
+	switch {
+	case err == nil:
+		handle = u.Handle
+	case !errors.Is(err, ErrUserNotFound):
+		return err
+	}
+	return s.store.MailDone(ctx, m.ID, &Audit{
+		At: s.now(), Action: "mail.failed", Target: handle, Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
+	})
+}
+
+// mailBackoff is 15 s, doubled for each failure before, at most an hour, and up to a
+// quarter more, so that what a server put off together does not come together again.
+func mailBackoff(failures int) time.Duration {
+	d := min(time.Hour, 15*time.Second<<min(failures, 20))
+	return d + rand.N(d/4) //nolint:gosec // nobody gains by guessing it
+}
+
+// MailState is how the outbox of mails stands.
+func (a *Administration) MailState(ctx context.Context) (MailState, error) {
+	return a.store.MailState(ctx)
+}

@@ -1,0 +1,281 @@
+package account_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// mailLog is a log that several goroutines write, and tests wait for.
+type mailLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	lines chan string
+}
+
+func (l *mailLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	l.lines <- string(p)
+	return len(p), nil
+}
+
+// wait returns the next line that has the words.
+func (l *mailLog) wait(t *testing.T, words string) string {
+	t.Helper()
+	for {
+		select {
+		case line := <-l.lines:
+			if strings.Contains(line, words) {
+				return line
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the log has no line %q", words)
+		}
+	}
+}
+
+func newMailLog() *mailLog { return &mailLog{lines: make(chan string, 10_000)} }
+
+// withMail is an installation that sends mails by a server.
+func withMail(t *testing.T, o mailtest.Options) (*world, *mailtest.Server, *mailLog) {
+	t.Helper()
+	server, log := mailtest.New(t, o), newMailLog()
+	return newWorld(t, mailOptions(t, server, log)), server, log
+}
+
+func mailOptions(t *testing.T, server *mailtest.Server, log *mailLog) func(*account.Options) {
+	return func(o *account.Options) {
+		sender := mail.NewSMTP(server.Settings)
+		t.Cleanup(sender.Close)
+		o.Mail = sender
+		withLog(log)(o)
+	}
+}
+
+// sendMails runs the worker until the result is called.
+func (w *world) sendMails(s *account.Service) (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { s.SendMails(ctx) })
+	stop = func() { cancel(); done.Wait() }
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// mail does something that sends mails.
+func (w *world) mail(addresses ...string) {
+	w.t.Helper()
+	a := account.Operator().Audit(w.clock.Now(), "test", "", "")
+	for _, to := range addresses {
+		a.Mails = append(a.Mails, account.Mail{Kind: account.MailTest, Address: to, Language: "de"})
+	}
+	_, err := w.store.AmendSettings(w.t.Context(), func(*account.Settings) (string, error) { return "test", nil }, a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) mailState() account.MailState {
+	w.t.Helper()
+	state, err := w.service.Administration().MailState(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return state
+}
+
+func recipients(mails []mailtest.Received) map[string]int {
+	out := map[string]int{}
+	for _, m := range mails {
+		out[m.To]++
+	}
+	return out
+}
+
+func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
+	w, server, log := withMail(t, mailtest.Options{})
+	w.saveSettings(func(s *account.Settings) { s.InstanceName = "Rad & Tat" })
+	w.sendMails(w.service)
+	w.mail("ada@example.net")
+	got := server.Wait(1)[0]
+	if got.To != "ada@example.net" || got.Subject != "Test der E-Mail-Einstellungen" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
+		t.Errorf("%+v", got)
+	}
+	log.wait(t, "mail sent")
+	if state := w.mailState(); state.Waiting != 0 {
+		t.Errorf("%+v", state)
+	}
+	if strings.Contains(log.text.String(), "ada") || strings.Contains(log.text.String(), mailtest.Password) {
+		t.Errorf("the log has an address: %s", &log.text)
+	}
+}
+
+func TestRefusedMailIsDroppedAndWrittenDown(t *testing.T) {
+	w, server, log := withMail(t, mailtest.Options{Rcpt: func(to string) error {
+		return &smtp.SMTPError{Code: 550, Message: "no mailbox " + to}
+	}})
+	w.sendMails(w.service)
+	w.mail("ada@example.net")
+	log.wait(t, "mail given up")
+	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "mail.failed", Limit: 10})
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if rows[0].Detail != "test to example.net: recipient: the server answers 550 5.0.0 no mailbox …@example.net" {
+		t.Errorf("%+v", rows)
+	}
+	if state := w.mailState(); state.Waiting != 0 || len(server.Mails()) != 0 || strings.Contains(log.text.String(), "ada") {
+		t.Errorf("%+v, %d mails, log %s", state, len(server.Mails()), &log.text)
+	}
+}
+
+func TestGreylistedMailIsSentLater(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]int{}
+	w, server, log := withMail(t, mailtest.Options{Rcpt: func(to string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[to]++; strings.HasPrefix(to, "ada") && asked[to] == 1 {
+			return &smtp.SMTPError{Code: 450, Message: "greylisted"}
+		}
+		return nil
+	}})
+	w.sendMails(w.service)
+	w.mail("ada@example.net", "bob@example.net")
+	for range 2 {
+		log.wait(t, "msg=\"mail ")
+	}
+	server.Wait(1)
+	if state := w.mailState(); state.Waiting != 1 || !strings.Contains(state.Failure, "450") {
+		t.Errorf("%+v", state)
+	}
+	w.clock.Advance(14 * time.Second)
+	w.mail("cyd@example.net")
+	server.Wait(1)
+	w.clock.Advance(5 * time.Second)
+	w.mail("dee@example.net")
+	if got := recipients(server.Wait(2)); len(got) != 4 || asked["ada@example.net"] != 2 {
+		t.Errorf("%v, asked %v", got, asked)
+	}
+}
+
+func TestMailIsGivenUpAfterADay(t *testing.T) {
+	w, server, log := withMail(t, mailtest.Options{})
+	w.mail("ada@example.net")
+	w.clock.Advance(24*time.Hour + time.Second)
+	w.sendMails(w.service)
+	log.wait(t, "mail given up")
+	w.mail("bob@example.net")
+	if got := server.Wait(1); len(got) != 1 || got[0].To != "bob@example.net" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An instance ends after it has leased a mail, as by a crash: another sends it when the
+// lease has ended, once.
+func TestMailOfACrashedInstanceIsSent(t *testing.T) {
+	w, server, log := withMail(t, mailtest.Options{})
+	w.mail("ada@example.net")
+	if due, err := w.store.DueMails(t.Context(), w.clock.Now(), 2*time.Minute, 1); err != nil || len(due) != 1 {
+		t.Fatalf("%v, %v", due, err)
+	}
+	w.sendMails(w.service)
+	w.mail("bob@example.net")
+	if got := recipients(server.Wait(1)); got["bob@example.net"] != 1 {
+		t.Errorf("%v", got)
+	}
+	log.wait(t, "mail sent") // and is no longer leased
+	w.clock.Advance(2 * time.Minute)
+	w.mail("cyd@example.net")
+	if got := recipients(server.Wait(2)); got["ada@example.net"] != 1 || len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestInstancesSendEachMailOnce(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		server, log := mailtest.New(t, mailtest.Options{}), newMailLog()
+		var worlds []*world
+		for range 2 {
+			w := &world{t: t, store: storetest.Open(t, dsn), clock: &clock{t: time.Now().UTC().Truncate(time.Second)}}
+			if _, err := w.store.Initialize(t.Context(), account.DefaultSettings(), map[string][]byte{account.SecretInstallation: sharedSecret}); err != nil {
+				t.Fatal(err)
+			}
+			w.start(mailOptions(t, server, log))
+			worlds = append(worlds, w)
+		}
+		const total = 40
+		for i := range total {
+			worlds[i%2].mail(fmt.Sprintf("to%d@example.net", i))
+		}
+		for _, w := range worlds {
+			w.sendMails(w.service)
+		}
+		for to, n := range recipients(server.Wait(total)) {
+			if n != 1 {
+				t.Errorf("%s got %d", to, n)
+			}
+		}
+		for range total {
+			log.wait(t, "mail sent")
+		}
+		if n := len(server.Mails()); n != total {
+			t.Errorf("%d mails", n)
+		}
+	})
+}
+
+// A mail server that answers nothing keeps no page waiting, and one bad mail keeps no other.
+func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
+	const total, workers = 1000, 4
+	hanging, release := make(chan struct{}, total), make(chan struct{})
+	w, server, _ := withMail(t, mailtest.Options{Data: func(mailtest.Received) error {
+		hanging <- struct{}{}
+		<-release
+		return nil
+	}})
+	w.addUser("ada")
+	addresses := make([]string, total)
+	for i := range addresses {
+		addresses[i] = fmt.Sprintf("to%d@example.net", i)
+	}
+	w.mail(addresses...)
+	w.sendMails(w.service)
+	for range workers {
+		<-hanging
+	}
+	for range 20 { // none of which can end if it waits for a mail
+		w.signedIn("ada")
+	}
+	if state := w.mailState(); state.Waiting != total || len(server.Mails()) != 0 {
+		t.Errorf("%+v", state)
+	}
+	close(release)
+	if got := recipients(server.Wait(total)); len(got) != total {
+		t.Errorf("%d recipients", len(got))
+	}
+	if n := server.Connections(); n > total/20 {
+		t.Errorf("%d connections for %d mails", n, total)
+	}
+}
+
+func TestNothingIsSentWithoutAMailServer(t *testing.T) {
+	w := newWorld(t)
+	if w.service.MailEnabled() {
+		t.Error("mail is on")
+	}
+	w.service.SendMails(t.Context()) // returns at once
+}

@@ -1,0 +1,351 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// Passkey is a WebAuthn credential of a user.
+type Passkey struct {
+	ID             []byte // credential id, at most maxCredentialID bytes
+	Sub            string
+	Name           string
+	PublicKey      []byte // COSE
+	AAGUID         []byte // of the model of the authenticator
+	Transports     []string
+	Attachment     string // platform, cross-platform or empty
+	SignCount      uint32
+	BackupEligible bool // may be copied to other devices
+	BackupState    bool // has been
+	CreatedAt      time.Time
+	LastUsedAt     time.Time // zero: never
+}
+
+// PasskeyStore keeps passkeys.
+type PasskeyStore interface {
+	// Passkeys lists those of a user, oldest first, never nil.
+	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
+	// Passkey returns one by its credential id, with its user. ErrPasskeyNotFound.
+	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
+	// AddPasskey adds p. With the first second factor it sets User.SecondFactor and stores
+	// codes, the hashes of recovery codes, and says so. ErrPasskeyExists, ErrPasskeyLimit when the user
+	// has limit, ErrUserNotFound. session is as in FactorStore.ReplaceRecoveryCodes.
+	AddPasskey(ctx context.Context, session string, p Passkey, limit int, codes [][]byte, a Audit) (stored bool, err error)
+	// RenamePasskey changes the name of one of the user's. ErrPasskeyNotFound.
+	RenamePasskey(ctx context.Context, sub string, id []byte, name string) error
+	// RemovePasskey removes one of the user's, and without another second factor
+	// User.SecondFactor and the recovery codes. ErrPasskeyNotFound.
+	RemovePasskey(ctx context.Context, sub string, id []byte, now time.Time, a Audit) error
+	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. Where the count is not
+	// higher than the stored one, and not both are zero, it writes the audit row and tells so.
+	// ErrPasskeyNotFound.
+	UsePasskey(ctx context.Context, p Passkey, a Audit) (wentBack bool, err error)
+}
+
+const (
+	maxPasskeys     = 20   // of a user
+	maxCredentialID = 1023 // bytes, Web Authentication Level 3 section 5.8.3
+)
+
+// passkeys is the relying party; without one, unavailable says why.
+type passkeys struct {
+	party       *webauthn.WebAuthn
+	unavailable *web.Problem
+}
+
+// newPasskeys makes the relying party of an issuer: its id is the host, which has to be
+// a name, and browsers only know it on https and on localhost.
+func newPasskeys(issuer string) (passkeys, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return passkeys{}, fmt.Errorf("issuer: %w", err)
+	}
+	host := u.Hostname()
+	local := host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service is reached by an IP address. Whoever runs it can give it a name and write https with that name as its issuer.")}, nil
+	}
+	if u.Scheme != "https" && !local {
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service is reached by plain http. Whoever runs it can set up https and write that address as its issuer.")}, nil
+	}
+	party, err := webauthn.New(&webauthn.Config{
+		RPID: host, RPDisplayName: host, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		// Some password managers report outputs of extensions that nobody asked for.
+		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
+		AttestationPreference:             protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{
+			RequireResidentKey: protocol.ResidentKeyRequired(), ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired,
+		},
+	})
+	if err != nil {
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because the name of this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.")}, nil
+	}
+	return passkeys{party: party}, nil
+}
+
+// passkeyUser is a user as the library wants one.
+type passkeyUser struct {
+	User
+	keys []Passkey
+}
+
+func (u passkeyUser) WebAuthnID() []byte          { return []byte(u.Sub) }
+func (u passkeyUser) WebAuthnName() string        { return u.Handle }
+func (u passkeyUser) WebAuthnDisplayName() string { return u.DisplayName }
+
+func (u passkeyUser) WebAuthnCredentials() []webauthn.Credential {
+	out := make([]webauthn.Credential, len(u.keys))
+	for i, k := range u.keys {
+		c := webauthn.Credential{ID: k.ID, PublicKey: k.PublicKey, Flags: webauthn.CredentialFlags{BackupEligible: k.BackupEligible, BackupState: k.BackupState}}
+		c.Authenticator = webauthn.Authenticator{AAGUID: k.AAGUID, SignCount: k.SignCount, Attachment: protocol.AuthenticatorAttachment(k.Attachment)}
+		for _, t := range k.Transports {
+			c.Transport = append(c.Transport, protocol.AuthenticatorTransport(t))
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// What a challenge is for.
+const (
+	ceremonySignIn       = "sign-in"
+	ceremonySecondFactor = "second-factor"
+	ceremonyConfirm      = "confirm"
+	ceremonyAdd          = "add"
+)
+
+// ceremony is what the service knows again of a challenge that it gave: sealed, it
+// travels through the browser, so that showing the sign-in page writes nothing.
+type ceremony struct {
+	Purpose   string `json:"p"`
+	Challenge string `json:"c"`
+	Sub       string `json:"u,omitempty"` // who is to answer; empty: anybody
+	Browser   []byte `json:"b"`           // hash of what proves the browser
+}
+
+// sealPasskey is the purpose of sealed ceremonies, passkeyTime how long one takes at most:
+// the default of the library for the browser.
+const (
+	sealPasskey = "passkey"
+	passkeyTime = 5 * time.Minute
+)
+
+// begunCeremony is the answer to a begin.
+type begunCeremony struct {
+	State     string `json:"state"`
+	PublicKey any    `json:"publicKey"`
+}
+
+// answeredCeremony is what the browser brings back.
+type answeredCeremony struct {
+	State      string
+	Credential []byte // PublicKeyCredential as JSON
+}
+
+// beginCeremony seals the challenge for a browser.
+func (s *Service) beginCeremony(w http.ResponseWriter, purpose, sub, browser, challenge string, options any) error {
+	state, err := s.seal.Seal(sealPasskey, ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: hashOf(browser)})
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, begunCeremony{State: state, PublicKey: options})
+}
+
+// openCeremony returns what a state stands for. ErrPasskeyExpired also for one of another
+// purpose or browser.
+func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error) {
+	var c ceremony
+	if err := s.seal.Open(sealPasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" || subtle.ConstantTimeCompare(c.Browser, hashOf(browser)) != 1 {
+		return ceremony{}, ErrPasskeyExpired
+	}
+	return c, nil
+}
+
+// spendCeremony makes a challenge count once, at every instance. ErrPasskeyExpired.
+func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
+	first, err := s.store.SpendOnce(ctx, hashOf(sealPasskey+" "+c.Challenge), s.now().Add(passkeyTime+time.Minute))
+	if err == nil && !first {
+		return ErrPasskeyExpired
+	}
+	return err
+}
+
+func (c ceremony) session() webauthn.SessionData {
+	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub), UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
+}
+
+// passkeyCookie is the name of the cookie that binds a challenge to a browser without a
+// session. __Host-: no sibling host can plant one.
+func (s *Service) passkeyCookie() string {
+	if s.https {
+		return "__Host-cairn_passkey"
+	}
+	return "cairn_passkey"
+}
+
+// passkeyBrowser returns what proves the browser to which the cookie was given; "" without one.
+func (s *Service) passkeyBrowser(r *http.Request) string {
+	if c, err := r.Cookie(s.passkeyCookie()); err == nil && len(c.Value) == len(rand.Text()) {
+		return c.Value
+	}
+	return ""
+}
+
+// givePasskeyCookie is passkeyBrowser, for a browser that gets a cookie if it has none.
+// Several tabs share it.
+func (s *Service) givePasskeyCookie(w http.ResponseWriter, r *http.Request) string {
+	browser := s.passkeyBrowser(r)
+	if browser == "" {
+		browser = rand.Text()
+	}
+	c := s.cookie(s.passkeyCookie(), browser, "")
+	c.MaxAge, c.SameSite = int((2 * passkeyTime).Seconds()), http.SameSiteStrictMode
+	http.SetCookie(w, c)
+	return browser
+}
+
+// passkeyBegin starts a proof by passkey: a sign-in of whoever has one here (discoverable
+// credentials), or, where sub is not empty, of that user.
+func (s *Service) passkeyBegin(w http.ResponseWriter, r *http.Request, purpose, sub, browser string) error {
+	if s.passkeys.party == nil {
+		return s.passkeys.unavailable
+	}
+	if sub == "" {
+		options, session, err := s.passkeys.party.BeginDiscoverableLogin()
+		if err != nil {
+			return fmt.Errorf("begin passkey: %w", err)
+		}
+		return s.beginCeremony(w, purpose, "", browser, session.Challenge, options.Response)
+	}
+	keys, err := s.store.Passkeys(r.Context(), sub)
+	switch {
+	case err != nil:
+		return err
+	case len(keys) == 0:
+		return ErrPasskeyNotFound
+	}
+	options, session, err := s.passkeys.party.BeginLogin(passkeyUser{User{Sub: sub}, keys})
+	if err != nil {
+		return fmt.Errorf("begin passkey: %w", err)
+	}
+	return s.beginCeremony(w, purpose, sub, browser, session.Challenge, options.Response)
+}
+
+// provePasskey verifies the answer to a challenge, under the limit of the address, and
+// notes the use: the user, as read before, and the methods (RFC 8176) that were proved.
+// ErrInvalidPasskey whatever is wrong with it, ErrPasskeyExpired, and ErrSuspended
+// after a right one.
+func (s *Service) provePasskey(r *http.Request, purpose, browser string, in answeredCeremony) (User, []string, error) {
+	ctx := r.Context()
+	if s.passkeys.party == nil {
+		return User{}, nil, s.passkeys.unavailable
+	}
+	c, err := s.openCeremony(in.State, purpose, browser)
+	if err != nil {
+		return User{}, nil, err
+	}
+	address := web.LimitKey{Name: web.LimitLogin, Key: web.ClientAddress(r)}
+	if err := s.limits.Blocked(ctx, address); err != nil {
+		return User{}, nil, err
+	}
+	var u User
+	var k Passkey
+	err = s.limits.Guess(ctx, []web.LimitKey{address}, ErrInvalidPasskey, func() (wrong error) {
+		u, k, wrong = s.verifyPasskey(ctx, c, in.Credential)
+		return wrong
+	})
+	if errors.Is(err, ErrInvalidPasskey) {
+		web.Note(ctx, "login_failed")
+	}
+	if err != nil {
+		return User{}, nil, err
+	}
+	if err := s.spendCeremony(ctx, c); err != nil {
+		return User{}, nil, err
+	}
+	if u.Suspended() {
+		web.Note(ctx, "login_suspended")
+		s.recordRefusal(ctx, ActorFor(r, u).Own(s.now(), "session.refused", "suspended"))
+		return User{}, nil, s.suspended(ctx)
+	}
+	if err := s.usePasskey(r, u, k); err != nil {
+		return User{}, nil, err
+	}
+	method := MethodHardwareKey
+	if k.BackupEligible {
+		method = MethodSoftwareKey
+	}
+	return u, []string{method, MethodUser, MethodMultiFactor}, nil
+}
+
+// verifyPasskey finds the credential of an assertion and verifies it; the passkey it
+// returns has the count and backup state of the assertion.
+func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []byte) (User, Passkey, error) {
+	answer, err := protocol.ParseCredentialRequestResponseBytes(credential)
+	if err != nil || len(answer.RawID) > maxCredentialID {
+		return User{}, Passkey{}, ErrInvalidPasskey
+	}
+	k, u, err := s.store.Passkey(ctx, answer.RawID)
+	if err != nil {
+		if errors.Is(err, ErrPasskeyNotFound) {
+			return User{}, Passkey{}, ErrInvalidPasskey
+		}
+		return User{}, Passkey{}, err
+	}
+	owner := passkeyUser{u, []Passkey{k}}
+	if c.Sub == "" {
+		_, _, err = s.passkeys.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return owner, nil }, c.session(), answer)
+	} else {
+		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // of this user alone: the ids are compared
+	}
+	if err != nil {
+		return User{}, Passkey{}, ErrInvalidPasskey
+	}
+	k.SignCount, k.BackupState = answer.Response.AuthenticatorData.Counter, answer.Response.AuthenticatorData.Flags.HasBackupState()
+	return u, k, nil
+}
+
+// usePasskey notes a use. A count that goes back may mean that the key was copied; it may
+// also be an authenticator that was reset, so the owner is told and nobody locked out.
+func (s *Service) usePasskey(r *http.Request, u User, k Passkey) error {
+	k.LastUsedAt = s.now()
+	wentBack, err := s.store.UsePasskey(r.Context(), k, s.passkeyAudit(r, u, "factor.counter", MailFactorCounter, k))
+	if wentBack {
+		s.log.WarnContext(r.Context(), "sign count of a passkey went back", "user", u.Sub, "passkey", base64.RawURLEncoding.EncodeToString(k.ID), "request_id", web.RequestID(r.Context()))
+	}
+	if errors.Is(err, ErrPasskeyNotFound) {
+		return ErrInvalidPasskey // removed in the meantime
+	}
+	return err
+}
+
+// passkeyAudit is the audit row of what a user did with a passkey, with the mail that tells of it.
+func (s *Service) passkeyAudit(r *http.Request, u User, action, mail string, k Passkey) Audit {
+	a := ActorFor(r, u).Own(s.now(), action, "passkey "+k.Name)
+	a.Mails = s.notices(r.Context(), u, mail, "name", k.Name)
+	return a
+}
+
+// passkeyID reads the id of a passkey as addresses and forms have it. ErrPasskeyNotFound.
+func passkeyID(text string) ([]byte, error) {
+	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(id) == 0 || len(id) > maxCredentialID || bytes.ContainsAny([]byte(text), "\r\n") {
+		return nil, ErrPasskeyNotFound
+	}
+	return id, nil
+}

@@ -1,0 +1,44 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+func TestItemThatPanicsStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		var done atomic.Int32
+		items := []int{0, 1, 0, 2}
+		web.Queue[int]{
+			Name: "things", Poll: time.Second, Parallel: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Lease: func(_ context.Context, limit int) ([]int, error) {
+				if len(items) == 0 {
+					cancel()
+					return nil, nil
+				}
+				next := items[:limit]
+				items = items[limit:]
+				return next, nil
+			},
+			Do: func(_ context.Context, item int) {
+				if item == 0 {
+					panic("poison")
+				}
+				done.Add(1)
+			},
+		}.Run(ctx)
+		if done.Load() != 2 || strings.Count(log.String(), "poison") < 2 {
+			t.Errorf("%d done, log %s", done.Load(), &log)
+		}
+	})
+}

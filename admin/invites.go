@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, s.users.RevokeInvite(r.Context(), account.ActorOf(r), mux.Vars(r)["code"]))
+}
+
+// revokeBranch revokes the open invites of a user and of all below them in the tree.
+func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle string `json:"handle"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	u, err := s.users.User(r.Context(), in.Handle)
+	if err != nil {
+		return err
+	}
+	n, err := s.users.RevokeBranch(r.Context(), account.ActorOf(r), u)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, struct {
+		OK      bool `json:"ok"`
+		Revoked int  `json:"revoked"`
+	}{true, n})
+}
+
+func branchRow(b account.Branch) templates.BranchRow {
+	u := b.User
+	return templates.BranchRow{
+		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(), LastLoginAt: u.LastLoginAt,
+		Invited: b.Invited, Active: b.Active, Open: b.Open,
+	}
+}
+
+func branchRows(list []account.Branch) []templates.BranchRow {
+	out := make([]templates.BranchRow, len(list))
+	for i, b := range list {
+		out[i] = branchRow(b)
+	}
+	return out
+}
+
+func (s *Service) invitesPage(w http.ResponseWriter, r *http.Request) error {
+	return s.showInvitesPage(w, r, http.StatusOK, r.URL.Query().Get("under"), templates.AdminInvites{Answer: answerTo(r)})
+}
+
+// showInvitesPage shows one level of the tree, and at its root the open invites.
+func (s *Service) showInvitesPage(w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites) error {
+	ctx := r.Context()
+	p, err := readPage(r)
+	if err != nil {
+		return err
+	}
+	var u account.User
+	if under != "" {
+		if u, err = s.users.User(ctx, under); err != nil {
+			return err
+		}
+		row := branchRow(account.Branch{User: u})
+		page.Under = &row
+	}
+	if h, err := account.CanonicalHandle(p.key); p.key != "" && (err != nil || h != p.key) {
+		return account.ErrInvalidCursor
+	}
+	branches, err := s.users.Branches(ctx, u, p.key, p.limit+1)
+	if err != nil {
+		return err
+	}
+	if len(branches) > p.limit {
+		branches = branches[:p.limit]
+		page.Next = s.nextPage(r, web.Cursor(branches[p.limit-1].User.Handle))
+	}
+	page.Branches = branchRows(branches)
+	if under == "" {
+		if err := s.openInvites(r, &page); err != nil {
+			return err
+		}
+	}
+	s.accounts.Show(w, r, status, page)
+	return nil
+}
+
+// openInvites fills in the page of open invites that the request asks for.
+func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) error {
+	const shown, most = 50, 1_000_000
+	skip := 0
+	if at := r.URL.Query().Get("skip"); at != "" {
+		var err error
+		if skip, err = strconv.Atoi(at); err != nil || skip < 0 || skip > most {
+			return account.ErrInvalidCursor
+		}
+	}
+	list, err := s.users.OpenInvites(r.Context(), skip, shown+1)
+	if err != nil {
+		return err
+	}
+	if len(list) > shown {
+		list = list[:shown]
+		page.NextOpen = "/admin/invites?skip=" + strconv.Itoa(skip+shown) + "#open"
+	}
+	for _, i := range list {
+		page.Open = append(page.Open, templates.OpenInviteRow{Code: i.Shown(), By: i.Inviter, Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt})
+	}
+	return nil
+}
+
+// revokeForm revokes the invite of the field code, or the open ones of the branch of
+// the field under.
+func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	ctx, by := r.Context(), account.ActorOf(r)
+	if under := r.PostForm.Get("under"); under != "" {
+		u, err := s.users.User(ctx, under)
+		if err != nil {
+			return err
+		}
+		n, err := s.users.RevokeBranch(ctx, by, u)
+		if err != nil {
+			return err
+		}
+		done := templates.LanguageOf(ctx).Text("{count} open invites are revoked.", "count", n)
+		return s.showInvitesPage(w, r, http.StatusOK, under, templates.AdminInvites{Answer: templates.Answer{Section: "revoke", Notice: done}})
+	}
+	err := s.users.RevokeInvite(ctx, by, r.PostForm.Get("code"))
+	if err == nil {
+		return s.accounts.Redirect(w, r, "/admin/invites?notice=invite-revoked#open")
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}})
+}
+
+func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
+	clients, err := s.options.Clients(r.Context())
+	if err != nil {
+		return err
+	}
+	var page templates.AdminApplications
+	for _, c := range clients {
+		page.Applications = append(page.Applications, templates.ApplicationRow{
+			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
+			Scopes: c.Scopes, Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
+		})
+	}
+	s.accounts.Show(w, r, http.StatusOK, page)
+	return nil
+}

@@ -1,0 +1,230 @@
+package admin
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Service) settingsPage(w http.ResponseWriter, r *http.Request) error {
+	return s.showSettingsPage(w, r, http.StatusOK, templates.AdminSettings{Answer: answerTo(r)})
+}
+
+// showSettingsPage shows what is stored, or in the section of a refused form what was
+// typed.
+func (s *Service) showSettingsPage(w http.ResponseWriter, r *http.Request, status int, page templates.AdminSettings) error {
+	v, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	typed := r.PostForm
+	if page.Error == "" {
+		typed = nil
+	}
+	text := func(section, name, stored string) string {
+		if typed != nil && page.Section == section {
+			return typed.Get(name)
+		}
+		return stored
+	}
+	ticked := func(section, name, value string, stored bool) bool {
+		if typed != nil && page.Section == section {
+			return slices.Contains(typed[name], value)
+		}
+		return stored
+	}
+	page.InstanceName, page.AccentColour = text("general", "instance_name", v.InstanceName), text("general", "accent_colour", v.AccentColour)
+	page.Contact, page.Registration = text("general", "contact", v.Contact), text("general", "registration", v.Registration)
+	page.MaxUsers = text("general", "max_users", strconv.Itoa(v.MaxUsers))
+	page.InvitesPerMember = text("general", "invites_per_member", strconv.Itoa(v.InvitesPerMember))
+	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
+	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
+	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
+	page.NewFlag, page.NewDescription, page.Logo = text("flags", "new_flag", ""), text("flags", "new_description", ""), v.Logo != ""
+	for _, f := range v.Flags {
+		page.Flags = append(page.Flags, templates.FlagRow{
+			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]), BuiltIn: f == account.FlagAdmin || f == account.FlagActivity,
+			Default: ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)), SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
+		})
+	}
+	s.accounts.Show(w, r, status, page)
+	return nil
+}
+
+// change is what a form of the settings changes, of what is stored: members whose
+// fields still say what is stored are left to others who change them at the same time.
+type change func(v account.Settings, f url.Values) (account.SettingsChange, error)
+
+// settingsForm reads the form of a section and changes the settings; a refusal shows the
+// page with what was typed.
+func (s *Service) settingsForm(section string, of change) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.ReadForm(w, r, "known", "default", "remove", "second_factor"); err != nil {
+			return err
+		}
+		v, err := s.users.Settings(r.Context())
+		if err != nil {
+			return err
+		}
+		c, err := of(v, r.PostForm)
+		if err == nil {
+			_, err = s.accounts.ChangeSettings(r.Context(), account.ActorOf(r), c)
+		}
+		if err == nil {
+			return s.accounts.Redirect(w, r, "/admin/settings?notice="+section+"#"+section)
+		}
+		return s.settingsRefused(w, r, section, err)
+	}
+}
+
+func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, section string, err error) error {
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page := templates.AdminSettings{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: map[string]string{}}
+	for _, e := range p.Errors {
+		field := strings.TrimPrefix(e.Pointer, "/")
+		switch {
+		case field == "flags":
+			field = "new_flag"
+		case strings.HasPrefix(field, "flag_descriptions/"):
+			field = "new_description"
+		}
+		page.Faults[field] = string(e.Detail)
+	}
+	return s.showSettingsPage(w, r, p.Status, page)
+}
+
+// number adds a member whose field is a whole number.
+func number(c account.SettingsChange, f url.Values, name string, stored int) error {
+	n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
+	switch {
+	case err != nil:
+		return web.ForField(http.StatusBadRequest, "invalid_settings", "/"+name, "Write a whole number.")
+	case n != stored:
+		c[name] = n
+	}
+	return nil
+}
+
+func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
+	c := account.SettingsChange{}
+	for name, stored := range map[string]string{"instance_name": v.InstanceName, "accent_colour": v.AccentColour, "contact": v.Contact, "registration": v.Registration} {
+		if typed := strings.TrimSpace(f.Get(name)); typed != stored {
+			c[name] = typed
+		}
+	}
+	if err := number(c, f, "max_users", v.MaxUsers); err != nil {
+		return nil, err
+	}
+	return c, number(c, f, "invites_per_member", v.InvitesPerMember)
+}
+
+func securitySettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
+	c := account.SettingsChange{}
+	flags := append([]string{}, f["second_factor"]...)
+	if slices.Sort(flags); !slices.Equal(flags, v.SecondFactorFlags) {
+		c["second_factor_flags"] = flags
+	}
+	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
+		c["sign_out_on_flag_loss"] = on
+	}
+	if err := number(c, f, "min_password_length", v.MinPassword); err != nil {
+		return nil, err
+	}
+	return c, number(c, f, "audit_days", v.AuditDays)
+}
+
+// flagSettings changes flags that the form has shown (known) and adds a new one. A flag
+// that is removed goes from every list of flags.
+func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
+	c, descriptions := account.SettingsChange{}, map[string]string{}
+	gone := func(flag string) bool { return slices.Contains(f["remove"], flag) }
+	flags := slices.DeleteFunc(slices.Clone(v.Flags), gone)
+	for _, flag := range flags {
+		if typed := strings.TrimSpace(f.Get("description." + flag)); f.Has("description."+flag) && typed != v.FlagDescriptions[flag] {
+			descriptions[flag] = typed
+		}
+	}
+	if name := strings.TrimSpace(f.Get("new_flag")); name != "" {
+		flags = append(flags, name)
+		if text := strings.TrimSpace(f.Get("new_description")); text != "" {
+			descriptions[name] = text
+		}
+	}
+	defaults := slices.DeleteFunc(slices.Clone(v.DefaultFlags), func(flag string) bool {
+		return gone(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f["default"], flag)
+	})
+	for _, flag := range f["default"] {
+		if !slices.Contains(defaults, flag) && !gone(flag) {
+			defaults = append(defaults, flag)
+		}
+	}
+	slices.Sort(defaults)
+	if !slices.Equal(flags, v.Flags) {
+		c["flags"] = flags
+	}
+	if !slices.Equal(defaults, v.DefaultFlags) {
+		c["default_flags"] = defaults
+	}
+	if len(descriptions) > 0 {
+		c["flag_descriptions"] = descriptions
+	}
+	if demanded := slices.DeleteFunc(slices.Clone(v.SecondFactorFlags), gone); len(demanded) < len(v.SecondFactorFlags) {
+		c["second_factor_flags"] = demanded
+	}
+	return c, nil
+}
+
+// logoForm reads the one file of a form: nothing else is kept of the body.
+func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) error {
+	picture, err := readFile(w, r, "logo")
+	if err == nil {
+		err = s.accounts.SetLogo(r.Context(), account.ActorOf(r), picture)
+	}
+	if err == nil {
+		return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-saved#logo")
+	}
+	return s.settingsRefused(w, r, "logo", err)
+}
+
+// readFile reads a form with one file (RFC 7578) of the size of a logo.
+func readFile(w http.ResponseWriter, r *http.Request, field string) ([]byte, error) {
+	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "multipart/form-data" {
+		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the form with Content-Type: multipart/form-data.")
+	}
+	const around = 4 << 10 // what is around the file
+	r.Body = http.MaxBytesReader(w, r.Body, account.MaxLogo+around)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, web.BadRequest("The body could not be read.")
+	}
+	part, err := parts.NextPart()
+	if err != nil || part.FormName() != field {
+		return nil, web.BadRequest("The body could not be read.")
+	}
+	file, err := io.ReadAll(part)
+	if err != nil { // too large, or cut off
+		return nil, account.ErrInvalidLogo
+	}
+	return file, nil
+}
+
+func (s *Service) logoRemoveForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := s.accounts.SetLogo(r.Context(), account.ActorOf(r), nil); err != nil {
+		return err
+	}
+	return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-removed#logo")
+}

@@ -1,0 +1,293 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// state is a page as somebody sees it: signed out without a handle.
+type state struct {
+	name, handle, path string
+	page               string         // the body's data-page
+	fill               [][2]string    // values by id
+	click              string         // id, after that
+	answer             string         // selector of what the click brings
+	link               *regexp.Regexp // of a mail: the path
+}
+
+// states are the pages of a service without mail, with much and with nothing on them, after a form and after a refusal.
+var states = []state{
+	{name: "profile", handle: "ada", path: "/account/", page: "account"},
+	{name: "profile-saved", handle: "ada", path: "/account/?notice=profile-saved", page: "account"},
+	{name: "profile-refused", handle: "ada", path: "/account/", page: "account", fill: [][2]string{{"display_name", strings.Repeat("x", 61)}}, click: "profile-submit", answer: "#error"},
+	{name: "profile-new", handle: "bob", path: "/account/", page: "account"},
+	{name: "security", handle: "ada", path: "/account/security", page: "account-security"},
+	{name: "security-factors", handle: "mia", path: "/account/security", page: "account-security"},
+	{name: "totp", handle: "bob", path: "/account/security/totp", page: "account-totp"},
+	{name: "totp-refused", handle: "bob", path: "/account/security/totp", page: "account-totp", fill: [][2]string{{"code", "12345"}}, click: "totp-submit", answer: "#error"},
+	{name: "recovery-codes", handle: "mia", path: "/account/security", page: "account-recovery-codes", click: "recovery-new", answer: "#recovery-codes"},
+	{name: "devices", handle: "ada", path: "/account/devices", page: "account-devices"},
+	{name: "apps", handle: "ada", path: "/account/apps", page: "account-apps"},
+	{name: "apps-none", handle: "bob", path: "/account/apps", page: "account-apps"},
+	{name: "invites", handle: "ada", path: "/account/invites", page: "account-invites"},
+	{name: "invites-none", handle: "bob", path: "/account/invites", page: "account-invites"},
+	{name: "invite-slip", handle: "ada", path: "/account/invites/slip?code=", page: "account-invite-slip"},
+	{name: "data", handle: "ada", path: "/account/data", page: "account-data"},
+	{name: "confirm", handle: "ada", path: "/account/confirm?next=/account/security", page: "confirm"},
+	{name: "confirm-factors", handle: "mia", path: "/account/confirm?next=/account/security", page: "confirm"},
+	{name: "admin", handle: "keeper", path: "/admin/", page: "admin"},
+	{name: "admin-users", handle: "keeper", path: "/admin/users/", page: "admin-users"},
+	{name: "admin-users-filter", handle: "keeper", path: "/admin/users/?suspended=true&sort=newest", page: "admin-users"},
+	{name: "admin-users-empty", handle: "keeper", path: "/admin/users/?query=nobody-of-this-name", page: "admin-users"},
+	{name: "admin-user-added", handle: "keeper", path: "/admin/users/?query=a#add", page: "admin-user", fill: [][2]string{{"new-handle", "NAME"}}, click: "add-submit", answer: "#reset-code"},
+	{name: "admin-user", handle: "keeper", path: "/admin/users/ada", page: "admin-user"},
+	{name: "admin-user-factors", handle: "keeper", path: "/admin/users/mia", page: "admin-user"},
+	{name: "admin-user-suspended", handle: "keeper", path: "/admin/users/eve", page: "admin-user"},
+	{name: "admin-invites", handle: "keeper", path: "/admin/invites", page: "admin-invites"},
+	{name: "admin-branch", handle: "keeper", path: "/admin/invites?under=ada", page: "admin-invites"},
+	{name: "admin-applications", handle: "keeper", path: "/admin/applications", page: "admin-applications"},
+	{name: "admin-settings", handle: "keeper", path: "/admin/settings", page: "admin-settings"},
+	{name: "admin-settings-refused", handle: "keeper", path: "/admin/settings", page: "admin-settings", fill: [][2]string{{"accent_colour", "greenish"}}, click: "general-submit", answer: "#error"},
+	{name: "admin-audit", handle: "keeper", path: "/admin/audit", page: "admin-audit"},
+	{name: "admin-audit-empty", handle: "keeper", path: "/admin/audit?kind=nothing", page: "admin-audit"},
+	{name: "admin-audit-refused", handle: "keeper", path: "/admin/audit?from=yesterday", page: "admin-audit"},
+	{name: "login", path: "/login/", page: "login"},
+	{name: "register", path: "/register/?code=AAAA", page: "register"},
+	{name: "forgot-password-off", path: "/forgot-password/", page: "forgot-password"},
+	{name: "second-factor", path: "/login/?handle=mia", page: "second-factor", fill: [][2]string{{"password", password}}, click: "login-submit", answer: "#otp"},
+	{name: "no-page", path: "/nowhere", page: "error"},
+}
+
+// mailStates are those of a service with mail.
+var mailStates = []state{
+	{name: "verify-code", handle: "ada", path: "/account/", page: "account"},
+	{name: "invites-mail", handle: "ada", path: "/account/invites", page: "account-invites"},
+	{name: "admin-mail", handle: "keeper", path: "/admin/", page: "admin"},
+	{name: "admin-applications-none", handle: "keeper", path: "/admin/applications", page: "admin-applications"},
+	{name: "admin-users-mail", handle: "keeper", path: "/admin/users/#add", page: "admin-users"},
+	{name: "login-mail", path: "/login/", page: "login"},
+	{name: "forgot-password", path: "/forgot-password/", page: "forgot-password"},
+	{name: "forgot-password-sent", path: "/forgot-password/", page: "forgot-password", fill: [][2]string{{"handle", "nobody"}}, click: "forgot-submit", answer: "#sent"},
+	{name: "verify-email", path: "/verify-email/", page: "verify-email", link: regexp.MustCompile(`(?m)^\S+(/verify-email/\S+)$`)},
+	{name: "verify-email-wrong", path: "/verify-email/?link=x", page: "verify-email"},
+	{name: "undo-email", path: "/undo-email/", page: "undo-email", link: regexp.MustCompile(`(?m)^\S+(/undo-email/\S+)$`)},
+	{name: "undo-email-wrong", path: "/undo-email/?link=x", page: "undo-email"},
+	{name: "not-me", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`)},
+	{name: "not-me-wrong", path: "/not-me/?link=x", page: "not-me"},
+	{name: "reset-mailed", path: "/reset-password/", page: "reset-password", link: regexp.MustCompile(`(?m)^\S+(/reset-password/\S+)$`)},
+}
+
+// furnished is a service with what the states show.
+type furnished struct {
+	*service
+	states  []state
+	cookies map[string]string // sessions by handle
+	invite  string
+	mails   []mailtest.Received
+}
+
+func furnish(t *testing.T) *furnished {
+	t.Helper()
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper", account.FlagAdmin)
+	for _, handle := range []string{"bob", "eve", "mia"} {
+		s.addUser(handle)
+	}
+	s.addUser("ada", account.FlagActivity)
+	for _, name := range []string{"calendar", "maps"} {
+		rp := s.app(name, func(c *provider.Client) { c.Name = "Club " + name })
+		s.browser().authorize(rp.authURL(), "ada")
+	}
+	ada, mia, keeper := s.signedIn("ada"), s.signedIn("mia"), s.signedIn("keeper")
+	code := ada.invite()
+	fields := url.Values{
+		"display_name": {"Ada Lovelace"}, "email": {"ada@example.org"}, "given_name": {"Ada"}, "family_name": {"Lovelace"}, "birthdate": {"1815-12-10"},
+		"phone_number": {"+44 20 7946 0018"}, "address.street_address": {"12 St James’s Square\nSecond floor"}, "address.locality": {"London"},
+	}
+	needStatus(t, "profile", ada.postForm("/account/profile", fields), 303)
+	needStatus(t, "invite", ada.postForm("/account/invites", url.Values{"note": {"For Grace, who rows with us on Tuesdays"}}), 303)
+	needStatus(t, "joined", s.browser().register(code, "grace"), 201)
+	mia.addAuthenticatorApp()
+	needStatus(t, "suspended", keeper.api("POST", "/api/admin/users/eve/suspend", map[string]string{"reason": "Asked for it until spring"}), 200)
+	_, text, _ := strings.Cut(ada.get("/account/invites").Text, "invites/slip?code=")
+	invite, _, _ := strings.Cut(text, `"`)
+	cookies := map[string]string{"bob": s.signedIn("bob").cookie("cairn_session")}
+	for handle, b := range map[string]*browser{"ada": ada, "mia": mia, "keeper": keeper} {
+		cookies[handle] = b.cookie("cairn_session")
+	}
+	return &furnished{service: s, states: states, cookies: cookies, invite: invite}
+}
+
+func furnishWithMail(t *testing.T) *furnished {
+	t.Helper()
+	server := mailtest.New(t, mailtest.Options{})
+	sender := mail.NewSMTP(server.Settings)
+	t.Cleanup(sender.Close)
+	s := startService(t, serviceOptions{Mail: sender})
+	s.addUser("keeper", account.FlagAdmin)
+	s.addUser("ada")
+	ada, keeper := s.signedIn("ada"), s.signedIn("keeper")
+	change := func(members map[string]any) {
+		t.Helper()
+		needStatus(t, "change", keeper.api("PATCH", "/api/admin/users/ada", members), 200)
+	}
+	change(map[string]any{"email": "ada@example.org", "email_verified": true})
+	needStatus(t, "sign-in", s.browser().do("POST", "/api/auth/login", "application/json", mustJSON(t, map[string]string{"handle": "ada", "password": password}), "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), 200)
+	needStatus(t, "forgotten", s.browser().api("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}), 200)
+	server.Wait(2)
+	needStatus(t, "new address", ada.api("PATCH", "/api/me", map[string]any{"email": "lovelace@example.org"}), 200)
+	return &furnished{service: s, states: mailStates, cookies: map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}, mails: server.Wait(2)}
+}
+
+// addAuthenticatorApp gives the signed-in person a second factor.
+func (b *browser) addAuthenticatorApp() (secret string) {
+	b.t.Helper()
+	page := needStatus(b.t, "set up", b.get("/account/security/totp"), 200).Text
+	secret = strings.ReplaceAll(elementText(elementByID(b.t, page, "totp-secret")), " ", "")
+	code, err := totp.GenerateCode(secret, time.Now())
+	noError(b.t, err)
+	fields := pageForm(b.t, page).values
+	fields.Set("code", code)
+	needStatus(b.t, "turn on", b.postForm("/account/security/totp", fields), 200)
+	return secret
+}
+
+// show brings the tab to a state.
+func (f *furnished) show(t *testing.T, tab context.Context, at state, name string) {
+	t.Helper()
+	if _, err := chromedp.Call(tab, network.ClearBrowserCookies, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	if at.handle != "" {
+		cookie := network.SetCookieParams{Name: "cairn_session", Value: f.cookies[at.handle], URL: f.URL}
+		if _, err := chromedp.Call(tab, network.SetCookie, cookie); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.HasSuffix(at.path, "code=") {
+		at.path += f.invite
+	}
+	for _, m := range f.mails {
+		if at.link == nil {
+			break
+		}
+		if found := at.link.FindStringSubmatch(m.Text); found != nil {
+			at.path = found[1]
+		}
+	}
+	mustDo(t, tab, at.path, chromedp.Navigate(f.URL+at.path))
+	for _, field := range at.fill {
+		mustDo(t, tab, field[0], chromedp.SetValue(id(field[0]), strings.ReplaceAll(field[1], "NAME", "new-"+name)))
+	}
+	if at.click != "" {
+		if _, err := chromedp.Run(tab, chromedp.Evaluate[any](`document.querySelectorAll("details").forEach(d => d.open = true)`)); err != nil {
+			t.Fatal(err)
+		}
+		mustDo(t, tab, at.click, chromedp.Click(id(at.click)), chromedp.WaitVisible(chromedp.CSS(at.answer)))
+	}
+	mustDo(t, tab, at.name, chromedp.WaitVisible(page(at.page)))
+}
+
+// Every state of the pages has no fault that axe finds, light and dark, fits a small phone, in each language, asks no other host for anything, and is not
+// large. With CAIRN_SCREENSHOTS each is written there: light and dark, wide and 320 pixels wide, and without JavaScript.
+func TestStatesOfThePages(t *testing.T) {
+	dir := os.Getenv("CAIRN_SCREENSHOTS")
+	file := filepath.Join(relyingPartyHome(), "node_modules", "axe-core", "axe.min.js")
+	if dir == "" {
+		needFiles(t, file)
+	}
+	axe, _ := os.ReadFile(file) // without it, pictures alone
+	services := []*furnished{furnish(t), furnishWithMail(t)}
+	tab := chromium(t)
+	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, screen := range []struct {
+		name, scheme, language string
+		width, height          int64
+		scripts                bool
+		rules                  string // what another width and colours can break
+	}{
+		{"wide", "light", "en", 1100, 800, true, ""},
+		{"320", "dark", "de", 320, 640, true, `runOnly: ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"]`},
+		{"no-js", "light", "en", 1100, 800, false, ""},
+	} {
+		if !screen.scripts && dir == "" {
+			continue
+		}
+		mustDo(t, tab, "screen", chromedp.EmulateViewport(screen.width, screen.height))
+		if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": screen.language}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range services {
+			for _, at := range f.states {
+				if at.click != "" && (!screen.scripts || dir == "" && screen.scheme == "dark") { // half the time is theirs
+					continue
+				}
+				scripts(t, tab, screen.scripts)
+				f.show(t, tab, at, screen.name)
+				shot(t, tab, at.name+"-"+screen.name)
+				scripts(t, tab, true)
+				media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+					{Name: "prefers-color-scheme", Value: screen.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+				}}
+				if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, media); err != nil {
+					t.Fatal(err)
+				}
+				check(t, tab, f.URL, at.name+" on "+screen.name, screen.width)
+				if len(axe) == 0 || !screen.scripts { // the markup is that of the wide page
+					continue
+				}
+				found, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`axe.run({`+screen.rules+`}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`, chromedp.EvalAwaitPromise))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range found {
+					t.Errorf("%s on %s: %s", at.name, screen.name, v)
+				}
+			}
+		}
+	}
+}
+
+func scripts(t *testing.T, tab context.Context, on bool) {
+	t.Helper()
+	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check measures a page: with its style and scripts it has at most 40 KiB.
+func check(t *testing.T, tab context.Context, base, name string, width int64) {
+	t.Helper()
+	got, err := chromedp.Run(tab, chromedp.Evaluate[struct {
+		Wide, Size int64
+		Others     []string
+	}](fmt.Sprintf(`(() => {
+		const loaded = performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"));
+		return {Wide: document.documentElement.scrollWidth, Size: loaded.reduce((sum, e) => sum + e.decodedBodySize, 0),
+			Others: loaded.map(e => e.name).filter(name => !name.startsWith(%q))};
+	})()`, base+"/")))
+	if err != nil || got.Wide > width || got.Size > 40<<10 || got.Size == 0 || len(got.Others) > 0 {
+		t.Errorf("%s: %+v: %v", name, got, err)
+	}
+}

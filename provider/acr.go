@@ -1,0 +1,180 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// The authentication context classes there are. Each satisfies those before it.
+const (
+	acrPassword          = "1"   // the password alone
+	acrTwoFactors        = "2"   // more than one factor
+	acrPhishingResistant = "phr" // a key that only this service can ask for (OpenID EAP ACR Values, section 2)
+)
+
+var acrClasses = []string{acrPassword, acrTwoFactors, acrPhishingResistant}
+
+// acrOf is the class of a sign-in by its methods (RFC 8176).
+func acrOf(amr []string) string {
+	switch {
+	case slices.Contains(amr, account.MethodHardwareKey), slices.Contains(amr, account.MethodSoftwareKey):
+		return acrPhishingResistant
+	case slices.Contains(amr, account.MethodMultiFactor):
+		return acrTwoFactors
+	}
+	return acrPassword
+}
+
+// satisfiesACR tells whether a sign-in of a class is one of another: not where that is none
+// of ours. "" is satisfied.
+func satisfiesACR(class, wanted string) bool {
+	if wanted == "" {
+		return true
+	}
+	at := slices.Index(acrClasses, wanted)
+	return at >= 0 && slices.Index(acrClasses, class) >= at
+}
+
+// acrRequest is what a request says of the class: its claims parameter (OpenID Connect Core
+// section 5.5.1.1), or else acr_values.
+type acrRequest struct {
+	asked     bool
+	essential bool     // one of the values must be satisfied
+	values    []string // in the order of preference; empty: any class
+}
+
+// satisfied tells whether a class is one of those that were asked for.
+func (a acrRequest) satisfied(class string) bool {
+	return len(a.values) == 0 || slices.ContainsFunc(a.values, func(v string) bool { return v != "" && satisfiesACR(class, v) })
+}
+
+// answer is the class that the application is told: the first that it asked for and that
+// the sign-in satisfies, or the one that it is. Who has not asked is told only what is more
+// than the password.
+func (a acrRequest) answer(class string) string {
+	for _, v := range a.values {
+		if v != "" && satisfiesACR(class, v) {
+			return v
+		}
+	}
+	if a.asked || class != acrPassword {
+		return class
+	}
+	return ""
+}
+
+// wantACR notes the classes that the claims parameter asks for.
+func (c *claimsRequest) wantACR(essential bool, values []json.RawMessage) error {
+	c.acr.asked = true
+	for _, raw := range values {
+		if len(raw) == 0 || string(raw) == "null" {
+			continue
+		}
+		var v string
+		if json.Unmarshal(raw, &v) != nil {
+			return errClaims
+		}
+		c.acr.values = append(c.acr.values, v)
+	}
+	c.acr.essential = essential && len(c.acr.values) > 0
+	return nil
+}
+
+// decideACR holds the sign-in to the class that the operator demands and to those that the
+// application asks for; proceed where there is nothing to do. A sign-in of somebody with a
+// second factor is always more than a password: one that is no more is from before the
+// factor was set up, and another one helps.
+func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
+	class := acrOf(q.identity.Session.AMR)
+	again := func() (verdict, *oauthError) {
+		switch {
+		case silent:
+			return refused, errLoginRequired
+		case q.signedInSince() && class != acrPassword:
+			return refused, errUnmetAuthentication // they have it, and have chosen another factor
+		}
+		return login, nil
+	}
+	switch demanded := q.demandedACR(); {
+	case satisfiesACR(class, demanded):
+	case satisfiesACR(q.reach, demanded):
+		return again()
+	case silent:
+		return refused, errInteractionRequired
+	default:
+		return setUpFactor, nil
+	}
+	switch {
+	case q.acr.satisfied(class):
+	case q.acr.satisfied(q.reach):
+		if v, problem := again(); v == login || q.acr.essential {
+			return v, problem
+		}
+	case q.acr.essential:
+		return refused, errUnmetAuthentication
+	}
+	return proceed, nil
+}
+
+// demandedACR is what the client's registration demands, or the settings for this user.
+func (q authzState) demandedACR() string {
+	if q.needsFactor && q.client.RequireACR == "" {
+		return acrTwoFactors
+	}
+	return q.client.RequireACR
+}
+
+// looksForPasskey tells whether it matters that the user has a passkey.
+func (q authzState) looksForPasskey() bool {
+	return q.client.RequireACR == acrPhishingResistant || slices.Contains(q.acr.values, acrPhishingResistant)
+}
+
+// reachedBy is the best class that the user can sign in with.
+func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.User) (string, error) {
+	if !u.SecondFactor {
+		return acrPassword, nil
+	}
+	if q.looksForPasskey() {
+		has, err := storage.HasPasskey(ctx, u.Sub)
+		if err != nil {
+			return "", fmt.Errorf("look for passkeys: %w", err)
+		}
+		if has {
+			return acrPhishingResistant, nil
+		}
+	}
+	return acrTwoFactors, nil
+}
+
+// authenticationClaims are those of the sign-in that userinfo has where the claims parameter
+// asks for them; ID tokens have the last two always.
+func (g *Grant) authenticationClaims(asked []string) map[string]any {
+	out := map[string]any{}
+	for name, v := range map[string]any{"acr": g.class(), "amr": g.methods(), "auth_time": g.AuthTime.Unix()} {
+		if slices.Contains(asked, name) {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// class is what the application was told, or would have been had it asked.
+func (g *Grant) class() string {
+	if g.ACR == "" {
+		return acrOf(g.AMR)
+	}
+	return g.ACR
+}
+
+// methods are those of the sign-in; a grant of an earlier version, which knew the
+// password alone, has none.
+func (g *Grant) methods() []string {
+	if len(g.AMR) == 0 {
+		return []string{account.MethodPassword}
+	}
+	return g.AMR
+}

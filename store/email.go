@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// UserByEmail implements account.Store.
+func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, error) {
+	if invalidKey(email) {
+		return account.User{}, account.ErrUserNotFound
+	}
+	var rows []storedUser
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2", email).Find(&rows).Error
+	if err == nil && len(rows) != 1 {
+		err = account.ErrUserNotFound
+	}
+	if err != nil {
+		return account.User{}, fail("user by email", err)
+	}
+	return rows[0].user(), nil
+}
+
+// AskVerification implements account.Store.
+func (s *Store) AskVerification(ctx context.Context, sub, email string, asked time.Time, a account.Audit) error {
+	if invalidKey(sub) || invalidKey(email) {
+		return account.ErrInvalidLink
+	}
+	return s.write(ctx, "ask for verification", func(tx *gorm.DB) error {
+		mark := tx.Exec("UPDATE users SET email_asked_at = ? WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0", toUnix(asked), sub, email)
+		if err := expect(mark, account.ErrInvalidLink); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// VerifyEmail implements account.Store.
+func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a account.Audit) error {
+	if invalidKey(sub) || invalidKey(email) || asked.IsZero() {
+		return account.ErrInvalidLink
+	}
+	return s.write(ctx, "verify email", func(tx *gorm.DB) error {
+		mark := tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
+			WHERE sub = ? AND email = ? AND email_asked_at = ? AND email_asked_at > ? AND deleted_at = 0`,
+			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime)))
+		if err := expect(mark, account.ErrInvalidLink); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+type emailChangeRow struct {
+	ID        string
+	Sub       string
+	Email     string
+	Verified  bool
+	ChangedAt int64
+	ExpiresAt int64
+	UndoneAt  int64
+}
+
+// keepEmail keeps what an account.Audit says of the address before, in the transaction of
+// its change.
+func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error {
+	if id == "" {
+		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
+	}
+	if !before.EmailVerified {
+		return nil
+	}
+	return tx.Table("email_changes").Create(&emailChangeRow{
+		ID: id, Sub: before.Sub, Email: before.Email, Verified: true, ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
+	}).Error
+}
+
+func keptID(a *account.Audit) string {
+	if a == nil {
+		return ""
+	}
+	return a.KeepEmail
+}
+
+const selectEmailChange = "SELECT * FROM email_changes WHERE id = ? AND undone_at = 0 AND expires_at > ?"
+
+// EmailChange implements account.Store.
+func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error) {
+	if invalidKey(id) {
+		return account.EmailChange{}, account.ErrInvalidLink
+	}
+	var row emailChangeRow
+	if err := expect(s.conn(ctx).Raw(selectEmailChange, id, toUnix(now)).Find(&row), account.ErrInvalidLink); err != nil {
+		return account.EmailChange{}, fail("find change of email", err)
+	}
+	return account.EmailChange{Sub: row.Sub, Email: row.Email, ExpiresAt: fromUnix(row.ExpiresAt)}, nil
+}
+
+// UndoEmailChange implements account.Store.
+func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a account.Audit) error {
+	if invalidKey(id) {
+		return account.ErrInvalidLink
+	}
+	return s.write(ctx, "undo change of email", func(tx *gorm.DB) error {
+		var row emailChangeRow
+		if err := expect(tx.Raw(selectEmailChange, id, toUnix(now)).Find(&row), account.ErrInvalidLink); err != nil {
+			return err
+		}
+		u, err := lockedUser(tx, row.Sub)
+		if err != nil {
+			return err
+		}
+		if err := expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id), account.ErrInvalidLink); err != nil {
+			return err
+		}
+		// The addresses that came after it are not of the owner: none of them undoes this.
+		err = tx.Exec("UPDATE email_changes SET undone_at = ? WHERE sub = ? AND changed_at >= ? AND undone_at = 0", toUnix(now), row.Sub, row.ChangedAt).Error
+		if err != nil {
+			return err
+		}
+		err = tx.Exec("UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '', updated_at = ? WHERE sub = ?", row.Email, row.Verified, toUnix(now), row.Sub).Error
+		if err != nil {
+			return err
+		}
+		u.Email = row.Email
+		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil {
+			return err
+		}
+		if err := revokeAccess(tx, row.Sub, "", now); err != nil {
+			return err
+		}
+		a.Actor, a.Target = u.Handle, u.Handle
+		return insertAudit(tx, a)
+	})
+}
+
+// QueueMail implements account.Store.
+func (s *Store) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {
+	return s.write(ctx, "queue mail", func(tx *gorm.DB) error { return insertMails(tx, []account.Mail{m}, now) })
+}

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/provider"
+)
+
+var logoutOutbox = outbox{table: "logout_outbox", columns: "id, client_id, sub, sid, created_at, attempts", rows: "logout notices"}
+
+// noticeBatch is how many sessions one statement names: databases bound it.
+const noticeBatch = 1000
+
+// addNotices writes what the clients of the sessions are to be told, in the
+// transaction that has ended them. It comes after their grants were revoked: a
+// code that is being exchanged then either was spent before, and counts, or
+// no longer can be.
+func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
+	for ids := range slices.Chunk(sessions, noticeBatch) {
+		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
+			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
+			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), sub, ids).Error
+		if err != nil {
+			return err
+		}
+		// What was kept for this is for the sweep to look at again.
+		err = tx.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at", sub, ids).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type noticeRow struct {
+	ID        int64
+	ClientID  string
+	Sub       string
+	Sid       string
+	CreatedAt int64 `gorm:"autoCreateTime:false"`
+	Attempts  int
+}
+
+// DueLogouts implements provider.LogoutOutbox. Oldest first.
+func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]provider.LogoutNotice, error) {
+	rows, err := leaseDue[noticeRow](ctx, s, logoutOutbox, now, lease, limit)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Compare(a.ID, b.ID) })
+	return each(rows, noticeRow.notice), nil
+}
+
+func (r noticeRow) notice() provider.LogoutNotice {
+	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts}
+}
+
+// LogoutDone implements provider.LogoutOutbox.
+func (s *Store) LogoutDone(ctx context.Context, id int64) error {
+	return logoutOutbox.remove(ctx, s, id)
+}
+
+// LogoutFailed implements provider.LogoutOutbox.
+func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
+	return logoutOutbox.putOff(ctx, s, id, next)
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// passkeyRow is a row of the table passkeys.
+type passkeyRow struct {
+	ID             []byte
+	Sub            string
+	Name           string
+	PublicKey      []byte
+	AAGUID         []byte `gorm:"column:aaguid"`
+	Transports     string
+	Attachment     string
+	SignCount      int64
+	BackupEligible bool
+	BackupState    bool
+	CreatedAt      int64 `gorm:"autoCreateTime:false"`
+	LastUsedAt     int64
+}
+
+func (r passkeyRow) passkey() account.Passkey {
+	return account.Passkey{
+		ID: r.ID, Sub: r.Sub, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID, Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
+		SignCount: uint32(r.SignCount), BackupEligible: r.BackupEligible, BackupState: r.BackupState, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt), //nolint:gosec // was one
+	}
+}
+
+// Passkeys implements account.Store.
+func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, error) {
+	if invalidKey(sub) {
+		return []account.Passkey{}, nil
+	}
+	var rows []passkeyRow
+	err := s.conn(ctx).Raw("SELECT * FROM passkeys WHERE sub = ? ORDER BY created_at, id", sub).Find(&rows).Error
+	return each(rows, passkeyRow.passkey), fail("list passkeys", err)
+}
+
+// Passkey implements account.Store.
+func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, account.User, error) {
+	if len(id) == 0 {
+		return account.Passkey{}, account.User{}, account.ErrPasskeyNotFound
+	}
+	var row struct {
+		Passkey passkeyRow `gorm:"embedded;embeddedPrefix:p_"`
+		User    storedUser `gorm:"embedded"`
+	}
+	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.name AS p_name, p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
+		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible, p.backup_state AS p_backup_state, p.created_at AS p_created_at,
+		p.last_used_at AS p_last_used_at FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.id = ? AND u.deleted_at = 0`, id).Find(&row)
+	if err := expect(found, account.ErrPasskeyNotFound); err != nil {
+		return account.Passkey{}, account.User{}, fail("find passkey", err)
+	}
+	return row.Passkey.passkey(), row.User.user(), nil
+}
+
+// AddPasskey implements account.Store.
+func (s *Store) AddPasskey(ctx context.Context, session string, p account.Passkey, limit int, codes [][]byte, a account.Audit) (stored bool, err error) {
+	err = s.write(ctx, "add passkey", func(tx *gorm.DB) (err error) {
+		if err := lockInSession(tx, p.Sub, session, p.CreatedAt); err != nil {
+			return err
+		}
+		var count int64
+		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
+			return err
+		}
+		if count >= int64(limit) {
+			return account.ErrPasskeyLimit
+		}
+		row := passkeyRow{
+			ID: p.ID, Sub: p.Sub, Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID, Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
+			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState, CreatedAt: toUnix(p.CreatedAt),
+		}
+		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
+		if err := expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists); err != nil {
+			return err
+		}
+		if stored, err = factorAdded(tx, p.Sub, codes, p.CreatedAt); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return stored && err == nil, err
+}
+
+// RenamePasskey implements account.Store.
+func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string) error {
+	return s.writeOne(ctx, "rename passkey", func(db *gorm.DB) error {
+		return expect(db.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)), account.ErrPasskeyNotFound)
+	})
+}
+
+// RemovePasskey implements account.Store.
+func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, now time.Time, a account.Audit) error {
+	return s.write(ctx, "remove passkey", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		if err := expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound); err != nil {
+			return err
+		}
+		if err := factorRemoved(tx, sub, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// UsePasskey implements account.Store.
+func (s *Store) UsePasskey(ctx context.Context, p account.Passkey, a account.Audit) (wentBack bool, err error) {
+	err = s.write(ctx, "use passkey", func(tx *gorm.DB) error {
+		const set = "UPDATE passkeys SET sign_count = ?, backup_state = ?, last_used_at = ? WHERE id = ? AND sub = ?"
+		values := []any{int64(p.SignCount), p.BackupState, toUnix(p.LastUsedAt), p.ID, p.Sub}
+		ahead := tx.Exec(set+" AND (sign_count < ? OR sign_count = 0 AND CAST(? AS BIGINT) = 0)", append(values, int64(p.SignCount), int64(p.SignCount))...)
+		if wentBack = ahead.Error == nil && ahead.RowsAffected == 0; !wentBack {
+			return ahead.Error
+		}
+		if err := expect(tx.Exec(set, values...), account.ErrPasskeyNotFound); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return wentBack && err == nil, err
+}

@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func newPasskey(sub, id string) account.Passkey {
+	return account.Passkey{
+		ID: []byte(id), Sub: sub, Name: id, PublicKey: []byte{0, 1}, AAGUID: make([]byte, 16), Transports: []string{"internal", "hybrid"}, Attachment: "platform",
+		SignCount: 4_000_000_000, BackupEligible: true, BackupState: true, CreatedAt: noon,
+	}
+}
+
+func TestPasskeysOfAUser(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, other := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
+		k := newPasskey(u.Sub, "key")
+		must(t, addPasskey(t, s, k, 20))
+		want(t, addPasskey(t, s, newPasskey(other.Sub, "key"), 20), account.ErrPasskeyExists)
+		got, owner, err := s.Passkey(ctx, []byte("key"))
+		must(t, err)
+		if fmt.Sprint(got) != fmt.Sprint(k) || owner.Handle != "ada" || !owner.SecondFactor {
+			t.Errorf("%+v of %+v, want %+v", got, owner, k)
+		}
+		_, _, err = s.Passkey(ctx, []byte("KEY"))
+		want(t, err, account.ErrPasskeyNotFound)
+		_, _, err = s.Passkey(ctx, nil)
+		want(t, err, account.ErrPasskeyNotFound)
+		want(t, s.RenamePasskey(ctx, other.Sub, k.ID, "mine"), account.ErrPasskeyNotFound)
+		must(t, s.RenamePasskey(ctx, u.Sub, k.ID, "mine"))
+		want(t, s.RemovePasskey(ctx, other.Sub, k.ID, noon, act("factor.remove")), account.ErrPasskeyNotFound)
+
+		must(t, addPasskey(t, s, newPasskey(u.Sub, "second"), 20))
+		must(t, s.RemovePasskey(ctx, u.Sub, k.ID, noon, act("factor.remove")))
+		if _, u, err = s.Passkey(ctx, []byte("second")); err != nil || !u.SecondFactor {
+			t.Errorf("no second factor while there is a passkey: %v", err)
+		}
+		must(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), noon, act("factor.remove")))
+		if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor {
+			t.Errorf("a second factor after the last passkey: %v", err)
+		}
+		want(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), noon, act("factor.remove")), account.ErrPasskeyNotFound)
+
+		must(t, addPasskey(t, s, k, 20))
+		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
+		_, _, err = s.Passkey(ctx, k.ID)
+		want(t, err, account.ErrPasskeyNotFound)
+		must(t, addPasskey(t, s, newPasskey(other.Sub, "key"), 20)) // the row is gone, not only its owner
+		want(t, addPasskey(t, s, newPasskey(u.Sub, "late"), 20), account.ErrUserNotFound)
+	})
+}
+
+func TestPasskeyLimitHoldsUnderConcurrency(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada")
+		errs := race(6, func(i int) error { return addPasskey(t, s, newPasskey(u.Sub, fmt.Sprint(i)), 2) })
+		if n := wins(t, errs, account.ErrPasskeyLimit); n != 2 {
+			t.Errorf("%d passkeys were added", n)
+		}
+	})
+}
+
+// Of two uses with one count, one is of a copy: who comes second is told of.
+func TestSignCountRisesOrIsTold(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada")
+		k := newPasskey(u.Sub, "key")
+		k.SignCount, k.BackupState = 0, false
+		must(t, addPasskey(t, s, k, 20))
+		for _, c := range []struct {
+			count uint32
+			back  bool
+		}{{0, false}, {0, false}, {4_000_000_000, false}, {4_000_000_000, true}, {7, true}, {8, false}, {0, true}, {0, false}} {
+			k.SignCount, k.BackupState, k.LastUsedAt = c.count, c.back, noon.Add(time.Duration(c.count)*time.Second)
+			back, err := s.UsePasskey(t.Context(), k, act("factor.counter"))
+			must(t, err)
+			got, _, err := s.Passkey(t.Context(), k.ID)
+			must(t, err)
+			if back != c.back || fmt.Sprint(got) != fmt.Sprint(k) {
+				t.Errorf("count %d: back %t, %+v, want %+v", c.count, back, got, k)
+			}
+		}
+		rows, err := s.AuditLog(t.Context(), account.AuditQuery{Kind: "factor.counter", Limit: 10})
+		must(t, err)
+		if len(rows) != 3 {
+			t.Errorf("told of %d times, want 3", len(rows))
+		}
+		k.ID = []byte("none")
+		_, err = s.UsePasskey(t.Context(), k, act("factor.counter"))
+		want(t, err, account.ErrPasskeyNotFound)
+
+		k = newPasskey(u.Sub, "raced")
+		k.SignCount = 1
+		must(t, addPasskey(t, s, k, 20))
+		k.SignCount = 2
+		errs := race(4, func(int) error {
+			back, err := s.UsePasskey(t.Context(), k, act("factor.counter"))
+			if err == nil && back {
+				return errSpent
+			}
+			return err
+		})
+		if n := wins(t, errs, errSpent); n != 1 {
+			t.Errorf("one count was new %d times", n)
+		}
+	})
+}
+
+func addPasskey(t *testing.T, s *store.Store, k account.Passkey, limit int) error {
+	t.Helper()
+	_, err := s.AddPasskey(t.Context(), "", k, limit, nil, act("factor.add"))
+	return err
+}

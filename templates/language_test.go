@@ -1,0 +1,38 @@
+package templates_test
+
+import (
+	"testing"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+func TestReaderGetsTheLanguageTheyPrefer(t *testing.T) {
+	for _, c := range []struct {
+		preferences []string
+		want        string
+	}{
+		{nil, "en"}, {[]string{""}, "en"}, {[]string{"de"}, "de"}, {[]string{"fr"}, "en"}, {[]string{"fr de"}, "de"}, {[]string{"", "de-AT,de;q=0.9,en;q=0.8"}, "de"},
+		{[]string{"en-GB", "de"}, "en"}, {[]string{"fr", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"fr-FR,fr;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
+	} {
+		if got := templates.PickLanguage(c.preferences...).Tag(); got != c.want {
+			t.Errorf("%q: %s, want %s", c.preferences, got, c.want)
+		}
+	}
+}
+
+func TestTextHasItsPluralFormAndValues(t *testing.T) {
+	de := templates.PickLanguage("de")
+	for _, c := range []struct {
+		got, want string
+	}{
+		{de.Text("Skip to content"), "Zum Inhalt"},
+		{de.Text("at most {count} flags", "count", 1), "höchstens 1 Berechtigung"},
+		{de.Text("at most {count} flags", "count", 0), "höchstens 0 Berechtigungen"},
+		{(*templates.Language)(nil).Text("at most {count} flags", "count", 1), "at most 1 flag"},
+		{de.Text("unknown {name}", "name", "{x}"), "unknown {x}"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Passkeys (Web Authentication). A button with data-passkey asks the service for a challenge (data-begin) and the browser
+// for its answer ("get" proves, "create" makes a passkey), puts both into the fields state and credential of its form, and
+// sends that. It is hidden until this runs: without passkeys there is nothing that it could do. ES2015, as cairn.js.
+"use strict";
+
+(function () {
+  var buttons = document.querySelectorAll("button[data-passkey]");
+  var longest = 4 * 60 * 1000; // a challenge lives for five minutes
+  var autofill = null; // what ends the request that waits for a choice in the list of the handle's field
+
+  if (!window.PublicKeyCredential || !navigator.credentials || !window.fetch) {
+    return;
+  }
+
+  function decode(text) {
+    var raw = atob(text.replace(/-/g, "+").replace(/_/g, "/"));
+    return Uint8Array.from(raw, function (c) { return c.charCodeAt(0); });
+  }
+
+  function encode(buffer) {
+    var raw = "";
+    new Uint8Array(buffer).forEach(function (b) { raw += String.fromCharCode(b); });
+    return btoa(raw).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  }
+
+  function read(options, kind) {
+    var parse = kind === "create" ? PublicKeyCredential.parseCreationOptionsFromJSON : PublicKeyCredential.parseRequestOptionsFromJSON;
+    if (parse) {
+      return parse.call(PublicKeyCredential, options);
+    }
+    options.challenge = decode(options.challenge);
+    if (options.user) {
+      options.user.id = decode(options.user.id);
+    }
+    (options.allowCredentials || []).concat(options.excludeCredentials || []).forEach(function (c) { c.id = decode(c.id); });
+    return options;
+  }
+
+  // Password managers put objects of their own here, on which toJSON fails.
+  function write(credential) {
+    try {
+      return JSON.stringify(credential.toJSON());
+    } catch (e) {
+      var from = credential.response, response = { clientDataJSON: encode(from.clientDataJSON) };
+      ["attestationObject", "authenticatorData", "signature", "userHandle"].forEach(function (name) {
+        if (from[name]) {
+          response[name] = encode(from[name]);
+        }
+      });
+      if (from.getTransports) {
+        response.transports = from.getTransports();
+      }
+      return JSON.stringify({ id: credential.id, rawId: encode(credential.rawId), type: credential.type, response: response, clientExtensionResults: {} });
+    }
+  }
+
+  function begin(button) {
+    return fetch(button.getAttribute("data-begin"), {
+      method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: button.getAttribute("data-request") || "{}"
+    }).then(function (answer) {
+      return answer.json().then(function (body) {
+        if (!answer.ok) {
+          throw body;
+        }
+        return body;
+      });
+    });
+  }
+
+  // ask begins and has the browser answer; then the form is on its way.
+  function ask(button, more) {
+    var kind = button.getAttribute("data-passkey"), fields = button.form.elements;
+    return begin(button).then(function (begun) {
+      var options = { publicKey: read(begun.publicKey, kind) };
+      Object.keys(more || {}).forEach(function (name) { options[name] = more[name]; });
+      return navigator.credentials[kind](options).then(function (credential) {
+        fields.namedItem("state").value = begun.state;
+        fields.namedItem("credential").value = write(credential);
+        button.form.submit();
+      });
+    });
+  }
+
+  function show(button, error) {
+    var box = button.form.querySelector("[data-error]"), names = { NotAllowedError: "canceled", InvalidStateError: "exists" };
+    if (error.code === "reauthentication_required" && button.hasAttribute("data-confirm")) {
+      location.assign(button.getAttribute("data-confirm"));
+      return;
+    }
+    // A problem of the service speaks the language of the page.
+    box.setAttribute("role", "alert");
+    box.textContent = error.detail || button.getAttribute("data-" + names[error.name]) || button.getAttribute("data-failed");
+    box.hidden = false;
+  }
+
+  // wait offers passkeys in the list of the handle's field, with a new challenge before the last one is too old.
+  function wait(button) {
+    var end = new AbortController(), again = setTimeout(renew, longest);
+    function stop() {
+      clearTimeout(again);
+      autofill = null;
+      end.abort();
+    }
+    function renew() {
+      if (autofill !== stop) {
+        return;
+      }
+      if (document.hidden) {
+        document.addEventListener("visibilitychange", renew, { once: true });
+        return;
+      }
+      stop();
+      wait(button);
+    }
+    autofill = stop;
+    ask(button, { mediation: "conditional", signal: end.signal }).catch(function () {}); // nobody has asked for it
+  }
+
+  function offer(button) {
+    if (button.hasAttribute("data-autofill") && window.AbortController && PublicKeyCredential.isConditionalMediationAvailable) {
+      PublicKeyCredential.isConditionalMediationAvailable().then(function (yes) { return yes && !autofill && !button.disabled && wait(button); });
+    }
+  }
+
+  Array.prototype.forEach.call(buttons, function (button) {
+    button.addEventListener("click", function (event) {
+      event.preventDefault();
+      if (autofill) {
+        autofill();
+      }
+      button.form.querySelector("[data-error]").hidden = true;
+      button.disabled = true;
+      ask(button).catch(function (error) {
+        button.disabled = false;
+        show(button, error);
+        offer(button);
+      });
+    });
+    button.hidden = false;
+    button.form.hidden = false;
+    offer(button);
+  });
+  Array.prototype.forEach.call(document.querySelectorAll("[data-without-passkeys]"), function (element) { element.hidden = true; });
+})();

@@ -1,0 +1,332 @@
+package templates_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	syntax "text/template/parse"
+
+	"github.com/BurntSushi/toml"
+	"golang.org/x/net/html"
+)
+
+// source is where a text stands.
+type source map[string]string // by text: file:line
+
+// textsOfTheCode are the constants of type templates.Text in the packages that speak to
+// people, as the compiler sees them.
+func textsOfTheCode(t *testing.T) source {
+	type pkg struct {
+		ImportPath, Dir, Export string
+		GoFiles                 []string
+	}
+	const module = "github.com/cairn-id/cairn/"
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+"cmd/cairn")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports, ours := map[string]string{}, []pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+		if strings.HasPrefix(p.ImportPath, module) {
+			ours = append(ours, p)
+		}
+	}
+	files := token.NewFileSet()
+	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	found := source{}
+	for _, p := range ours {
+		var parsed []*ast.File
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, f)
+		}
+		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		if _, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, files, parsed, &info); err != nil {
+			t.Fatal(err)
+		}
+		isText := func(e ast.Expr) bool {
+			named, ok := info.Types[e].Type.(*types.Named)
+			return ok && named.Obj().Name() == "Text" && named.Obj().Pkg().Path() == module+"templates"
+		}
+		for _, f := range parsed {
+			ast.Inspect(f, func(n ast.Node) bool {
+				e, ok := n.(ast.Expr)
+				if !ok || !isText(e) {
+					return true
+				}
+				at := files.Position(e.Pos())
+				place := filepath.Base(p.ImportPath) + "/" + filepath.Base(at.Filename) + ":" + strconv.Itoa(at.Line)
+				if v := info.Types[e].Value; v != nil {
+					found[constant.StringVal(v)] = place
+					return false
+				}
+				// What is converted at run time has no translation; these two are whole texts already.
+				if call, ok := e.(*ast.CallExpr); ok && info.Types[call.Fun].IsType() && !slices.Contains([]string{"language.go", "problem.go"}, filepath.Base(at.Filename)) {
+					t.Errorf("%s: a text is made at run time, which nobody can translate", place)
+				}
+				return true
+			})
+		}
+	}
+	delete(found, "")
+	return found
+}
+
+// textsOfThePages are what the templates give to t.
+func textsOfThePages(t *testing.T) source {
+	found := source{}
+	for _, pattern := range []string{"html/*.html", "mail/*"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			for _, call := range callsOfT(t, name) {
+				text, constant := call.Args[1].(*syntax.StringNode)
+				if constant {
+					found[text.Text] = name
+				}
+			}
+		}
+	}
+	return found
+}
+
+// callsOfT are the calls of t in a template.
+func callsOfT(t *testing.T, name string) (calls []*syntax.CommandNode) {
+	for _, tree := range treesOf(t, name) {
+		visitNodes(tree.Root, func(n syntax.Node) {
+			if c, ok := n.(*syntax.CommandNode); ok && len(c.Args) > 1 && c.Args[0].String() == "t" {
+				calls = append(calls, c)
+			}
+		})
+	}
+	return calls
+}
+
+func treesOf(t *testing.T, name string) map[string]*syntax.Tree {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trees := map[string]*syntax.Tree{}
+	tree := syntax.New(name)
+	tree.Mode = syntax.SkipFuncCheck
+	if _, err := tree.Parse(string(text), "", "", trees); err != nil {
+		t.Fatal(err)
+	}
+	return trees
+}
+
+// visitNodes shows visit every node of a template.
+func visitNodes(n syntax.Node, visit func(syntax.Node)) {
+	branch := func(b *syntax.BranchNode) {
+		visitNodes(b.Pipe, visit)
+		visitNodes(b.List, visit)
+		if b.ElseList != nil {
+			visitNodes(b.ElseList, visit)
+		}
+	}
+	visit(n)
+	switch n := n.(type) {
+	case *syntax.ListNode:
+		for _, c := range n.Nodes {
+			visitNodes(c, visit)
+		}
+	case *syntax.IfNode:
+		branch(&n.BranchNode)
+	case *syntax.RangeNode:
+		branch(&n.BranchNode)
+	case *syntax.WithNode:
+		branch(&n.BranchNode)
+	case *syntax.ActionNode:
+		visitNodes(n.Pipe, visit)
+	case *syntax.TemplateNode:
+		if n.Pipe != nil {
+			visitNodes(n.Pipe, visit)
+		}
+	case *syntax.PipeNode:
+		for _, c := range n.Cmds {
+			visitNodes(c, visit)
+		}
+	case *syntax.CommandNode:
+		for _, a := range n.Args {
+			visitNodes(a, visit)
+		}
+	}
+}
+
+// filled are the placeholders of a text.
+var filled = regexp.MustCompile(`\{[a-z_]+\}`)
+
+func placeholders(text string) []string {
+	names := filled.FindAllString(text, -1)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// forms are the plural forms of a text in a file of lang, or its one form as "".
+func forms(t *testing.T, file string) map[string]map[string]string {
+	var raw map[string]any
+	if _, err := toml.DecodeFile(filepath.Join("lang", file), &raw); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]string{}
+	for text, v := range raw {
+		out[text] = map[string]string{}
+		switch v := v.(type) {
+		case string:
+			out[text][""] = v
+		case map[string]any:
+			for form, s := range v {
+				out[text][form] = s.(string)
+			}
+		}
+	}
+	return out
+}
+
+// same are German texts that are as the English ones.
+var same = []string{"Code", "Passkey", "Passkeys"}
+
+func TestEveryTextIsInEachLanguage(t *testing.T) {
+	texts := textsOfTheCode(t)
+	maps.Copy(texts, textsOfThePages(t))
+	en := forms(t, "en.toml")
+	files, err := os.ReadDir("lang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		translated := forms(t, f.Name())
+		if f.Name() != "en.toml" {
+			for text, place := range texts {
+				if translated[text] == nil {
+					t.Errorf("%s: lang/%s lacks %q", place, f.Name(), text)
+				}
+			}
+		}
+		for text, in := range translated {
+			if texts[text] == "" {
+				t.Errorf("lang/%s: nobody says %q", f.Name(), text)
+			}
+			if plural := strings.Contains(text, "{count}"); plural != (en[text] != nil) || plural != (in[""] == "") {
+				t.Errorf("lang/%s: a text with {count} has plural forms here and in en.toml, another has none: %q", f.Name(), text)
+			}
+			for form, s := range in {
+				missing := slices.DeleteFunc(placeholders(text), func(p string) bool { return slices.Contains(placeholders(s), p) })
+				if form == "one" && slices.Equal(missing, []string{"{count}"}) {
+					missing = nil // "one thing"
+				}
+				if len(missing) > 0 || len(placeholders(s)) > len(placeholders(text)) {
+					t.Errorf("lang/%s: %q (%s) has other placeholders than %q", f.Name(), s, form, text)
+				}
+				if s == text && f.Name() != "en.toml" && !slices.Contains(same, text) {
+					t.Errorf("lang/%s: %q is not translated", f.Name(), text)
+				}
+			}
+		}
+	}
+}
+
+// spokenAttributes are those whose values people read or hear.
+var spokenAttributes = []string{"alt", "aria-description", "aria-label", "placeholder", "title"}
+
+// inTag are templates that stand within a tag.
+var inTag = []string{"profile-field-state"}
+
+// untranslated are words that are the same in every language.
+var untranslated = []string{"CSV", "JSON Lines"}
+
+// A page says nothing but what t says, and what a value of it says: what else stands in
+// a template has no translation. That no text is cut into pieces follows from it, as a
+// text has no tags.
+func TestPagesSayOnlyTranslatedTexts(t *testing.T) {
+	letters, sentence := regexp.MustCompile(`\pL{2,}`), regexp.MustCompile(`^\p{Lu}\pL|\pL \pL`)
+	names, err := filepath.Glob("html/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, "mail.html") {
+		for _, tree := range treesOf(t, name) {
+			if slices.Contains(inTag, tree.Name) {
+				continue
+			}
+			// Actions become a character that is no letter; what depends on one stays.
+			var source strings.Builder
+			visitNodes(tree.Root, func(n syntax.Node) {
+				switch n := n.(type) {
+				case *syntax.TextNode:
+					source.Write(n.Text)
+				case *syntax.ActionNode, *syntax.TemplateNode:
+					source.WriteByte('0')
+				case *syntax.CommandNode:
+					for i, arg := range n.Args {
+						s, constant := arg.(*syntax.StringNode)
+						switch {
+						case !constant:
+						case i == 1 && n.Args[0].String() == "t":
+							if strings.ContainsAny(s.Text, "<>") {
+								t.Errorf("%s: a text has markup: %s", name, n)
+							}
+						case sentence.MatchString(s.Text):
+							t.Errorf("%s: not translated: %s", name, n)
+						}
+					}
+				}
+			})
+			say := func(text string) {
+				if letters.MatchString(text) && !slices.Contains(untranslated, strings.TrimSpace(text)) {
+					t.Errorf("%s, %s: not translated: %.80q", name, tree.Name, strings.TrimSpace(text))
+				}
+			}
+			inCode := false // which is no language of people
+			for z := html.NewTokenizer(strings.NewReader(source.String())); ; {
+				kind := z.Next()
+				if kind == html.ErrorToken {
+					break
+				}
+				token := z.Token()
+				if token.Data == "code" {
+					inCode = kind == html.StartTagToken
+				}
+				if kind == html.TextToken && !inCode {
+					say(token.Data)
+				}
+				for _, a := range token.Attr {
+					if slices.Contains(spokenAttributes, a.Key) {
+						say(a.Val)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package templates
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+)
+
+// wording are the functions of the templates that depend on the language.
+func (l *Language) wording(now func() time.Time) template.FuncMap {
+	return template.FuncMap{
+		"t":      l.markup,
+		"titled": l.titled,
+		"device": l.device,
+		"date":   l.date,
+		"day":    l.day,
+		"when":   func(t time.Time) template.HTML { return l.when(now(), t) },
+	}
+}
+
+// The marks of a value in a text: {{t "Hello {name}" "name" (strong .Name)}}.
+var marks = template.FuncMap{
+	"bdi":    func(s string) template.HTML { return mark("<bdi>", s, "</bdi>") },
+	"strong": func(s string) template.HTML { return mark("<strong><bdi>", s, "</bdi></strong>") },
+	"code":   func(s string) template.HTML { return mark("<code>", s, "</code>") },
+}
+
+func mark(begin, s, end string) template.HTML {
+	return template.HTML(begin + template.HTMLEscapeString(s) + end) //nolint:gosec // escaped here
+}
+
+// markup is Text whose values may be marked: everything else in it is escaped then.
+func (l *Language) markup(text Text, args ...any) any {
+	if !slices.ContainsFunc(args, func(arg any) bool { _, marked := arg.(template.HTML); return marked }) {
+		return l.Text(text, args...)
+	}
+	escaped := slices.Clone(args)
+	for i, arg := range args {
+		if _, marked := arg.(template.HTML); i%2 == 1 && !marked {
+			escaped[i] = template.HTMLEscapeString(fmt.Sprint(arg))
+		}
+	}
+	return template.HTML(replace(template.HTMLEscapeString(l.form(text, args)), escaped)) //nolint:gosec // text and values are escaped
+}
+
+// titled is the title of a page, which says so when something on it has failed.
+func (l *Language) titled(failed any, title string) string {
+	if truth, _ := template.IsTrue(failed); truth {
+		return l.Text("Error: {title}", "title", title)
+	}
+	return title
+}
+
+// device names a browser and its system, as far as they are known.
+func (l *Language) device(browser, system string) string {
+	switch {
+	case browser+system == "":
+		return l.Text("Unknown device")
+	case browser == "" || system == "":
+		return browser + system
+	}
+	return l.Text("{browser} on {system}", "browser", browser, "system", system)
+}
+
+var months = [...]Text{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
+
+func (l *Language) date(t time.Time) string {
+	t = t.UTC()
+	return l.Text("{day} {month} {year}, {time} UTC", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year(), "time", t.Format("15:04"))
+}
+
+func (l *Language) day(t time.Time) string {
+	t = t.UTC()
+	return l.Text("{day} {month} {year}", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year())
+}
+
+// when is a time as it reads in a sentence, with the exact one at hand.
+func (l *Language) when(now, t time.Time) template.HTML {
+	if t.IsZero() {
+		return template.HTML(template.HTMLEscapeString(l.Text("never"))) //nolint:gosec // escaped
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // escaped
+		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(l.date(t)), template.HTMLEscapeString(l.ago(now, t))))
+}
+
+// ago says how far a time is from now, rounded as a person would: "3 hours ago", "in 14 days".
+func (l *Language) ago(now, t time.Time) string {
+	const day = 24 * time.Hour
+	d := now.Sub(t).Abs()
+	past := !t.After(now)
+	rounded := func(unit time.Duration) int { return int((d + unit/2) / unit) }
+	say := func(count int, ago, in Text) string {
+		if past {
+			in = ago
+		}
+		return l.Text(in, "count", count)
+	}
+	switch {
+	case d < time.Minute && past:
+		return l.Text("just now")
+	case d < time.Minute:
+		return l.Text("in less than a minute")
+	case rounded(time.Minute) < 60:
+		return say(rounded(time.Minute), "{count} minutes ago", "in {count} minutes")
+	case rounded(time.Hour) < 24:
+		return say(rounded(time.Hour), "{count} hours ago", "in {count} hours")
+	case rounded(day) <= 45:
+		return say(rounded(day), "{count} days ago", "in {count} days")
+	case rounded(30*day) < 12:
+		return say(rounded(30*day), "{count} months ago", "in {count} months")
+	}
+	return say(max(1, rounded(365*day)), "{count} years ago", "in {count} years")
+}
+
+// replace puts the values of args, pairs of a name and its value, into a text.
+func replace(text string, args []any) string {
+	pairs := make([]string, 0, len(args))
+	for i := 0; i+1 < len(args); i += 2 {
+		pairs = append(pairs, fmt.Sprintf("{%s}", args[i]), fmt.Sprint(args[i+1]))
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
