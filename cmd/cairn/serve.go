@@ -143,15 +143,15 @@ func newLog(w io.Writer, c config.Checked) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
-// sweepInterval is how often what has expired is deleted. Nothing depends on
-// it: expired rows are refused whether they are still there or not.
+// sweepInterval is how often what has expired is deleted, by one instance of all. Nothing
+// depends on it: expired rows are refused whether they are still there or not.
 const sweepInterval = 10 * time.Minute
 
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
 	for {
-		if _, err := st.Sweep(ctx, time.Now().UTC()); err != nil && ctx.Err() == nil {
+		if err := sweepInTurn(ctx, st); err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
 		select {
@@ -160,6 +160,21 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 		case <-t.C:
 		}
 	}
+}
+
+func sweepInTurn(ctx context.Context, st *store.Store) error {
+	now := time.Now().UTC()
+	// A little less than the interval: the clocks of the instances differ.
+	turn, ok, err := st.TakeTurn(ctx, "sweep", now, sweepInterval-time.Minute, 3*sweepInterval)
+	if err != nil || !ok {
+		return err
+	}
+	_, err = st.Sweep(ctx, now)
+	done := now
+	if err != nil {
+		done = time.Time{}
+	}
+	return errors.Join(err, st.EndTurn(context.WithoutCancel(ctx), turn, done, ""))
 }
 
 // drainTimeout is for requests in flight at a stop.
