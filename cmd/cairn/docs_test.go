@@ -26,7 +26,7 @@ func documents(t *testing.T) map[string]string {
 		t.Fatalf("docs: %v %v", files, err)
 	}
 	all := map[string]string{}
-	for _, f := range append(files, "../../README.md", "../../SECURITY.md", "../../CHANGELOG.md") {
+	for _, f := range append(files, "../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../CHANGELOG.md") {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)

@@ -297,6 +297,11 @@ var rpPrograms = map[string]struct {
 		needFiles(t, "/usr/bin/python3", packages+"authlib", packages+"flask", packages+"requests")
 		return []string{"/usr/bin/python3", "-I", "-B", "testdata/rp/authlib_app.py"}
 	}, func(q url.Values) bool { return q.Has("state") && q.Has("nonce") && q.Has("code_challenge") }, true},
+	"django": {func(t *testing.T) []string {
+		python := filepath.Join(relyingPartyHome(), "python/bin/python3")
+		needFiles(t, python)
+		return []string{python, "-I", "-B", "testdata/rp/django_app.py", filepath.Join(t.TempDir(), "django.db")}
+	}, func(q url.Values) bool { return q.Has("state") && q.Has("nonce") && q.Has("code_challenge") }, false},
 	// These read the ID token alone.
 	"passport": {func(t *testing.T) []string {
 		return nodeScript(t, "passport_openidconnect.mjs", "passport-openidconnect", "passport", "express-session", "express")
