@@ -54,7 +54,8 @@ type Options struct {
 	// long again.
 	Timeout time.Duration
 	// ReadOnly is for who only looks: no file is created and no mode changed, a pragma
-	// that the file keeps is not set, and every write fails.
+	// that the file keeps is not set, and every write fails. SQLite itself makes the two files
+	// beside one in WAL mode where no other program has it open.
 	ReadOnly bool
 }
 

@@ -79,6 +79,7 @@ type examination struct {
 	current bool              // the schema is this program's, and initialized
 	secret  []byte            // account.SecretInstallation, once current
 	health  store.Health
+	sick    bool // health could not be read
 
 	client    *http.Client // for the public address; it follows no redirect
 	transport *http.Transport
@@ -92,6 +93,7 @@ const (
 	network  need = 1 << iota
 	database      // opened, whatever its schema
 	schema        // the schema of this program
+	health        // what the database says of itself
 	public        // the public address leads here
 	https         // the issuer is https
 	oidc          // there is a key
@@ -115,11 +117,11 @@ var checks = []check{
 	{"disk-space", sqlite, diskSpace},
 	{"database", 0, openDatabase},
 	{"migrations", database, migrations},
-	{"database-version", schema, databaseVersion},
-	{"database-durability", schema, databaseDurability},
-	{"database-size", schema, databaseSize},
+	{"database-version", schema | health, databaseVersion},
+	{"database-durability", schema | health, databaseDurability},
+	{"database-size", schema | health, databaseSize},
 	{"database-integrity", schema | sqlite, databaseIntegrity},
-	{"disk-growth", schema | sqlite, diskGrowth},
+	{"disk-growth", schema | health | sqlite, diskGrowth},
 	{"backup", schema, lastBackup},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
@@ -203,8 +205,8 @@ func (x *examination) missing(needs need) string {
 		return "There is no signing key in use: see signing-key."
 	case has(database|schema) && x.store == nil:
 		return "The database does not open: see database."
-	case has(schema) && !x.current:
-		return "The database is not of this program's version: see migrations."
+	case has(schema) && !x.current, has(health) && x.sick:
+		return "The database cannot be used as it is: see database and migrations."
 	case has(public) && !x.reached:
 		return "The public address does not lead to this installation: see public-address."
 	}
@@ -226,7 +228,7 @@ func found(level Level, do, format string, args ...any) Finding {
 
 // unreadable is for a failure of the database while it was looked at.
 func unreadable(err error) Finding {
-	return found(Problem, "See that the database answers, and run cairn doctor again.", "The database does not answer: %v.", err)
+	return found(Problem, "See that the database answers, and run cairn doctor --deep, which also looks for damage.", "The database cannot be read: %v.", err)
 }
 
 var discard = slog.New(slog.DiscardHandler)
@@ -254,14 +256,15 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	if errors.Is(err, account.ErrNotInitialized) {
 		return found(Problem, name, "%s is not initialized.", x.checked.DatabaseLabel())
 	}
-	wide, cancel := context.WithTimeout(ctx, databaseTimeout)
-	defer cancel()
-	if err == nil {
-		x.health, err = st.Health(wide, x.Now())
-	}
 	if err != nil {
 		return unreadable(err)
 	}
 	x.current = true
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	if x.health, err = st.Health(ctx, x.Now()); err != nil {
+		x.sick = true
+		return unreadable(err)
+	}
 	return ok("%s opens.", x.checked.DatabaseLabel())
 }
