@@ -43,6 +43,7 @@ type cli struct {
 	Mail       mailCommand       `cmd:"" group:"operate" help:"Test the mail settings."`
 	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
+	Bench      benchCommand      `cmd:"" hidden:"" help:"Measure this program."`
 	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`
 	Man        manCommand        `cmd:"" group:"operate" help:"Print the manual page."`
 	Completion completionCommand `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
