@@ -46,10 +46,7 @@ func (c *importUsersCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		if err := reportImport(p, c.output, c.DryRun, checked, nil); err != nil {
-			return err
-		}
-		return c.store(p, users, checked, account.Bulk{}, "")
+		return c.store(p, c.output, users, checked, account.Bulk{}, nil)
 	})
 }
 
@@ -61,7 +58,9 @@ func (c importFlags) check(p *program, users *account.Administration, rows []acc
 	return users.CheckImport(p.ctx, hasher, rows, o)
 }
 
-func reportImport(p *program, o output, dry bool, i *account.Import, more pairs) error {
+// report says what becomes of the rows, in a table of those alone that are not plainly
+// added. notes are further lines.
+func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
 	created, skipped, refused := i.Count(account.ImportCreated), i.Count(account.ImportSkipped), i.Count(account.ImportRefused)
 	switch {
 	case o.Quiet:
@@ -70,11 +69,13 @@ func reportImport(p *program, o output, dry bool, i *account.Import, more pairs)
 		}
 		return nil
 	case o.Format == "json":
-		notes := map[string]string{}
-		for _, m := range more {
-			notes[m[0]] = m[1]
+		members := map[string]string{}
+		for _, n := range notes {
+			members[n[0]] = n[1]
 		}
-		return writeJSON(p.stdout, map[string]any{"dry_run": dry, "created": created, "skipped": skipped, "refused": refused, "rows": i.Results, "notes": notes})
+		return writeJSON(p.stdout, map[string]any{
+			"changed": !c.DryRun && refused == 0, account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused, "rows": i.Results, "notes": members,
+		})
 	}
 	t := newTable(p.stdout)
 	if skipped+refused > 0 {
@@ -88,39 +89,38 @@ func reportImport(p *program, o output, dry bool, i *account.Import, more pairs)
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	head := "users"
-	if dry || refused > 0 {
-		head = "users, none added yet"
+	added := "added"
+	if c.DryRun || refused > 0 {
+		added = "could be added"
 	}
-	return writePairs(p.stdout, append(pairs{{head, fmt.Sprintf("%d to add, %d skipped, %d refused", created, skipped, refused)}}, more...))
+	return writePairs(p.stdout, append(pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}, notes...))
 }
 
-// store stores what was checked. The file of codes comes first: a code that nobody was told
-// of helps no one, and one without its user is harmless.
-func (c importFlags) store(p *program, users *account.Administration, i *account.Import, with account.Bulk, detail string) error {
+// store stores what was checked, and reports. The file of codes comes first: one without
+// its user is harmless.
+func (c importFlags) store(p *program, o output, users *account.Administration, i *account.Import, with account.Bulk, notes pairs) error {
 	created, refused := i.Count(account.ImportCreated), i.Count(account.ImportRefused)
-	switch {
-	case refused > 0:
-		return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows that the report names, and run it again", refused, len(i.Results))
-	case c.DryRun:
-		return nil
-	}
-	if c.ResetCodes != "" {
-		if err := c.writeCodes(i.Codes); err != nil {
-			return fmt.Errorf("--reset-codes: %w", err)
+	if refused == 0 && !c.DryRun {
+		if c.ResetCodes != "" {
+			if err := c.writeCodes(i.Codes); err != nil {
+				return fmt.Errorf("--reset-codes: %w", err)
+			}
+		}
+		err := users.Import(p.ctx, account.Operator(), i, with, fmt.Sprintf("%d users", created))
+		if err != nil && c.ResetCodes != "" {
+			err = errors.Join(err, os.Remove(c.ResetCodes))
+		}
+		if errors.Is(err, account.ErrHandleTaken) {
+			return errors.New("a handle was taken since the file was checked, and nothing was changed: run it again")
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if detail == "" {
-		detail = fmt.Sprintf("%d users", created)
+	if err := c.report(p, o, i, notes); err != nil || refused == 0 {
+		return err
 	}
-	err := users.Import(p.ctx, account.Operator(), i, with, detail)
-	if err != nil && c.ResetCodes != "" {
-		err = errors.Join(err, os.Remove(c.ResetCodes))
-	}
-	if errors.Is(err, account.ErrHandleTaken) {
-		return errors.New("a handle was taken since the file was checked, and nothing was changed: run it again")
-	}
-	return err
+	return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows that the report names, and run it again", refused, len(i.Results))
 }
 
 func (c importFlags) writeCodes(codes []account.ImportedCode) error {
