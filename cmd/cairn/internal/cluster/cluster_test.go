@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,6 +165,16 @@ func (c *installation) start(i int) {
 	n.ended, err = storetest.Start(n.cmd)
 	must(c.t, err)
 	c.t.Cleanup(func() { c.stop(i) })
+	eventually(c.t, time.Minute, "an instance is ready", func() error {
+		got, err := http.Get(n.URL + "/readyz")
+		if err == nil {
+			_ = got.Body.Close()
+			if got.StatusCode != http.StatusOK {
+				err = errors.New(got.Status)
+			}
+		}
+		return err
+	})
 	eventually(c.t, time.Minute, "the proxy sends requests to an instance", func() error {
 		socket, err := net.Dial("unix", c.stats)
 		if err != nil {
@@ -204,9 +215,13 @@ func (c *installation) startAll() {
 // restartAll replaces one instance after the other.
 func (c *installation) restartAll(program string) {
 	c.t.Helper()
+	before := c.program
 	c.program = program
 	for i := range c.each {
 		c.stop(i)
 		c.start(i)
+		if before != program {
+			time.Sleep(4 * time.Second) // the versions side by side
+		}
 	}
 }
