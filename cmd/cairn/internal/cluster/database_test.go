@@ -27,6 +27,7 @@ type database struct {
 	cmd       *exec.Cmd
 	ended     <-chan error
 	log       bytes.Buffer
+	db        *sql.DB // a way in beside the instances
 }
 
 // newDatabases are a primary and a standby that has every write before it is acknowledged.
@@ -38,6 +39,9 @@ func newDatabases(t *testing.T) (primary, standby *database) {
 		// Not t.TempDir: the user postgres may not enter it.
 		d.dir, err = os.MkdirTemp("", "cairn-cluster-")
 		must(t, err)
+		d.db, err = sql.Open("pgx", "postgres://postgres@127.0.0.1:"+d.port+"/postgres?sslmode=disable")
+		must(t, err)
+		t.Cleanup(func() { _ = d.db.Close() })
 		t.Cleanup(func() { _ = os.RemoveAll(d.dir) })
 	}
 	primary.run("initdb", "-D", primary.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
@@ -46,7 +50,7 @@ func newDatabases(t *testing.T) (primary, standby *database) {
 	standby.start("-c", "cluster_name=standby") // also its name in synchronous_standby_names
 	eventually(t, time.Minute, "the standby is synchronous", func() error {
 		var state string
-		err := primary.open().QueryRow("SELECT sync_state FROM pg_stat_replication").Scan(&state)
+		err := primary.db.QueryRow("SELECT sync_state FROM pg_stat_replication").Scan(&state)
 		if err == nil && state != "sync" {
 			err = fmt.Errorf("it is %s", state)
 		}
@@ -79,7 +83,7 @@ func (d *database) start(args ...string) {
 		_ = d.cmd.Process.Signal(syscall.SIGQUIT)
 		<-d.ended
 	})
-	eventually(d.t, time.Minute, "postgres answers", func() error { return d.open().Ping() })
+	eventually(d.t, time.Minute, "postgres answers", func() error { return d.db.Ping() })
 }
 
 // kill is the end of the machine that it runs on: nothing is said to anybody, and none of
@@ -102,24 +106,16 @@ func (d *database) promote() {
 	d.run("pg_ctl", "promote", "-D", d.data(), "-w")
 }
 
-// open is a way into the database beside the instances.
-func (d *database) open() *sql.DB {
-	db, err := sql.Open("pgx", "postgres://postgres@127.0.0.1:"+d.port+"/postgres?sslmode=disable")
-	must(d.t, err)
-	d.t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 func (d *database) exec(query string) {
 	d.t.Helper()
-	if _, err := d.open().Exec(query); err != nil {
+	if _, err := d.db.Exec(query); err != nil {
 		d.t.Fatalf("%s: %v", query, err)
 	}
 }
 
 func (d *database) count(query string) (n int) {
 	d.t.Helper()
-	must(d.t, d.open().QueryRow(query).Scan(&n))
+	must(d.t, d.db.QueryRow(query).Scan(&n))
 	return n
 }
 
