@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -21,7 +20,6 @@ import (
 	"github.com/cairn-id/cairn/account/mail/mailtest"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -432,20 +430,4 @@ func TestFaultOfTheMailServer(t *testing.T) {
 	if f := d.findings()["mail-server"]; f.Level != doctor.Problem || len(server.Mails()) > 0 {
 		t.Errorf("%+v, %d mails were sent", f, len(server.Mails()))
 	}
-}
-
-// An operator waits for a backup or a migration while this runs: the doctor must not stand in the way, nor write.
-func TestReadOnlyStoreWritesNothing(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		d := newDeployment(t, dsn)
-		st, err := store.Open(t.Context(), dsn, store.Options{ReadOnly: true, Log: slog.New(slog.DiscardHandler)})
-		must(t, err)
-		defer func() { must(t, st.Close()) }()
-		if _, _, err := st.TakeTurn(t.Context(), "sweep", time.Now(), 0, time.Hour); err == nil {
-			t.Error("a store that is open for reading was written")
-		}
-		if _, _, err := d.store.TakeTurn(t.Context(), "sweep", time.Now(), 0, time.Hour); err != nil {
-			t.Error(err)
-		}
-	})
 }
