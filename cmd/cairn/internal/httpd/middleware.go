@@ -166,7 +166,7 @@ func (m *middleware) compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, m.base)
 		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
-			strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
+			path == "/openapi.yaml" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
 		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
 			packed.ServeHTTP(w, r)
 			return
