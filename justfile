@@ -45,6 +45,11 @@ fuzz seconds="30":
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
+# more of what schemathesis sends by docs/openapi.yaml; testdata/schemathesis/install installs it
+schemathesis examples="100":
+    cmd/cairn/internal/httpd/testdata/schemathesis/install
+    CI=true CAIRN_SCHEMATHESIS_EXAMPLES={{examples}} go test -count 1 -timeout 60m -run '^TestSchemathesisFindsNoFault$' -v ./cmd/cairn/internal/httpd
+
 # pictures of each state of the pages, light, dark, on a phone and without JavaScript, into a folder
 shots folder:
     mkdir -p {{quote(folder)}}

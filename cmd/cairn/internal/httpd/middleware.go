@@ -67,7 +67,7 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		switch {
 		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
-		case got.Code >= http.StatusInternalServerError:
+		case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
 			level = slog.LevelError
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
