@@ -123,6 +123,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
+	background.Go(func() { superviseUntil(ctx, checked, l, log) })
 	err = serveUntil(ctx, srv, l)
 	cancel()
 	background.Wait()
