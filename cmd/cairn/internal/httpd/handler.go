@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -50,7 +51,15 @@ type Handler struct {
 
 	// BeforeStop lets go of requests that would outlast a stop.
 	BeforeStop func()
+
+	stopping atomic.Bool
 }
+
+// AnnounceStop makes /readyz answer 503 from now on, while everything else is served.
+func (h *Handler) AnnounceStop() { h.stopping.Store(true) }
+
+// errStopping is what /readyz answers after AnnounceStop.
+var errStopping = web.ErrUnavailable.With("The service is about to stop. Use another instance.")
 
 // Run runs the background work until ctx ends, and returns when all has ended.
 func (h *Handler) Run(ctx context.Context) {
@@ -114,7 +123,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		h.background = append(h.background, oidc.SendLogouts)
 	}
 	mountActivity(routes, accounts, limits)
-	mountPlain(routes, accounts, pages, o.Store)
+	mountPlain(routes, accounts, pages, h.ready(o.Store))
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
@@ -154,17 +163,30 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// ready tells whether requests should come to this instance.
+func (h *Handler) ready(st *store.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if h.stopping.Load() {
+			return errStopping
+		}
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := st.Ping(ctx); err != nil {
+			return fmt.Errorf("%w: %w", account.ErrUnavailable, err)
+		}
+		return nil
+	}
+}
+
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
-func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready func(context.Context) error) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
 	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		if err := st.Ping(ctx); err != nil {
-			return fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err)
+		if err := ready(r.Context()); err != nil {
+			return fmt.Errorf("readiness: %w", err)
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	})})
