@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,11 +93,13 @@ func (d *database) kill() {
 	d.t.Helper()
 	pid := d.cmd.Process.Pid
 	must(d.t, syscall.Kill(pid, syscall.SIGSTOP)) // it starts no other
-	children, err := exec.Command("pgrep", "-P", fmt.Sprint(pid)).Output()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	must(d.t, err)
 	must(d.t, syscall.Kill(pid, syscall.SIGKILL))
 	for child := range strings.FieldsSeq(string(children)) {
-		_ = exec.Command("kill", "-9", child).Run() // it may have ended by itself
+		n, err := strconv.Atoi(child)
+		must(d.t, err)
+		_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended by itself
 	}
 	<-d.ended
 }
