@@ -32,7 +32,7 @@ const (
 	recovery     = 10 * time.Second       // from the promotion to service
 	slowest      = 250 * time.Millisecond // of 99 % of the requests, outside the failover
 	calmForm     = 5 * time.Minute        // from which length on slowest is held: a short form runs beside other work
-	expiredRows  = 30                     // for the sweep, for each second of the load
+	expiredRows  = 10                     // for the sweep, for each second of the load
 	beforeItDies = 2 * time.Second        // from the loss of the primary to the promotion of the standby
 )
 
@@ -123,7 +123,7 @@ func TestSoak(t *testing.T) {
 	c.restartAll(program)
 	t.Logf("the instances were replaced in %s", time.Since(restarted).Round(time.Millisecond))
 	c.backup()
-	eventually(t, 2*time.Minute, "the expired rows are swept", func() error {
+	eventually(t, max(2*time.Minute, length/2), "the expired rows are swept", func() error {
 		if left := c.primary.count("SELECT count(*) FROM client_assertions WHERE expires_at = 1000000000"); left > 0 {
 			return fmt.Errorf("%d are left", left)
 		}
