@@ -41,7 +41,8 @@ type events struct{ killed, promoted, served time.Time }
 
 // TestSoak is a club under load while its instances are replaced one after the other, a
 // sweep and a backup run and the database's machine is lost. CAIRN_SOAK_SECONDS is how long;
-// without it nothing is done. CAIRN_SOAK_BEFORE is a program of an earlier version, which
+// without it nothing is done. CAIRN_SOAK_LOSS=hang leaves
+// the connections to the primary open and silent. CAIRN_SOAK_BEFORE is a program of an earlier version, which
 // is replaced by this one during the load.
 func TestSoak(t *testing.T) {
 	seconds, err := strconv.Atoi(os.Getenv("CAIRN_SOAK_SECONDS"))
@@ -135,7 +136,11 @@ func TestSoak(t *testing.T) {
 	at(0.5)
 	var e events
 	e.killed = time.Now()
-	c.primary.kill()
+	if os.Getenv("CAIRN_SOAK_LOSS") == "hang" {
+		c.primary.hang()
+	} else {
+		c.primary.kill()
+	}
 	time.Sleep(beforeItDies)
 	c.standby.promote()
 	e.promoted = time.Now()
