@@ -85,9 +85,11 @@ func load() (*Document, error) {
 // place is a JSON pointer into the document.
 type place string
 
+var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
+
 func (p place) to(names ...string) place {
 	for _, name := range names {
-		p += place("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		p += place("/" + escape.Replace(name))
 	}
 	return p
 }
@@ -96,10 +98,9 @@ func (p place) to(names ...string) place {
 func (d *Document) at(p place) (place, any) {
 	var v any = d.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(string(p), "/"), "/") {
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		switch in := v.(type) {
 		case object:
-			v = in[name]
+			v = in[unescape.Replace(name)]
 		case []any:
 			i, _ := strconv.Atoi(name)
 			v = in[i]
