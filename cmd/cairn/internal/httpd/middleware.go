@@ -53,9 +53,8 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &web.RequestInfo{ID: rand.Text()[:20]}
-		var trusted bool
-		info.Address, trusted = clientAddress(r, m.config.TrustedProxies)
-		if id := r.Header.Get("X-Request-Id"); trusted && requestIDForm.MatchString(id) {
+		info.Address, info.Proxied = clientAddress(r, m.config.TrustedProxies)
+		if id := r.Header.Get("X-Request-Id"); info.Proxied && requestIDForm.MatchString(id) {
 			info.ID = id
 		}
 		w.Header().Set("X-Request-Id", info.ID)
@@ -144,10 +143,11 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 	})
 }
 
-// limitAll bounds requests per address. Health checks do not count.
+// limitAll bounds requests per address. Health checks do not count; /api/verify, which a proxy
+// asks at each request of other applications, counts by itself.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if !m.isHealthCheck(r) {
+		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {
 			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
 			if err == nil && wait > 0 {
 				err = web.RateLimited(wait)
