@@ -62,8 +62,11 @@ type HashObserver interface {
 // Queue tells how many wait for a slot, and how many slots are taken.
 func (h *Hasher) Queue() (waiting, busy int) { return int(h.waiting.Load()), len(h.slots) }
 
+// HashMemory is what a hash of the product takes, in bytes.
+const HashMemory = 19 << 20
+
 // NewHasher makes the hasher of the product: m=19 MiB, t=2, p=1.
-func NewHasher() (*Hasher, error) { return newHasher(19456, 2) }
+func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 
 // NewTestHasher makes one that is a thousand times cheaper. For tests only.
 func NewTestHasher() (*Hasher, error) { return newHasher(16, 1) }

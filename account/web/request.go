@@ -18,6 +18,7 @@ type RequestInfo struct {
 	Address netip.Addr // of the client, behind trusted proxies
 	// Observer counts what happens in the request; nil: it is not counted.
 	Observer Observer
+	Proxied  bool // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
 
 	mu    sync.Mutex
 	user  string
@@ -56,6 +57,12 @@ func RequestID(ctx context.Context) string {
 		return i.ID
 	}
 	return ""
+}
+
+// FromProxy tells whether a trusted proxy has sent the request.
+func FromProxy(ctx context.Context) bool {
+	i := infoOf(ctx)
+	return i != nil && i.Proxied
 }
 
 // Note names what happened (login_failed, logout, ...) for the log line; the
