@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/docs"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/templates"
@@ -48,6 +50,7 @@ type Options struct {
 type Handler struct {
 	http.Handler
 	background []func(context.Context) // each runs until its context ends
+	routes     *mux.Router             // for the test that compares them with openapi.yaml
 
 	// BeforeStop lets go of requests that would outlast a stop.
 	BeforeStop func()
@@ -108,6 +111,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
+	h.routes = routes
 	accounts.Mount(routes)
 	admin.New(accounts, administration(o)).Mount(routes)
 	if len(o.Keys) == 0 {
@@ -127,6 +131,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
+	probe, err := newProbe(installation, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
 	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
 	return h, nil
 }
@@ -190,20 +199,8 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, re
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	})})
-	schema := activityschema.Schema()
-	sum := sha256.Sum256(schema)
-	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age=86400")
-		h.Set("ETag", etag)
-		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Type", "application/schema+json")
-		_, _ = w.Write(schema)
-	}})
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": document("application/schema+json", 24*time.Hour, activityschema.Schema())})
+	a.Handle(m, "/openapi.yaml", web.Methods{"GET": document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
 	for _, path := range []string{"/", "/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"} {
@@ -213,6 +210,23 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, re
 			}
 			return a.Redirect(w, r, path+"/")
 		})})
+	}
+}
+
+// document serves a public text, which caches may keep for so long.
+func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
+	sum := sha256.Sum256(text)
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(age.Seconds())))
+		h.Set("ETag", etag)
+		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", kind)
+		_, _ = w.Write(text)
 	}
 }
 

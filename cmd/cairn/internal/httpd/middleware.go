@@ -66,7 +66,7 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		switch {
 		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
-		case got.Code >= http.StatusInternalServerError:
+		case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
 			level = slog.LevelError
 		case got.Code == http.StatusOK && m.isHealthCheck(r):
 			level = slog.LevelDebug // every few seconds, from each that watches the service
@@ -173,7 +173,7 @@ func (m *middleware) compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, m.base)
 		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
-			strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
+			path == "/openapi.yaml" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
 		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
 			packed.ServeHTTP(w, r)
 			return
