@@ -41,6 +41,9 @@ type cli struct {
 	Session    sessionCommand    `cmd:"" group:"people" help:"List sessions and end them."`
 	Settings   settingsCommand   `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
 	Mail       mailCommand       `cmd:"" group:"operate" help:"Test the mail settings."`
+	Backup     backupCommand     `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
+	Restore    restoreCommand    `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
+	Copy       copyCommand       `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
 	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
 	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`

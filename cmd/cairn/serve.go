@@ -50,6 +50,11 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
+	release, err := useWithOthers(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
 	st, err := openExisting(p.ctx, checked, log)
 	if err != nil {
 		return err
@@ -123,6 +128,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
+	if checked.Backup.Dir != "" {
+		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
+		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
+	}
 	err = serveUntil(ctx, srv, l)
 	cancel()
 	background.Wait()
