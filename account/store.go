@@ -16,6 +16,7 @@ import (
 // processes that share the database.
 type Store interface {
 	UserStore
+	BulkStore
 	SessionStore
 	InviteStore
 	ResetStore

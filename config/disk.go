@@ -28,6 +28,9 @@ func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
 // readFile reads a file of at most limit bytes and reports its mode and owner, taken from the opened file so that they
 // belong to what was read.
 func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
+	if strings.HasPrefix(path, credentials) {
+		return nil, nil, fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name another file for this command, as in --private-key-file, instead of %s", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot be read: %w", err)
@@ -55,9 +58,11 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
-// checkPrivate refuses a file with a secret or a key that others than its owner can open.
+// checkPrivate refuses a file with a secret or a key that others than its owner can open. Of a file with an ACL the
+// bits of the group are only the mask of what the list gives: systemd's credentials are 0440 and root's, and the list
+// lets nobody but the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
-	if openTo(info.Mode(), 0o077) {
+	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path)) {
 		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
 	}
 	return nil

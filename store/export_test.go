@@ -82,12 +82,7 @@ func (s *Store) Texts(query string, args ...any) (out []string, err error) {
 }
 
 // Series is a table n(i) of the numbers from 0.
-func (s *Store) Series(length string) string {
-	if s.Dialect() == Postgres {
-		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
-	}
-	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
-}
+func (s *Store) Series(length string) string { return s.series(0, length) }
 
 // AuditPlan is how the database would read the audit log.
 func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {

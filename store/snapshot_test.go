@@ -64,8 +64,8 @@ func everyTable(t *testing.T) map[string]tableOf {
 	return tables
 }
 
-// fill adds the rows to a database of either kind.
-func fill(t *testing.T, dsn string, tables map[string]tableOf) {
+// fillTables adds the rows to a database of either kind.
+func fillTables(t *testing.T, dsn string, tables map[string]tableOf) {
 	t.Helper()
 	driver, off, holder := "sqlite3", "PRAGMA foreign_keys = off", "?"
 	if strings.HasPrefix(dsn, "postgres") {
@@ -118,7 +118,7 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		source := storetest.Open(t, dsn)
 		tables := everyTable(t)
-		fill(t, dsn, tables)
+		fillTables(t, dsn, tables)
 		first := filepath.Join(t.TempDir(), "first.db")
 		taken, err := source.Snapshot(t.Context(), first)
 		if err != nil {

@@ -85,6 +85,15 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
+// newUserRow is the row of a user who is not stored yet.
+func newUserRow(u account.User) userRow {
+	return userRow{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
+		SuspendedAt: toUnix(u.SuspendedAt), SuspendReason: u.SuspendReason,
+		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
+	}
+}
+
 // insertUser adds a user, with the words by which they are found; a handle is taken for
 // ever, also by who was deleted. inviter is a sub or empty, limit how many users there
 // may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
@@ -94,10 +103,7 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	if err != nil {
 		return err
 	}
-	row := userRow{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
-	}
+	row := newUserRow(u)
 	if inviter != "" {
 		row.InvitedBy = &inviter
 	}

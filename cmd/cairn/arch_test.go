@@ -51,6 +51,7 @@ var reserved = map[string][]string{
 	"github.com/go-jose/go-jose/v3": {},
 	"github.com/wneessen/":          {"account/mail"},
 	"github.com/emersion/":          {"account/mail/mailtest"},
+	"github.com/coreos/go-systemd/": {"cmd/cairn"},
 }
 
 func TestNoPackageImportsAgainstTheArrows(t *testing.T) {

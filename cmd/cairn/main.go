@@ -46,7 +46,10 @@ type cli struct {
 	Copy       copyCommand       `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
 	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
+	Bench      benchCommand      `cmd:"" hidden:"" help:"Measure this program."`
 	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`
+	Man        manCommand        `cmd:"" group:"operate" help:"Print the manual page."`
+	Completion completionCommand `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
 }
 
 // program is what every command's Run gets.
@@ -99,8 +102,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	parser, err := kong.New(&cli{}, append(config.Options(env),
 		kong.Name("cairn"),
-		kong.Description("Accounts, sessions and OpenID Connect for a sports club.\n\n"+
-			"To try it: "+p.name+" demo. To set it up: "+p.name+" init --handle NAME --generate-password --generate-key key.pem, then "+p.name+" serve."),
+		kong.Description(description(p.name)),
 		kong.Vars{"version": versionLine()},
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"}, {Key: "apps", Title: "Applications:"},
@@ -129,6 +131,12 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	return exitDone
+}
+
+// description is the first help text; name is how the program is called.
+func description(name string) string {
+	return "Accounts, sessions and OpenID Connect for a sports club.\n\n" +
+		"To try it: " + name + " demo. To set it up: " + name + " init --handle NAME --generate-password --generate-key key.pem, then " + name + " serve."
 }
 
 // calledAs is the command line that runs the program again.

@@ -132,6 +132,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
+	background.Go(func() { superviseUntil(ctx, checked, l, log) })
 	err = serveUntil(ctx, srv, l)
 	cancel()
 	background.Wait()

@@ -69,6 +69,8 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
 		case got.Code >= http.StatusInternalServerError:
 			level = slog.LevelError
+		case got.Code == http.StatusOK && m.isHealthCheck(r):
+			level = slog.LevelDebug // every few seconds, from each that watches the service
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
 			slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
@@ -145,7 +147,7 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 // limitAll bounds requests per address. Health checks do not count.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if path := strings.TrimPrefix(r.URL.Path, m.base); path != "/healthz" && path != "/readyz" {
+		if !m.isHealthCheck(r) {
 			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
 			if err == nil && wait > 0 {
 				err = web.RateLimited(wait)
@@ -157,6 +159,11 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+func (m *middleware) isHealthCheck(r *http.Request) bool {
+	path := strings.TrimPrefix(r.URL.Path, m.base)
+	return path == "/healthz" || path == "/readyz"
 }
 
 // compress compresses what is public and the same for all users, not answers with
