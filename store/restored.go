@@ -48,7 +48,7 @@ func PrepareRestored(ctx context.Context, path string, keepSessions bool, a acco
 	return singleFile(ctx, path)
 }
 
-// PrepareMoved is PrepareRestored for a snapshot that no one has used since: everything in
+// PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything in
 // it goes on.
 func PrepareMoved(ctx context.Context, path string) error {
 	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})

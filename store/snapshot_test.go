@@ -173,7 +173,7 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 	})
 }
 
-// Whoever has the database alone keeps all others out, and those him.
+// Whoever has the database alone keeps all others out, and they keep out whoever wants it alone.
 func TestUseAloneExcludesAllOthers(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		use := func(alone bool, want error) func() {

@@ -182,58 +182,31 @@ func (v visitor) refresh(client, token string) int {
 	return status
 }
 
-// claims decodes the payload of a JWT, which the service under test has signed.
-func claims(t *testing.T, token string) (c struct {
-	Status struct {
-		Ref struct {
-			Index int
-			URI   string
-		} `json:"status_list"`
-	}
-	StatusList struct{ Lst string } `json:"status_list"`
-}) {
+// payload decodes the claims of a JWT, which the service under test has signed.
+func payload(t *testing.T, token string, into any) {
 	t.Helper()
 	parts := strings.Split(token, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
 	if err == nil {
-		err = json.Unmarshal(payload, &struct {
-			Status     any `json:"status"`
-			StatusList any `json:"status_list"`
-		}{&c.Status.Ref, &c.StatusList})
-	}
-	if err == nil {
-		var s struct {
-			Status struct {
-				List *struct {
-					Idx int
-					URI string
-				} `json:"status_list"`
-			}
-		}
-		err = json.Unmarshal(payload, &s)
-		if s.Status.List != nil {
-			c.Status.Ref.Index, c.Status.Ref.URI = s.Status.List.Idx, s.Status.List.URI
-		}
+		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
 }
 
-// revoked tells what the status list says of a cookie, and the list's entity tag.
-func (v visitor) revoked(cookie string) (revoked bool, etag string) {
+// list reads the bits of a status list, and its entity tag.
+func (v visitor) list(path string) (bits []byte, etag string) {
 	v.t.Helper()
-	ref := claims(v.t, cookie).Status.Ref
-	at, err := url.Parse(ref.URI)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	status, header, body := v.do("GET", at.Path, "", nil)
+	status, header, body := v.do("GET", path, "", nil)
 	if status != http.StatusOK {
-		v.t.Fatalf("%s: %d %s", at.Path, status, body)
+		v.t.Fatalf("%s: %d %s", path, status, body)
 	}
-	packed, err := base64.RawURLEncoding.DecodeString(claims(v.t, body).StatusList.Lst)
+	var list struct {
+		StatusList struct{ Lst string } `json:"status_list"`
+	}
+	payload(v.t, body, &list)
+	packed, err := base64.RawURLEncoding.DecodeString(list.StatusList.Lst)
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -241,11 +214,30 @@ func (v visitor) revoked(cookie string) (revoked bool, etag string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	bits, err := io.ReadAll(z)
+	if bits, err = io.ReadAll(z); err != nil {
+		v.t.Fatal(err)
+	}
+	return bits, header.Get("ETag")
+}
+
+// revoked tells what the status list says of a cookie, and the list's entity tag.
+func (v visitor) revoked(cookie string) (revoked bool, etag string) {
+	v.t.Helper()
+	var c struct {
+		Status struct {
+			Ref struct {
+				Idx int
+				URI string
+			} `json:"status_list"`
+		}
+	}
+	payload(v.t, cookie, &c)
+	at, err := url.Parse(c.Status.Ref.URI)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return bits[ref.Index/8]>>(ref.Index%8)&1 == 1, header.Get("ETag")
+	bits, etag := v.list(at.Path)
+	return bits[c.Status.Ref.Idx/8]>>(c.Status.Ref.Idx%8)&1 == 1, etag
 }
 
 func versionOfList(t *testing.T, dsn string) int64 {
@@ -273,15 +265,15 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 		before := v.signIn()
 		refresh := v.refreshToken(client, before)
 		_, oldTag := v.revoked(before)
-		s.must("backup", "full.age", "--keys", "--private-key-file", "key.pem", "--passphrase-file", "-")
+		s.must("backup", "b.tar.gz")
 		after := v.signIn()
-		s.refused([]string{"cairn serve runs", "stop it first"}, "restore", "full.age", "--force", "--passphrase-file", "-", "--private-key-file", "key.pem")
+		s.refused([]string{"cairn serve runs", "stop it first"}, "restore", "b.tar.gz", "--force")
 		s.refused([]string{"cairn serve runs", "stop it first"}, "copy", "--to", "copy.db")
 		p.stop()
 		<-p.code
 		for _, keep := range []bool{false, true} {
 			target := other(t, dsn)
-			args := []string{"restore", "full.age", "--database", target, "--private-key-file", fmt.Sprintf("restored-%t.pem", keep), "--passphrase-file", "-"}
+			args := []string{"restore", "b.tar.gz", "--database", target}
 			if keep {
 				args = append(args, "--keep-sessions")
 			}
@@ -289,7 +281,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			if now, then := versionOfList(t, target), versionOfList(t, dsn); now <= then {
 				t.Errorf("keep %t: the list has version %d, before it had %d", keep, now, then)
 			}
-			p := startProcess(t, "--database", target, "--private-key-file", fmt.Sprintf("restored-%t.pem", keep))
+			p := startProcess(t, "--database", target, "--private-key-file", "key.pem")
 			v := visitor{t, p.address}
 			want := map[bool]int{false: http.StatusUnauthorized, true: http.StatusOK}[keep]
 			if got := v.me(before); got != want {
@@ -312,24 +304,13 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 				t.Errorf("keep %t: a new session is revoked", keep)
 			}
 			// A list that was opened after the backup, and is not in it.
-			if status, _, body := v.do("GET", "/oauth2/status/2", "", nil); status != http.StatusOK || len(claims(t, body).StatusList.Lst) > 100 {
-				t.Errorf("keep %t: a list of after the backup: %d", keep, status)
+			if bits, _ := v.list("/oauth2/status/2"); bytes.Count(bits, []byte{0xff}) != len(bits) {
+				t.Errorf("keep %t: a list of after the backup does not have every token revoked", keep)
 			}
 			p.stop()
 			<-p.code
 			if got := s.must("session", "list", "keeper", "--database", target, "-q"); strings.Count(got, "\n") != map[bool]int{false: 1, true: 2}[keep] {
 				t.Errorf("keep %t: sessions %q", keep, got)
-			}
-		}
-		secret := strings.TrimSpace(s.must("show-secret"))
-		said := strings.Replace(s.printed.String(), secret, "", 1)
-		key, err := os.ReadFile("key.pem")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, hidden := range []string{secret, passphrase, string(key[40:80])} {
-			if strings.Contains(said, hidden) {
-				t.Errorf("a secret was printed: %q", hidden)
 			}
 		}
 	})
@@ -390,47 +371,44 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 	})
 }
 
-// There and back, both ways, and nothing in places that are taken.
+// From PostgreSQL to a file, into another PostgreSQL and to a file again; nothing in places
+// that are taken.
 func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		if !isURL(dsn) {
+			return // the way below leads through SQLite
+		}
 		s.must("invite", "add")
-		postgres := other(t, storetestPostgres(t))
-		var first, second struct{ Rows map[string]int64 }
-		if err := json.Unmarshal([]byte(s.must("copy", "--to", postgres, "-o", "json")), &first); err != nil {
-			t.Fatal(err)
+		next := other(t, dsn)
+		var rows []map[string]int64
+		for _, way := range [][2]string{{dsn, "one.db"}, {"one.db", next}, {next, "two.db"}} {
+			var d struct{ Rows map[string]int64 }
+			if err := json.Unmarshal([]byte(s.must("copy", "--database", way[0], "--to", way[1], "-o", "json")), &d); err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, d.Rows)
 		}
-		s.refused([]string{"has an installation"}, "copy", "--to", postgres)
-		s.environ = []string{"SERVICE_DATABASE=" + postgres}
-		if err := json.Unmarshal([]byte(s.must("copy", "--to", "back.db", "-o", "json")), &second); err != nil {
-			t.Fatal(err)
-		}
-		s.refused([]string{"back.db exists"}, "copy", "--to", "back.db")
-		s.refused([]string{"the database itself"}, "copy", "--to", postgres)
-		for table, n := range first.Rows {
-			if second.Rows[table] != n {
-				t.Errorf("%s has %d rows after there and back, and had %d", table, second.Rows[table], n)
+		for table, n := range rows[0] {
+			if rows[1][table] != n || rows[2][table] != n {
+				t.Errorf("%s has %d, %d and %d rows", table, n, rows[1][table], rows[2][table])
 			}
 		}
-		if got := s.must("invite", "list", "-q", "--database", "back.db"); strings.Count(got, "\n") != 1 {
+		s.refused([]string{"has an installation"}, "copy", "--to", next)
+		s.refused([]string{"one.db exists"}, "copy", "--to", "one.db")
+		s.refused([]string{"the database itself"}, "copy", "--to", dsn)
+		s.must("backup", "b.tar.gz")
+		s.refused([]string{"has an installation", "empty database"}, "restore", "b.tar.gz", "--force")
+		if got := s.must("invite", "list", "-q", "--database", "two.db"); strings.Count(got, "\n") != 1 {
 			t.Errorf("invites %q", got)
 		}
-		p := startProcess(t, "--database", "back.db", "--private-key-file", "key.pem")
-		if v := (visitor{t, p.address}); v.me(v.signIn()) != http.StatusOK {
+		p := startProcess(t, "--database", "two.db", "--private-key-file", "key.pem")
+		v := visitor{t, p.address}
+		if v.me(v.signIn()) != http.StatusOK {
 			t.Error("the copy serves no sign-in")
 		}
 		p.stop()
 		<-p.code
 	})
-}
-
-// storetestPostgres is the address of a schema on PostgreSQL.
-func storetestPostgres(t *testing.T) (dsn string) {
-	t.Helper()
-	dsn = os.Getenv("TEST_POSTGRES_DSN")
-	if dsn == "" {
-		t.Skip("no PostgreSQL to copy to: set TEST_POSTGRES_DSN")
-	}
-	return dsn + "&search_path=public"
 }
 
 // At whatever instant a process is killed, a file with the name of a backup is one, and a
@@ -453,9 +431,12 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			_ = c.Process.Kill()
 			_ = c.Wait()
 		}
-		made := 0
-		for i := range 12 {
-			after := time.Duration(30+rand.IntN(220)) * time.Millisecond
+		made, times, longest := 0, 12, 250
+		if isURL(dsn) {
+			times, longest = 6, 1500 // a database is migrated
+		}
+		for i := range times {
+			after := time.Duration(30+rand.IntN(longest)) * time.Millisecond
 			file := fmt.Sprintf("k%d.tar.gz", i)
 			killed(after, "backup", file)
 			if exists(file) {
@@ -472,72 +453,119 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 				t.Errorf("restored users: %q", got)
 			}
 		}
-		t.Logf("%d of 12 backups were done before the kill", made)
+		t.Logf("%d of %d backups were done before the kill", made, times)
 	})
 }
 
-// Damage anywhere, a wrong passphrase and a place that is taken end with one line, and
-// change nothing.
+// sqliteShell is onEach for what is the same on both databases.
+func sqliteShell(t *testing.T) (s *shell, key string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	s = &shell{t: t, stdin: password}
+	s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
+	text, err := os.ReadFile("key.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stdin = passphrase
+	return s, string(text)
+}
+
+// Damage and places that are taken end with one line, and change nothing.
 func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		s.must("backup", "plain.tar.gz")
-		s.must("backup", "sealed.age", "--keys", "--private-key-file", "key.pem", "--passphrase-file", "-")
-		target := filepath.Join(t.TempDir(), "target.db")
-		for _, file := range []string{"plain.tar.gz", "sealed.age"} {
-			whole, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, damaged := range map[string][]byte{
-				"cut": whole[:len(whole)-1], "half": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0), "empty": nil,
-				"changed": func() []byte { b := bytes.Clone(whole); b[len(b)*2/3] ^= 1; return b }(),
-			} {
-				if err := os.WriteFile("damaged", damaged, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				words := []string{"damaged: "}
-				s.refused(words, "backup", "verify", "damaged", "--passphrase-file", "-")
-				s.refused(append(words, "nothing was changed"), "restore", "damaged", "--database", target, "--passphrase-file", "-")
-				if exists(target) {
-					t.Fatalf("%s %s: restored", file, name)
-				}
-			}
+	s, _ := sqliteShell(t)
+	s.must("backup", "plain.tar.gz")
+	target := filepath.Join(t.TempDir(), "target.db")
+	whole, err := os.ReadFile("plain.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[len(whole)*2/3] ^= 1
+	if err := os.WriteFile("damaged", whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"damaged: the backup is damaged"}, "backup", "verify", "damaged")
+	s.refused([]string{"the backup is damaged", "nothing was changed"}, "restore", "damaged", "--database", target)
+	s.refused([]string{"not a backup"}, "restore", "cairn.yaml", "--database", target)
+	s.refused([]string{"exists and is not overwritten"}, "backup", "plain.tar.gz")
+	s.refused([]string{"without the keys"}, "backup", "new.age", "--passphrase-file", "-")
+	s.refused([]string{"exists, with 1 users", "--force"}, "restore", "plain.tar.gz")
+	s.must("invite", "add")
+	db, err := sql.Open("sqlite3", "cairn.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE audit SET at = at + 5"); err != nil { // in a later second
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	s.refused([]string{"it is newer than the backup"}, "restore", "plain.tar.gz")
+	if exists(target) {
+		t.Error("a database was made")
+	}
+	said := s.must("restore", "plain.tar.gz", "--force")
+	moved := regexp.MustCompile(`\S+\.before-restore-\S+`).FindString(said)
+	if got := s.must("invite", "list", "-q", "--database", moved); strings.Count(got, "\n") != 1 {
+		t.Errorf("the earlier database: %q", got)
+	}
+	if got := s.must("invite", "list", "-q"); got != "" {
+		t.Errorf("the restored database: %q", got)
+	}
+	if err := errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
+}
+
+// With --keys a backup is all that a new machine needs, and nothing without its passphrase.
+func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
+	s, key := sqliteShell(t)
+	s.must("backup", "b.age", "--keys", "--passphrase-file", "-")
+	sealed, err := os.ReadFile("b.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, []byte("keeper")) || bytes.HasPrefix(sealed, []byte{0x1f, 0x8b}) {
+		t.Error("the backup is not encrypted")
+	}
+	secret := strings.TrimSpace(s.must("show-secret"))
+	s.printed.Reset()
+	file, err := filepath.Abs("b.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	s.stdin = "another passphrase"
+	s.refused([]string{"passphrase is wrong"}, "restore", file, "--passphrase-file", "-")
+	s.stdin = "short"
+	s.refused([]string{"at least 12 characters"}, "backup", "new.age", "--keys", "--passphrase-file", "-", "--database", filepath.Join(filepath.Dir(file), "cairn.db"))
+	if left, _ := filepath.Glob("*"); len(left) > 0 {
+		t.Errorf("a refused restore has left %q", left)
+	}
+	s.stdin = passphrase
+	s.must("restore", file, "--passphrase-file", "-")
+	if restored, err := os.ReadFile("key.pem"); err != nil || string(restored) != key {
+		t.Errorf("the key: %v", err)
+	}
+	if kid := s.must("keys", "list", "-q"); len(strings.TrimSpace(kid)) != 43 {
+		t.Errorf("keys %q", kid)
+	}
+	p := startProcess(t)
+	v := visitor{t, p.address}
+	if v.me(v.signIn()) != http.StatusOK {
+		t.Error("the restored installation serves no sign-in")
+	}
+	p.stop()
+	<-p.code
+	if err := os.WriteFile("key.pem", []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"key.pem exists and differs"}, "restore", file, "--passphrase-file", "-", "--force")
+	for _, hidden := range []string{secret, passphrase, key[40:80]} {
+		if strings.Contains(s.printed.String(), hidden) {
+			t.Errorf("a secret was printed: %s", s.printed.String())
 		}
-		s.stdin = "another passphrase"
-		s.refused([]string{"passphrase is wrong"}, "backup", "verify", "sealed.age", "--passphrase-file", "-")
-		s.refused([]string{"passphrase is wrong"}, "restore", "sealed.age", "--database", target, "--passphrase-file", "-")
-		s.refused([]string{"exists and is not overwritten"}, "backup", "plain.tar.gz")
-		s.stdin = "short"
-		s.refused([]string{"at least 12 characters"}, "backup", "new.age", "--keys", "--passphrase-file", "-")
-		s.refused([]string{"without the keys"}, "backup", "new.age", "--passphrase-file", "-")
-		if isURL(dsn) {
-			s.refused([]string{"has an installation", "DROP SCHEMA"}, "restore", "plain.tar.gz", "--force")
-			return
-		}
-		s.refused([]string{"exists, with 1 users", "--force"}, "restore", "plain.tar.gz")
-		s.must("invite", "add") // one more audit row, of a later second
-		db, err := sql.Open("sqlite3", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec("UPDATE audit SET at = at + 5"); err != nil {
-			t.Fatal(err)
-		}
-		_ = db.Close()
-		s.refused([]string{"it is newer than the backup"}, "restore", "plain.tar.gz")
-		said := s.must("restore", "plain.tar.gz", "--force")
-		moved := regexp.MustCompile(`\S+\.before-restore-\S+`).FindString(said)
-		if got := s.must("invite", "list", "-q", "--database", moved); strings.Count(got, "\n") != 1 {
-			t.Errorf("the earlier database: %q", got)
-		}
-		if got := s.must("invite", "list", "-q"); got != "" {
-			t.Errorf("the restored database: %q", got)
-		}
-		if err := errors.Join(os.Remove(dsn), os.WriteFile(dsn+"-wal", []byte("log"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
-	})
+	}
 }
 
 // The service makes backups by itself, keeps as many as it is told, and deletes no file of

@@ -38,6 +38,9 @@ const (
 	Keys         = "keys/" // begins the names of key files
 )
 
+// workFactor of scrypt: a second of a processor for each passphrase that is tried.
+var workFactor = 18
+
 // MinPassphrase is the least length of a passphrase in bytes.
 const MinPassphrase = 12
 
@@ -88,6 +91,7 @@ func Create(ctx context.Context, f io.Writer, m *Manifest, passphrase string) (e
 		if err != nil {
 			return err
 		}
+		recipient.SetWorkFactor(workFactor)
 		sealed, err := age.Encrypt(f, recipient)
 		if err != nil {
 			return err
