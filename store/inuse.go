@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // ErrInUse means that the service runs on the database, or that it is being replaced.
@@ -77,13 +75,13 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error) {
-	config, err := postgresConfig(dsn)
+	config, _, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", account.ErrUnavailable, err)
+		return nil, openError(Postgres, err)
 	}
 	function := "pg_try_advisory_lock_shared"
 	if alone {

@@ -294,7 +294,7 @@ func createSnapshot(ctx context.Context, path string, schema int64) error {
 
 // onPostgres runs a transaction without limits on its statements, on a connection of its own.
 func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
-	config, err := postgresConfig(s.dsn)
+	config, _, err := postgresConfig(s.dsn)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ type storedUser struct {
 
 // userColumns is a whole user in one row; the table is named u. Who was deleted
 // is no longer named as the one who invited.
-const userColumns = `u.*, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
+var userColumns = columnsOf[userRow]("u") + `, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
 	coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 
 func (u storedUser) user() account.User {

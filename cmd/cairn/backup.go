@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
@@ -223,16 +225,22 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			m.Files = append(m.Files, backupfile.File{Name: backupfile.Config, Path: s.config})
 		}
 		m.Files = append(m.Files, s.keys...)
-		if err := backupfile.Create(ctx, f, m, s.passphrase); err != nil {
+		// The copy is checked while it is packed. That what was packed is the copy its sum
+		// tells, of what is then read from the disk.
+		both, together := errgroup.WithContext(ctx)
+		b = &checkedBackup{}
+		both.Go(func() (err error) {
+			b.contents, err = store.ReadSnapshot(together, snapshot)
+			return err
+		})
+		both.Go(func() error { return errors.Join(backupfile.Create(together, f, m, s.passphrase), f.Sync()) })
+		if err := both.Wait(); err != nil {
 			return err
 		}
-		if err := errors.Join(f.Sync(), os.Remove(snapshot)); err != nil {
+		if err := contents.Compare(b.contents); err != nil {
 			return err
 		}
-		if b, err = openBackup(ctx, f.Name(), filepath.Join(work, "read"), func() (string, error) { return s.passphrase, nil }); err != nil {
-			return fmt.Errorf("read the backup again: %w", err)
-		}
-		return contents.Compare(b.contents)
+		return b.readAgain(ctx, f.Name(), filepath.Join(work, "read"), m, s.passphrase)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("no backup was made: %s %w", path, err)
@@ -245,6 +253,26 @@ type checkedBackup struct {
 	manifest  *backupfile.Manifest
 	contents  store.Contents
 	encrypted bool
+}
+
+// readAgain checks that a file is the backup m, and the secrets in it with the copy of the
+// database of which m was made.
+func (b *checkedBackup) readAgain(ctx context.Context, file, folder string, m *backupfile.Manifest, passphrase string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	b.encrypted = passphrase != ""
+	if b.manifest, err = backupfile.Check(ctx, f, folder, func() (string, error) { return passphrase, nil }); err != nil {
+		return fmt.Errorf("read the backup again: %w", err)
+	}
+	for i, f := range m.Files {
+		if read := b.manifest.Files; len(read) != len(m.Files) || read[i].SHA256 != f.SHA256 {
+			return fmt.Errorf("read the backup again: %w", backupfile.ErrDamaged)
+		}
+	}
+	return b.checkSecrets(ctx, m.Files[0].Path)
 }
 
 func (b *checkedBackup) file(name string) *backupfile.File {
@@ -294,7 +322,7 @@ func openBackup(ctx context.Context, file, folder string, passphrase func() (str
 }
 
 func (b *checkedBackup) checkSecrets(ctx context.Context, database string) error {
-	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler)})
+	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler), ReadOnly: true})
 	if err != nil {
 		return err
 	}

@@ -177,6 +177,16 @@ func trailer(sum []byte) []byte {
 // Open reads a backup from the disk, each byte of it, and puts its files into a folder
 // under the names of the members. passphrase is asked for only where one is needed.
 func Open(ctx context.Context, f *os.File, folder string, passphrase func() (string, error)) (*Manifest, error) {
+	return open(ctx, f, folder, passphrase, true)
+}
+
+// Check is Open without writing the database, which only has to have the sum that the
+// manifest says.
+func Check(ctx context.Context, f *os.File, folder string, passphrase func() (string, error)) (*Manifest, error) {
+	return open(ctx, f, folder, passphrase, false)
+}
+
+func open(ctx context.Context, f *os.File, folder string, passphrase func() (string, error), database bool) (*Manifest, error) {
 	begin := make([]byte, 64)
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -209,7 +219,7 @@ func Open(ctx context.Context, f *os.File, folder string, passphrase func() (str
 	default:
 		return nil, ErrNoBackup
 	}
-	m, err := unpack(r, folder)
+	m, err := unpack(r, folder, database)
 	if errors.Is(err, errRead) && ctx.Err() == nil {
 		return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
 	}
@@ -246,7 +256,7 @@ var errRead = errors.New("read")
 
 const maxManifest = 1 << 20
 
-func unpack(r io.Reader, folder string) (*Manifest, error) {
+func unpack(r io.Reader, folder string, database bool) (*Manifest, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
@@ -271,7 +281,7 @@ func unpack(r io.Reader, folder string) (*Manifest, error) {
 		return nil, fmt.Errorf("the backup has form %d, and this program reads %d: use version %s of cairn", m.Format, Format, m.Program)
 	}
 	for i := range m.Files {
-		if err := m.Files[i].extract(t, folder); err != nil {
+		if err := m.Files[i].extract(t, folder, database || m.Files[i].Name != Database); err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +298,7 @@ func unpack(r io.Reader, folder string) (*Manifest, error) {
 	return m, nil
 }
 
-func (f *File) extract(t *tar.Reader, folder string) error {
+func (f *File) extract(t *tar.Reader, folder string, write bool) error {
 	h, err := t.Next()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRead, err)
@@ -296,7 +306,23 @@ func (f *File) extract(t *tar.Reader, folder string) error {
 	if h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) {
 		return fmt.Errorf("%w: %s is not as the manifest says", errRead, f.Name)
 	}
-	f.Path = filepath.Join(folder, f.Name)
+	sum := sha256.New()
+	if write {
+		f.Path = filepath.Join(folder, f.Name)
+		err = f.write(io.TeeReader(reading{t}, sum))
+	} else {
+		_, err = io.Copy(sum, reading{t})
+	}
+	if err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
+		return fmt.Errorf("%w: %s is not as the manifest says", errRead, f.Name)
+	}
+	return nil
+}
+
+func (f *File) write(content io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
@@ -304,15 +330,8 @@ func (f *File) extract(t *tar.Reader, folder string) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), reading{t})
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
-		return fmt.Errorf("%w: %s is not as the manifest says", errRead, f.Name)
-	}
-	return nil
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
 }
 
 // writerUntil and readerUntil end with a context.
