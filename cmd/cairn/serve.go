@@ -51,6 +51,11 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
+	release, err := useWithOthers(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
 	st, err := openExisting(p.ctx, checked, log)
 	if err != nil {
 		return err
@@ -140,6 +145,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	background.Go(func() { sweepUntil(ctx, st, log) })
 	if watched != nil {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
+	}
+	if checked.Backup.Dir != "" {
+		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
+		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
 	background.Go(func() { superviseUntil(ctx, checked, l, log) })
 	err = serveUntil(ctx, srv, l)
