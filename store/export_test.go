@@ -32,6 +32,16 @@ func (s *Store) Count(query string, args ...any) (n int64, err error) {
 	return n, s.ofTest().Raw(query, args...).Find(&n).Error
 }
 
+// DropConnections closes those that are idle.
+func (s *Store) DropConnections() {
+	size := s.MaxConnections()
+	s.pool.SetMaxIdleConns(0)
+	s.pool.SetMaxIdleConns(size)
+}
+
+// MaxConnections is the size of the pool.
+func (s *Store) MaxConnections() int { return s.pool.Stats().MaxOpenConnections }
+
 // ListCapacity is how many indices of a status list are given out.
 const ListCapacity = listCapacity
 

@@ -20,15 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
@@ -186,8 +183,16 @@ func (s *Store) ping(ctx context.Context) error {
 	return s.pool.PingContext(ctx)
 }
 
-// Ping implements account.Store.
-func (s *Store) Ping(ctx context.Context) error { return fail("ping", s.CheckSchema(ctx)) }
+// Ping implements account.Store. A newer program may have migrated the database since this
+// one started: migrations leave what it needs, so that one instance after the other can be
+// replaced.
+func (s *Store) Ping(ctx context.Context) error {
+	err := s.CheckSchema(ctx)
+	if errors.Is(err, ErrNewerSchema) {
+		return nil
+	}
+	return fail("ping", err)
+}
 
 // SQLiteVersion is that of the SQLite that is part of the program.
 func SQLiteVersion() string {
@@ -263,59 +268,22 @@ func protectFile(path string) (empty bool, err error) {
 	return empty, nil
 }
 
-const (
-	postgresConnections = 16
-	connectTimeout      = 5 * time.Second
-)
-
-// postgresLimits are settings of each connection, unless the URL has them: no
-// statement and no lock may hang for ever.
-var postgresLimits = map[string]string{
-	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
-}
-
-// keepAlive finds a dead idle connection before a request waits for it, in
-// half a minute; the deadlines are for those who wait.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
 func openPostgres(dsn string) (*sql.DB, gorm.Dialector, error) {
-	config, err := postgresConfig(dsn)
+	config, connections, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, nil, err
 	}
-	pool := stdlib.OpenDB(*config)
-	pool.SetMaxOpenConns(postgresConnections)
-	pool.SetMaxIdleConns(postgresConnections)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	pool.SetConnMaxLifetime(time.Hour)
+	pool := newPool(config, connections)
 	return pool, postgres.New(postgres.Config{Conn: pool}), nil
 }
 
 // openMigrations opens connections of which a statement may take as long as it
 // does: the index of a large table.
 func openMigrations(dsn string) (*sql.DB, error) {
-	config, err := postgresConfig(dsn)
+	config, connections, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	config.RuntimeParams["statement_timeout"] = "0"
-	return stdlib.OpenDB(*config), nil
-}
-
-func postgresConfig(dsn string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		// The parser's own text may repeat the URL with its password.
-		return nil, errors.New("open PostgreSQL database: the URL cannot be used: check user, host, port, database and parameters such as sslmode, and percent-encode special characters in the password")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
-	for name, value := range postgresLimits {
-		if _, given := config.RuntimeParams[name]; !given {
-			config.RuntimeParams[name] = value
-		}
-	}
-	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
-	return config, nil
+	return newPool(config, connections), nil
 }
