@@ -131,8 +131,12 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
 		SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
 	})}
+	opened(s)
 	return s, nil
 }
+
+// opened is called with each store, so that a test can see the statements of all.
+var opened = func(*Store) {}
 
 // cancelTolerantLogger does not call it an error of the database when a client hung up.
 type cancelTolerantLogger struct{ logger.Interface }

@@ -76,9 +76,19 @@ const (
 	exitUsage  = 2
 )
 
+// foreign skips a test in which another program acts, a browser or the command cairn, where
+// TEST_FOREIGN=no says so: the race detector sees nothing of it.
+func foreign(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TEST_FOREIGN") == "no" {
+		t.Skip("TEST_FOREIGN=no: another program acts here")
+	}
+}
+
 // cairn runs a command that ends with the exit code want, and returns what it printed.
 func cairn(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
+	foreign(t)
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), programFile(), args...)
 	c.Env, c.Stdout, c.Stderr = []string{}, &out, &errs
@@ -422,6 +432,7 @@ type installed struct {
 // the database at dsn (empty: cairn.db in its folder).
 func newInstalled(t *testing.T, hs256 bool, dsn string) *installed {
 	t.Helper()
+	foreign(t)
 	beside(t)
 	p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir(), env: []string{programPath()}}
 	if isPostgres(dsn) {
