@@ -32,7 +32,7 @@ const (
 	recovery     = 10 * time.Second       // from the promotion to service
 	slowest      = 250 * time.Millisecond // of 99 % of the requests, outside the failover
 	calmForm     = 5 * time.Minute        // from which length on slowest is held: a short form runs beside other work
-	expiredRows  = 30                     // for the sweep, for each second of the load
+	expiredRows  = 10                     // for the sweep, for each second of the load
 	beforeItDies = 2 * time.Second        // from the loss of the primary to the promotion of the standby
 )
 
@@ -41,7 +41,8 @@ type events struct{ killed, promoted, served time.Time }
 
 // TestSoak is a club under load while its instances are replaced one after the other, a
 // sweep and a backup run and the database's machine is lost. CAIRN_SOAK_SECONDS is how long;
-// without it nothing is done. CAIRN_SOAK_BEFORE is a program of an earlier version, which
+// without it nothing is done. CAIRN_SOAK_LOSS=hang leaves
+// the connections to the primary open and silent. CAIRN_SOAK_BEFORE is a program of an earlier version, which
 // is replaced by this one during the load.
 func TestSoak(t *testing.T) {
 	seconds, err := strconv.Atoi(os.Getenv("CAIRN_SOAK_SECONDS"))
@@ -123,7 +124,7 @@ func TestSoak(t *testing.T) {
 	c.restartAll(program)
 	t.Logf("the instances were replaced in %s", time.Since(restarted).Round(time.Millisecond))
 	c.backup()
-	eventually(t, 2*time.Minute, "the expired rows are swept", func() error {
+	eventually(t, max(2*time.Minute, length/2), "the expired rows are swept", func() error {
 		if left := c.primary.count("SELECT count(*) FROM client_assertions WHERE expires_at = 1000000000"); left > 0 {
 			return fmt.Errorf("%d are left", left)
 		}
@@ -135,7 +136,11 @@ func TestSoak(t *testing.T) {
 	at(0.5)
 	var e events
 	e.killed = time.Now()
-	c.primary.kill()
+	if os.Getenv("CAIRN_SOAK_LOSS") == "hang" {
+		c.primary.hang()
+	} else {
+		c.primary.kill()
+	}
 	time.Sleep(beforeItDies)
 	c.standby.promote()
 	e.promoted = time.Now()
