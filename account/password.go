@@ -48,8 +48,11 @@ type Hasher struct {
 	dummy   func() algorithm.Digest
 }
 
+// HashMemory is what a hash of the product takes, in bytes.
+const HashMemory = 19 << 20
+
 // NewHasher makes the hasher of the product: m=19 MiB, t=2, p=1.
-func NewHasher() (*Hasher, error) { return newHasher(19456, 2) }
+func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 
 // NewTestHasher makes one that is a thousand times cheaper. For tests only.
 func NewTestHasher() (*Hasher, error) { return newHasher(16, 1) }

@@ -106,3 +106,22 @@ func refuse(name, remedy, problem string, args ...any) error {
 	}
 	return fmt.Errorf("%s: %w: %s", name, fmt.Errorf(problem, args...), remedy)
 }
+
+// Changed lists the settings that are not the defaults, as name=value in the order of the table, with a database URL
+// as [Checked.DatabaseLabel] shows it. No setting holds another secret.
+func (s Settings) Changed() []string {
+	var changed []string
+	given, defaults := reflect.ValueOf(s), reflect.ValueOf(Defaults())
+	for i, setting := range table() {
+		v := given.Field(i)
+		if setting.list && v.Len() == 0 || !setting.list && v.Equal(defaults.Field(i)) { // no list has a default
+			continue
+		}
+		value := fmt.Sprint(v.Interface())
+		if setting.flag == "database" {
+			value = Checked{Database: s.Database}.DatabaseLabel()
+		}
+		changed = append(changed, setting.flag+"="+value)
+	}
+	return changed
+}

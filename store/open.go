@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
@@ -50,6 +51,10 @@ type Options struct {
 	// its context has a deadline; 0 means 10 seconds. A transaction has half as
 	// long again.
 	Timeout time.Duration
+	// ReadOnly is for who only looks: no file is created and no mode changed, a pragma
+	// that the file keeps is not set, and every write fails. SQLite itself makes the two files
+	// beside one in WAL mode where no other program has it open.
+	ReadOnly bool
 }
 
 // Store is a database. Safe for concurrent use, also by several processes.
@@ -97,11 +102,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, errors.New("open database: no path or URL given")
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
 		s.dialect, s.dsn = Postgres, dsn
-		s.pool, dialector, err = openPostgres(dsn)
+		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:
 		s.dialect = SQLite
 		s.writer = make(chan struct{}, 1)
-		s.pool, dialector, err = openSQLite(ctx, dsn)
+		s.pool, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
 	}
 	if err != nil {
 		return nil, err
@@ -204,21 +209,26 @@ const sqliteConnections = 8
 // lock when a transaction begins, because taking it later can fail at once
 // at once, without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
 // deleted, so that the data of a deleted user is not in the file any more.
-const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
+const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fast" + sqliteReading
 
-func openSQLite(ctx context.Context, path string) (*sql.DB, gorm.Dialector, error) {
-	empty, err := protectFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
-	}
+// sqliteReading are those that change nothing in the file.
+const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128"
+
+func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
 	// The path as a URI, in which ?, # and % would mean something.
-	file := "file:" + (&url.URL{Path: path}).EscapedPath()
-	if empty {
-		if err := arrange(ctx, file); err != nil {
+	file, parameters := "file:"+(&url.URL{Path: path}).EscapedPath(), sqliteParameters
+	if readOnly {
+		parameters = "?mode=ro&_query_only=on" + sqliteReading
+	} else {
+		empty, err := protectFile(path)
+		if err == nil && empty {
+			err = arrange(ctx, file)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 		}
 	}
-	pool, err := sql.Open(sqlite.DriverName, file+sqliteParameters)
+	pool, err := sql.Open(sqlite.DriverName, file+parameters)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
@@ -264,10 +274,15 @@ func protectFile(path string) (empty bool, err error) {
 	return empty, nil
 }
 
-func openPostgres(dsn string) (*sql.DB, gorm.Dialector, error) {
+func openPostgres(dsn string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
 	config, connections, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, nil, err
+	}
+	if readOnly { // only now: of several hosts the one is chosen whose sessions may write
+		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+			return c.Exec(ctx, "SET default_transaction_read_only = on").Close()
+		}
 	}
 	pool := newPool(config, connections)
 	return pool, postgres.New(postgres.Config{Conn: pool}), nil

@@ -131,6 +131,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
+	probe, err := newProbe(installation, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
 	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
 	return h, nil
 }
