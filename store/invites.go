@@ -46,15 +46,15 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 				return err
 			}
 		}
-		if err := insertInvite(tx, i); err != nil {
+		if err := insertInvite(tx, i, ""); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
 }
 
-func insertInvite(tx *gorm.DB, i account.Invite) error {
-	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
+func insertInvite(tx *gorm.DB, i account.Invite, conflict string) error {
+	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)"+conflict,
 		i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
