@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,10 +32,12 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	ctx := r.Context()
 	u, err := s.signIn(w, r, in)
 	switch {
-	case errors.Is(err, ErrInvalidCredentials), errors.Is(err, ErrInvalidOTP):
-		web.Note(ctx, "login_failed")
+	case errors.Is(err, ErrInvalidCredentials):
+		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
+	case errors.Is(err, ErrInvalidOTP):
+		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
 	case errors.Is(err, ErrSuspended):
-		web.Note(ctx, "login_suspended")
+		web.NoteSignIn(ctx, web.SignInSuspended, factorPassword)
 	}
 	return u, err
 }
@@ -74,7 +77,7 @@ func (s *Service) openSession(w http.ResponseWriter, r *http.Request, u User, am
 		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
 		err = s.store.Reauthenticate(ctx, row, u.PasswordHash, s.signInAudit(r, u, "session.reauthenticate", row))
 		if err == nil {
-			web.Note(ctx, "login")
+			web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(amr))
 			s.rememberDevice(w, r, u.Sub)
 			return u, s.setCookies(w, u, row, secrets)
 		}
@@ -92,9 +95,30 @@ func (s *Service) openSession(w http.ResponseWriter, r *http.Request, u User, am
 		return User{}, err
 	}
 	web.NoteUser(ctx, u.Sub)
-	web.Note(ctx, "login")
+	web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(amr))
 	s.rememberDevice(w, r, u.Sub)
 	return u, s.setCookies(w, u, row, secrets)
+}
+
+// What is shown for a sign-in, as it is counted.
+const (
+	factorPassword = "password"
+	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
+	factorPasskey  = "passkey"
+)
+
+// shownFactors tells it by the methods that were proved.
+func shownFactors(amr []string) string {
+	password := slices.Contains(amr, MethodPassword)
+	switch {
+	case password && slices.Contains(amr, MethodOTP):
+		return factorPassword + "+" + factorCode
+	case password && len(amr) > 1:
+		return factorPassword + "+" + factorPasskey
+	case password:
+		return factorPassword
+	}
+	return factorPasskey
 }
 
 // signInAudit tells by which methods somebody has signed in, and with what device.
@@ -296,7 +320,10 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if id != nil && page.Fresh == "" {
-		return s.afterSignIn(w, r, page.Continue)
+		if !s.loops(r, page.Continue) {
+			return s.afterSignIn(w, r, page.Continue)
+		}
+		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
 	}
 	if q.Has("expired") {
 		page.Ended = ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
@@ -332,7 +359,7 @@ func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login,
 // endedSession says whose session the request's cookie was and why it is over:
 // only to the browser that presents the cookie that proved it.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
-	id, err := s.findSession(r)
+	id, err := s.findSession(r, s.eachProof())
 	ctx, text := r.Context(), templates.Text("")
 	l := templates.LanguageOf(ctx)
 	switch {
@@ -370,6 +397,9 @@ func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) {
 // name of its application; the page speaks the language that this asks for.
 func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
 	sealed = continuation(v)
+	if back, ok := s.opened(sealed); ok {
+		return sealed, hostOf(back)
+	}
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)
 	}
@@ -424,10 +454,15 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 // afterSignIn sends a fresh session on: back to authorize with the continuation, or
-// to the account page. Never to an address that the caller gave.
+// the application behind a proxy, or to the account page. Never to an address that the
+// caller gave.
 func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next string) error {
 	if next == "" {
 		return s.Redirect(w, r, "/account/")
+	}
+	if back, ok := s.opened(next); ok {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return nil
 	}
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
 }

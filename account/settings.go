@@ -209,9 +209,19 @@ func (c SettingsChange) apply(v *Settings) error {
 	}
 	// With a flag goes its description.
 	maps.DeleteFunc(v.FlagDescriptions, func(flag, text string) bool {
-		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && before.FlagDescriptions[flag] == text
+		old, had := before.FlagDescriptions[flag]
+		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && had && old == text
 	})
 	return nil
+}
+
+// To changes v by the rules for settings, and names what differs then.
+func (c SettingsChange) To(v *Settings) (changed string, err error) {
+	before := v.clone()
+	if err = c.apply(v); err == nil {
+		*v, err = v.Check()
+	}
+	return changedMembers(before, *v), err
 }
 
 // changedMembers names what differs, for the audit row.
@@ -230,14 +240,7 @@ func changedMembers(a, b Settings) string {
 // each member that is wrong.
 func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
 	row := by.Audit(a.Now(), "settings.update", "settings", "")
-	v, err := a.store.AmendSettings(ctx, func(v *Settings) (string, error) {
-		before := v.clone()
-		err := change.apply(v)
-		if err == nil {
-			*v, err = v.Check()
-		}
-		return changedMembers(before, *v), err
-	}, row)
+	v, err := a.store.AmendSettings(ctx, change.To, row)
 	if err != nil {
 		return v, fmt.Errorf("change settings: %w", err)
 	}

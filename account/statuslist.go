@@ -294,6 +294,7 @@ func (l *statusWaiters) next() <-chan struct{} {
 // all of them: what they have seen may be older.
 func (l *statusWaiters) watch() {
 	var before map[int]int64
+	failing := false // one line for an outage, not four a second
 	for ; ; time.Sleep(statusPoll) {
 		l.mu.Lock()
 		if l.watching = l.total > 0 && !l.released; !l.watching {
@@ -304,12 +305,12 @@ func (l *statusWaiters) watch() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		now, err := l.versions(ctx)
 		cancel()
-		if err != nil {
+		if err != nil && !failing {
 			l.log.Warn("status lists not watched: those who wait for a change learn of it later", "error", err)
-		} else if before == nil || !maps.Equal(before, now) {
+		} else if err == nil && (before == nil || !maps.Equal(before, now)) {
 			l.wake(false)
 		}
-		before = now
+		before, failing = now, err != nil
 	}
 }
 
@@ -326,6 +327,13 @@ func (l *statusWaiters) wake(release bool) {
 // ReleaseStatusWaiters answers the requests that are held, and holds none from
 // now on: the service is about to stop, which must not take as long as they would.
 func (s *Service) ReleaseStatusWaiters() { s.waiters.wake(true) }
+
+// HeldStatusRequests are how many requests wait for a change of a status list.
+func (s *Service) HeldStatusRequests() int {
+	s.waiters.mu.Lock()
+	defer s.waiters.mu.Unlock()
+	return s.waiters.total
+}
 
 // preferredWait reads the preference wait=SECONDS; 0 means none. The first one
 // counts (RFC 7240 section 2), and one that is no number of seconds is ignored.

@@ -23,13 +23,23 @@ type Checked struct {
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
 	StatusTTL       time.Duration    // whole seconds
+	ShutdownDelay   time.Duration    // 0: none
 	TrustedProxies  []netip.Prefix   // masked and unmapped: compare with netip.Addr.Unmap
 	AllowedOrigins  []string         // as a browser writes Origin
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
 	LogLevel        slog.Level
-	Mail            *Mail     // nil: no mails are sent
+	Mail            *Mail  // nil: no mails are sent
+	MetricsListen   string // host:port; empty: nothing is counted
+	Backup          Backup
 	LogFormat       string    // "text", "json", or empty: text on a terminal, else json
 	TLS             *TLSFiles // nil: plain http
+}
+
+// Backup says where and when the service makes backups by itself.
+type Backup struct {
+	Dir   string // empty: it does not
+	Every time.Duration
+	Keep  int
 }
 
 // Check turns the settings into typed values. It reads no file. The error is one line that names the first setting
@@ -40,8 +50,8 @@ type Checked struct {
 func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
-		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkLog,
+		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
+		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {
 		if err := check(&c, s); err != nil {
 			return Checked{}, err
@@ -82,18 +92,35 @@ func (c Checked) Warnings() []string {
 }
 
 func checkListen(c *Checked, s Settings) error {
-	const remedy = "write host:port, as 127.0.0.1:4040, or :4040 for every address"
-	host, port, err := net.SplitHostPort(s.Listen)
+	c.Listen = s.Listen
+	return checkHostPort("listen", s.Listen, "write host:port, as 127.0.0.1:4040, or :4040 for every address")
+}
+
+func checkMetrics(c *Checked, s Settings) error {
+	const remedy = "write host:port, as 127.0.0.1:9464"
+	switch {
+	case s.MetricsListen == "" && s.Pprof:
+		return refuse("pprof", "set --metrics-listen (SERVICE_METRICS_LISTEN) too", "there is no listener for it")
+	case s.MetricsListen == "":
+		return nil
+	case s.MetricsListen == s.Listen && !strings.HasSuffix(s.Listen, ":0"):
+		return refuse("metrics-listen", "choose another port: what it serves is not for everyone", "%s is the address of --listen", s.Listen)
+	}
+	c.MetricsListen = s.MetricsListen
+	return checkHostPort("metrics-listen", s.MetricsListen, remedy)
+}
+
+func checkHostPort(flag, address, remedy string) error {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return refuse("listen", remedy, "%q is not host:port", s.Listen)
+		return refuse(flag, remedy, "%q is not host:port", address)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return refuse("listen", remedy, "%q is not a port between 0 and 65535", port)
+		return refuse(flag, remedy, "%q is not a port between 0 and 65535", port)
 	}
 	if _, err := netip.ParseAddr(host); host != "" && err != nil && !isHostname(strings.ToLower(host)) {
-		return refuse("listen", remedy, "%q is neither an IP address nor a host name", host)
+		return refuse(flag, remedy, "%q is neither an IP address nor a host name", host)
 	}
-	c.Listen = s.Listen
 	return nil
 }
 
@@ -107,6 +134,18 @@ func checkStatusTTL(c *Checked, s Settings) error {
 	c.StatusTTL = d
 	return nil
 }
+
+// checkShutdownDelay bounds the time by that after which a service manager kills: systemd does so after 90 seconds.
+func checkShutdownDelay(c *Checked, s Settings) error {
+	d, err := time.ParseDuration(s.ShutdownDelay)
+	if err != nil || d < 0 || d > maxShutdownDelay {
+		return refuse("shutdown-delay", "write a time such as 5s", "%q is not a duration between 0s and %gs", s.ShutdownDelay, maxShutdownDelay.Seconds())
+	}
+	c.ShutdownDelay = d
+	return nil
+}
+
+const maxShutdownDelay = time.Minute
 
 // wholeSeconds reads a duration from one second to most.
 func wholeSeconds(s string, most time.Duration) (time.Duration, error) {
@@ -140,6 +179,19 @@ func checkProxies(c *Checked, s Settings) error {
 		}
 		c.TrustedProxies = append(c.TrustedProxies, p)
 	}
+	return nil
+}
+
+func checkBackup(c *Checked, s Settings) error {
+	every, err := wholeSeconds(s.BackupEvery, 31*24*time.Hour)
+	if err != nil {
+		return refuse("backup-every", "write 1s to 744h in whole seconds, as 24h", "%w", err)
+	}
+	keep, err := strconv.Atoi(s.BackupKeep)
+	if err != nil || keep < 1 || keep > 10000 {
+		return refuse("backup-keep", "write a number from 1 to 10000, as 14", "%q is not a number of files to keep", s.BackupKeep)
+	}
+	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep}
 	return nil
 }
 

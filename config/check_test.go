@@ -93,6 +93,11 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"issuer", "http://localhost.example.org", []string{"not https"}},
 		{"issuer", "https://example.org/" + strings.Repeat("a", 256), []string{"longer than"}},
 
+		{"metrics-listen", "9464", []string{"not host:port"}},
+		{"metrics-listen", "127.0.0.1:99999", []string{"port"}},
+		{"metrics-listen", "127.0.0.1:4040", []string{"the address of --listen"}},
+		{"pprof", "true", []string{"set --metrics-listen"}},
+
 		{"cookie-domain", ".example.org", []string{"dot", "write example.org"}},
 		{"cookie-domain", "Example.org", []string{"capital", "write example.org"}},
 		{"cookie-domain", "org", []string{"public suffix"}},
@@ -111,6 +116,9 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"cookie-name", "cairn_login", []string{"second cookie"}},
 		{"cookie-name", strings.Repeat("a", 65), []string{"64"}},
 
+		{"shutdown-delay", "soon", []string{"not a duration", "5s"}},
+		{"shutdown-delay", "-1s", []string{"between 0s and 60s"}},
+		{"shutdown-delay", "61s", []string{"between 0s and 60s"}},
 		{"status-ttl", "", []string{"not a duration", "60s"}},
 		{"status-ttl", "60", []string{"not a duration"}},
 		{"status-ttl", "0s", []string{"between 1s and 1h"}},

@@ -124,7 +124,7 @@ func (s setting) text(node *yaml.Node, folder string) (string, error) {
 	}
 	for i, item := range list {
 		// A relative path is relative to the file. A URL is no path.
-		if item = strings.TrimSpace(item); s.path && item != "" && !filepath.IsAbs(item) && !strings.Contains(item, "://") {
+		if item = strings.TrimSpace(item); s.path && item != "" && !filepath.IsAbs(item) && !strings.Contains(item, "://") && !strings.HasPrefix(item, credentials) {
 			list[i] = filepath.Join(folder, item)
 		}
 	}

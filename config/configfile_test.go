@@ -23,6 +23,7 @@ additional-key-file: [a, b]
 cookie-domain: example.org
 cookie-name: n
 status-ttl: 5s
+shutdown-delay: 3s
 tls-cert-file: c
 tls-key-file: k
 trusted-proxy:
@@ -30,6 +31,9 @@ trusted-proxy:
   - ::1
 allowed-origin: https://a.example.org
 rate-limit: ["login=1/1m", all=off]
+backup-dir: b
+backup-every: 2h
+backup-keep: 3
 no-oidc: true
 log-level: warn
 log-format: json
@@ -37,9 +41,9 @@ log-format: json
 
 const everyKeyJSON = `{
 	"listen": ":1", "issuer": "https://example.org", "database": "postgres://u:p@h/d", "private-key-file": "p",
-	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "status-ttl": "5s", "tls-cert-file": "c",
+	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "status-ttl": "5s", "shutdown-delay": "3s", "tls-cert-file": "c",
 	"tls-key-file": "k", "trusted-proxy": ["10.0.0.0/8", "::1"], "allowed-origin": "https://a.example.org",
-	"rate-limit": ["login=1/1m", "all=off"], "no-oidc": true, "log-level": "warn", "log-format": "json"
+	"rate-limit": ["login=1/1m", "all=off"], "backup-dir": "b", "backup-every": "2h", "backup-keep": 3, "no-oidc": true, "log-level": "warn", "log-format": "json"
 }`
 
 func TestAConfigFileSetsEverySetting(t *testing.T) {
@@ -50,8 +54,9 @@ func TestAConfigFileSetsEverySetting(t *testing.T) {
 		beside := func(name string) string { return filepath.Join(filepath.Dir(file), name) }
 		want := config.Settings{
 			Listen: ":1", Issuer: "https://example.org", Database: "postgres://u:p@h/d", PrivateKeyFile: beside("p"), AdditionalKeyFiles: []string{beside("a"), beside("b")},
-			CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", TLSCertFile: beside("c"), TLSKeyFile: beside("k"), TrustedProxies: []string{"10.0.0.0/8", "::1"},
-			AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"}, NoOIDC: true, LogLevel: "warn", LogFormat: "json",
+			CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", ShutdownDelay: "3s", TLSCertFile: beside("c"), TLSKeyFile: beside("k"), TrustedProxies: []string{"10.0.0.0/8", "::1"},
+			AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"},
+			BackupDir: beside("b"), BackupEvery: "2h", BackupKeep: "3", NoOIDC: true, LogLevel: "warn", LogFormat: "json",
 		}
 		p, _, err := parse(t, nil, "serve", "--config", file)
 		if err != nil {
@@ -86,7 +91,7 @@ func TestAWrongConfigFileIsRefused(t *testing.T) {
 		{"underscore", "c.yaml", "trusted_proxy: [a]", []string{`"trusted_proxy"`, "did you mean trusted-proxy?"}},
 		{"nothing near", "c.yaml", "sausages: x", []string{"c.yaml: line 1", `"sausages"`, "the names are listen, issuer"}},
 		{"secret", "c.yaml", "auth-jwt-secret: hunter2", []string{"never in this file", "SERVICE_AUTH_JWT_SECRET_FILE"}},
-		{"metrics", "c.yaml", "metrics-listen: :1", []string{"unknown key"}},
+		{"metrics", "c.yaml", "metrics: :1", []string{"unknown key"}},
 		{"file flags", "c.yaml", "env-file: x", []string{"unknown key"}},
 		{"duplicate", "c.yaml", "listen: a\nissuer: b\nlisten: c", []string{"c.yaml: line 3", `"listen" already defined`, "remove one"}},
 		{"no boolean", "c.yaml", "no-oidc: maybe", []string{"line 1", `"no-oidc": it is not a boolean`, "true or false"}},

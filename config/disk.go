@@ -28,6 +28,9 @@ func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
 // readFile reads a file of at most limit bytes and reports its mode and owner, taken from the opened file so that they
 // belong to what was read.
 func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
+	if strings.HasPrefix(path, credentials) {
+		return nil, nil, fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name another file for this command, as in --private-key-file, instead of %s", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot be read: %w", err)
@@ -55,9 +58,11 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
-// checkPrivate refuses a file with a secret or a key that others than its owner can open.
+// checkPrivate refuses a file with a secret or a key that others than its owner can open. Of a file with an ACL the
+// bits of the group are only the mask of what the list gives: systemd's credentials are 0440 and root's, and the list
+// lets nobody but the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
-	if openTo(info.Mode(), 0o077) {
+	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path)) {
 		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
 	}
 	return nil
@@ -66,12 +71,22 @@ func checkPrivate(name, path string, info os.FileInfo) error {
 // createFile makes a file that only its owner can read, whole and on the disk or not at all. It never overwrites: an
 // existing path is an error that wraps os.ErrExist.
 func createFile(path string, text []byte) error {
+	return CreateFile(path, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+}
+
+// CreateFile makes a file that only its owner can read of what fill writes, whole and on the disk or not at all: while
+// fill runs it has another name, which begins with a dot. It never overwrites: an existing path is an error that wraps
+// os.ErrExist.
+func CreateFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(text)
+	err = fill(f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
@@ -85,7 +100,12 @@ func createFile(path string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
-	folder, err := os.Open(filepath.Dir(path)) // its entry too survives a power loss
+	return SyncFolder(path)
+}
+
+// SyncFolder makes the entry of a file in its folder survive a power loss.
+func SyncFolder(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("opening the folder: %w", err)
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,14 +41,29 @@ func NewEnvironment(environ []string) *Environment {
 }
 
 // Lookup has the shape of os.LookupEnv: the process environment first, then the env-file. An empty value gives way
-// to the next source; it is returned (with true) only when no source has more.
+// to the next source; it is returned (with true) only when no source has more. Of a variable that names files, systemd's
+// folder of credentials is filled in.
 func (e *Environment) Lookup(name string) (string, bool) {
 	value, inProcess := e.process[name]
-	if value != "" {
-		return value, true
+	inFile := false
+	if value == "" {
+		value, inFile = e.envFile[name]
 	}
-	value, inFile := e.envFile[name]
+	if strings.HasSuffix(name, "_FILE") || strings.HasSuffix(name, "_FILES") {
+		value = e.fillCredentials(value)
+	}
 	return value, inProcess || inFile
+}
+
+// credentials begins a path in the folder in which systemd gives the credentials of its unit to a service
+// (LoadCredential=). In a unit %d is that folder; an env-file and cairn.yaml are read by us.
+const credentials = "$CREDENTIALS_DIRECTORY/"
+
+func (e *Environment) fillCredentials(paths string) string {
+	if folder := e.process["CREDENTIALS_DIRECTORY"]; folder != "" {
+		return strings.ReplaceAll(paths, credentials, folder+"/")
+	}
+	return paths
 }
 
 // ConfigFile is the path of the config file that was read, "" for none.
@@ -64,9 +80,13 @@ func (e *Environment) InConfig(flag string) (string, bool) {
 }
 
 // Find returns the first of Search that exists, "" where none does. One that cannot be looked at counts: what is in
-// it would matter.
+// it would matter. A working folder that is closed to the user, as root's is to the service's after sudo -u, has
+// nothing for the command.
 func (e *Environment) Find() string {
 	for _, path := range e.Search {
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrPermission) && !filepath.IsAbs(path) {
+			continue
+		}
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return path
 		}
@@ -77,6 +97,28 @@ func (e *Environment) Find() string {
 // LoadFound reads a config file that was found, not named. It must belong to the user who runs the program, or to root: in
 // a folder where others may write, a file of theirs would choose the database and the keys.
 func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
+
+// LoadAs reads a config file as if it were at another path: relative paths in it are relative to that.
+func (e *Environment) LoadAs(path, place string) error {
+	text, _, err := readFile(path, maxTextFile)
+	if err != nil {
+		return err
+	}
+	values, err := parseConfig(text, filepath.Dir(place))
+	if err != nil {
+		return err
+	}
+	e.config, e.configFile = values, place
+	return nil
+}
+
+// ListInConfig is InConfig of a setting that is a list.
+func (e *Environment) ListInConfig(flag string) []string {
+	if e.config[flag] == "" {
+		return nil
+	}
+	return kong.SplitEscaped(e.config[flag], ',')
+}
 
 // ForgetConfig drops what was read of a config file.
 func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
@@ -177,6 +219,9 @@ func (e *Environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 		return value, nil
 	}
 	if value := e.config[flag.Name]; value != "" && isSetting(flag) {
+		if s, _ := settingNamed(flag.Name); s.path {
+			value = e.fillCredentials(value)
+		}
 		return value, nil
 	}
 	return nil, nil

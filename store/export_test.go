@@ -19,13 +19,28 @@ import (
 func (s *Store) Exec(query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	return s.db.WithContext(ctx).Exec(query, args...).Error
+	return s.ofTest().WithContext(ctx).Exec(query, args...).Error
 }
+
+const testMark = "cairn:test"
+
+// ofTest is the database for statements that are no part of the program.
+func (s *Store) ofTest() *gorm.DB { return s.db.Set(testMark, true) }
 
 // Count is the single number that a query returns.
 func (s *Store) Count(query string, args ...any) (n int64, err error) {
-	return n, s.db.Raw(query, args...).Find(&n).Error
+	return n, s.ofTest().Raw(query, args...).Find(&n).Error
 }
+
+// DropConnections closes those that are idle.
+func (s *Store) DropConnections() {
+	size := s.MaxConnections()
+	s.pool.SetMaxIdleConns(0)
+	s.pool.SetMaxIdleConns(size)
+}
+
+// MaxConnections is the size of the pool.
+func (s *Store) MaxConnections() int { return s.pool.Stats().MaxOpenConnections }
 
 // ListCapacity is how many indices of a status list are given out.
 const ListCapacity = listCapacity
@@ -78,16 +93,11 @@ func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations stri
 
 // Texts is the single column that a query returns.
 func (s *Store) Texts(query string, args ...any) (out []string, err error) {
-	return out, s.db.Raw(query, args...).Find(&out).Error
+	return out, s.ofTest().Raw(query, args...).Find(&out).Error
 }
 
 // Series is a table n(i) of the numbers from 0.
-func (s *Store) Series(length string) string {
-	if s.Dialect() == Postgres {
-		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
-	}
-	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
-}
+func (s *Store) Series(length string) string { return s.series(0, length) }
 
 // AuditPlan is how the database would read the audit log.
 func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
@@ -97,7 +107,7 @@ func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
 		return strings.Join(lines, "\n"), err
 	}
 	var rows []struct{ Detail string }
-	err := s.db.Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
+	err := s.ofTest().Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
 	return strings.Join(each(rows, func(r struct{ Detail string }) string { return r.Detail }), "\n"), err
 }
 

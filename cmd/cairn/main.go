@@ -30,20 +30,30 @@ type cli struct {
 	config.Files
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo       demoCommand       `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
-	Init       initCommand       `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
-	Serve      serveCommand      `cmd:"" group:"run" help:"Run the service."`
-	Client     clientCommand     `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
-	Explain    explainCommand    `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
-	ShowSecret showSecretCommand `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
-	Invite     inviteCommand     `cmd:"" group:"people" help:"Create, list and revoke invites."`
-	User       userCommand       `cmd:"" group:"people" help:"Manage users."`
-	Session    sessionCommand    `cmd:"" group:"people" help:"List sessions and end them."`
-	Settings   settingsCommand   `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
-	Mail       mailCommand       `cmd:"" group:"operate" help:"Test the mail settings."`
-	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
-	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
-	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`
+	Demo        demoCommand        `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
+	Init        initCommand        `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
+	Serve       serveCommand       `cmd:"" group:"run" help:"Run the service."`
+	Client      clientCommand      `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
+	Explain     explainCommand     `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
+	ShowSecret  showSecretCommand  `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
+	Invite      inviteCommand      `cmd:"" group:"people" help:"Create, list and revoke invites."`
+	User        userCommand        `cmd:"" group:"people" help:"Manage users."`
+	Session     sessionCommand     `cmd:"" group:"people" help:"List sessions and end them."`
+	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
+	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
+	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
+	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
+	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`
+	Activity    activityCommand    `cmd:"" group:"files" help:"Check activity files."`
+	Bench       benchCommand       `cmd:"" hidden:"" help:"Measure this program."`
+	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
+	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
+	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
+
+	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Take over users, preferences, settings and invites from the database of the older Python service."`
 }
 
 // program is what every command's Run gets.
@@ -96,8 +106,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	parser, err := kong.New(&cli{}, append(config.Options(env),
 		kong.Name("cairn"),
-		kong.Description("Accounts, sessions and OpenID Connect for a sports club.\n\n"+
-			"To try it: "+p.name+" demo. To set it up: "+p.name+" init --handle NAME --generate-password --generate-key key.pem, then "+p.name+" serve."),
+		kong.Description(description(p.name)),
 		kong.Vars{"version": versionLine()},
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"}, {Key: "apps", Title: "Applications:"},
@@ -126,6 +135,12 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	return exitDone
+}
+
+// description is the first help text; name is how the program is called.
+func description(name string) string {
+	return "Accounts, sessions and OpenID Connect for a sports club.\n\n" +
+		"To try it: " + name + " demo. To set it up: " + name + " init --handle NAME --generate-password --generate-key key.pem, then " + name + " serve."
 }
 
 // calledAs is the command line that runs the program again.

@@ -11,8 +11,8 @@ import (
 )
 
 // These are set at link time by .ci/build. Otherwise go build knows them, of a
-// git repository that is no worktree.
-var version, commit string
+// git repository that is no worktree. date is the commit's, for the manual page.
+var version, commit, date string
 
 type versionCommand struct {
 	Format string `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`

@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -23,7 +25,9 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/docs"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/templates"
@@ -41,16 +45,25 @@ type Options struct {
 	Hasher  *account.Hasher  // nil: the product's
 	Now     func() time.Time // nil: time.Now
 	Mail    mail.Sender      // nil: no mails are sent
+	Metrics *metrics.Metrics // nil: nothing is counted
+	// MayLackKey: the operator wants no key, whatever was signed with one.
+	MayLackKey bool
 }
 
 // Handler is the HTTP handler with what runs beside it.
 type Handler struct {
 	http.Handler
 	background []func(context.Context) // each runs until its context ends
+	routes     *mux.Router             // for the test that compares them with openapi.yaml
 
 	// BeforeStop lets go of requests that would outlast a stop.
 	BeforeStop func()
+
+	stopping atomic.Bool
 }
+
+// AnnounceStop makes /readyz answer 503 from now on, while everything else is served.
+func (h *Handler) AnnounceStop() { h.stopping.Store(true) }
 
 // Run runs the background work until ctx ends, and returns when all has ended.
 func (h *Handler) Run(ctx context.Context) {
@@ -99,6 +112,21 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
+	ready := &readiness{stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey, freeSpace: freeSpace, log: o.Log}
+	if o.Metrics != nil {
+		if err := observe(o, accounts, ready); err != nil {
+			return nil, err
+		}
+		root.Use(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
+					web.NoteRoute(r.Context(), strings.TrimPrefix(template, base))
+				}
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
+	h.routes = routes
 	accounts.Mount(routes)
 	admin.New(accounts, administration(o)).Mount(routes)
 	if len(o.Keys) == 0 {
@@ -114,11 +142,16 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		h.background = append(h.background, oidc.SendLogouts)
 	}
 	mountActivity(routes, accounts, limits)
-	mountPlain(routes, accounts, pages, o.Store)
+	mountPlain(routes, accounts, pages, ready)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
+	probe, err := newProbe(installation, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
+	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(root)
 	return h, nil
 }
 
@@ -156,32 +189,13 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
-func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready *readiness) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
-	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		if err := st.Ping(ctx); err != nil {
-			return fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err)
-		}
-		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
-	})})
-	schema := activityschema.Schema()
-	sum := sha256.Sum256(schema)
-	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age=86400")
-		h.Set("ETag", etag)
-		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Type", "application/schema+json")
-		_, _ = w.Write(schema)
-	}})
+	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(ready.serve)})
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": document("application/schema+json", 24*time.Hour, activityschema.Schema())})
+	a.Handle(m, "/openapi.yaml", web.Methods{"GET": document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
 	for _, path := range []string{"/", "/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"} {
@@ -191,6 +205,23 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 			}
 			return a.Redirect(w, r, path+"/")
 		})})
+	}
+}
+
+// document serves a public text, which caches may keep for so long.
+func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
+	sum := sha256.Sum256(text)
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(age.Seconds())))
+		h.Set("ETag", etag)
+		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", kind)
+		_, _ = w.Write(text)
 	}
 }
 
@@ -218,20 +249,26 @@ func administration(o Options) admin.Options {
 		}
 		return list, nil
 	}}
+	out.LastBackup = func(ctx context.Context) (time.Time, error) {
+		at, _, err := o.Store.LastTurn(ctx, store.TurnBackup)
+		return at, err
+	}
 	if o.Mail != nil {
 		out.MailFailing = func(ctx context.Context) (int, error) {
 			state, err := o.Store.MailState(ctx)
 			return state.Failing, err
 		}
 	}
-	if file := o.KeyFile; file != "" && len(o.Keys) > 0 {
-		out.KeyCreated = func() (time.Time, error) {
-			info, err := os.Stat(file)
-			if err != nil {
-				return time.Time{}, fmt.Errorf("age of the key: %w", err)
-			}
-			return info.ModTime(), nil
-		}
+	if o.KeyFile != "" && len(o.Keys) > 0 {
+		out.KeyCreated = func() (time.Time, error) { return keyCreated(o.KeyFile) }
 	}
 	return out
+}
+
+func keyCreated(file string) (time.Time, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("age of the key: %w", err)
+	}
+	return info.ModTime(), nil
 }

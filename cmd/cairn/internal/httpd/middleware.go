@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -27,6 +28,7 @@ type middleware struct {
 	accounts *account.Service
 	limits   *web.Limits
 	log      *slog.Logger
+	metrics  *metrics.Metrics // nil: nothing is counted
 }
 
 // wrap puts the layers around h. From the outside in:
@@ -53,22 +55,30 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &web.RequestInfo{ID: rand.Text()[:20]}
-		var trusted bool
-		info.Address, trusted = clientAddress(r, m.config.TrustedProxies)
-		if id := r.Header.Get("X-Request-Id"); trusted && requestIDForm.MatchString(id) {
+		if m.metrics != nil {
+			info.Observer = m.metrics
+			m.metrics.RequestBegun()
+		}
+		info.Address, info.Proxied = clientAddress(r, m.config.TrustedProxies)
+		if id := r.Header.Get("X-Request-Id"); info.Proxied && requestIDForm.MatchString(id) {
 			info.ID = id
 		}
 		w.Header().Set("X-Request-Id", info.ID)
 		ctx := templates.WithLanguage(r.Context(), templates.PickLanguage(r.Header.Get("Accept-Language")))
 		r = r.WithContext(web.WithRequestInfo(ctx, info))
 		got := httpsnoop.CaptureMetrics(next, w, r)
+		if m.metrics != nil {
+			m.metrics.RequestEnded(info.Route(), r.Method, got.Code, got.Duration)
+		}
 		user, event := info.Summary()
 		level := slog.LevelInfo
 		switch {
 		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
-		case got.Code >= http.StatusInternalServerError:
+		case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
 			level = slog.LevelError
+		case got.Code == http.StatusOK && m.isHealthCheck(r):
+			level = slog.LevelDebug // every few seconds, from each that watches the service
 		}
 		m.log.LogAttrs(r.Context(), level, "request",
 			slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
@@ -142,10 +152,11 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 	})
 }
 
-// limitAll bounds requests per address. Health checks do not count.
+// limitAll bounds requests per address. Health checks do not count; /api/verify, which a proxy
+// asks at each request of other applications, counts by itself.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if path := strings.TrimPrefix(r.URL.Path, m.base); path != "/healthz" && path != "/readyz" {
+		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {
 			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
 			if err == nil && wait > 0 {
 				err = web.RateLimited(wait)
@@ -159,6 +170,11 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 	})
 }
 
+func (m *middleware) isHealthCheck(r *http.Request) bool {
+	path := strings.TrimPrefix(r.URL.Path, m.base)
+	return path == "/healthz" || path == "/readyz"
+}
+
 // compress compresses what is public and the same for all users, not answers with
 // secrets or with what a stranger could put into them.
 func (m *middleware) compress(next http.Handler) http.Handler {
@@ -166,7 +182,7 @@ func (m *middleware) compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, m.base)
 		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
-			strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
+			path == "/openapi.yaml" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
 		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
 			packed.ServeHTTP(w, r)
 			return

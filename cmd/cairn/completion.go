@@ -1,0 +1,262 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help implements kong.HelpProvider.
+func (completionCommand) Help() string {
+	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion bash), the same with zsh
+after compinit, or cairn completion fish | source.`
+}
+
+// Run prints a script that completes commands, options and their values. It is
+// static: a key press starts no program.
+func (c completionCommand) Run(p *program, k *kong.Kong) error {
+	write := map[string]func([]completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
+	_, err := fmt.Fprint(p.stdout, write(allCompletions(k.Model.Node, "")))
+	return err
+}
+
+// completions are what may follow a command.
+type completions struct {
+	at       string // the commands so far, each with a blank before it: " client add"
+	commands []completed
+	options  []completed
+}
+
+// completed is a word that may be written, and what it means.
+type completed struct {
+	word, short, help string
+	takes             bool     // a value follows
+	values            []string // the only ones
+	file              bool     // the value is a file or a folder
+}
+
+// spellings are -o and --output.
+func (c completed) spellings() []string {
+	words := []string{"--" + c.word}
+	if c.short != "" {
+		words = append(words, "-"+c.short)
+	}
+	return words
+}
+
+func allCompletions(node *kong.Node, at string) []completions {
+	here := completions{at: at}
+	for n := node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			if f.Hidden {
+				continue
+			}
+			o := completed{word: f.Name, help: f.Help, takes: !f.IsBool(), file: f.PlaceHolder == "FILE" || f.PlaceHolder == "FOLDER"}
+			if f.Enum != "" {
+				o.values = f.EnumSlice()
+			}
+			if f.Short != 0 {
+				o.short = string(f.Short)
+			}
+			here.options = append(here.options, o)
+		}
+	}
+	all := []completions{}
+	for _, child := range node.Children {
+		if !child.Hidden {
+			here.commands = append(here.commands, completed{word: child.Name, help: child.Help})
+			all = append(all, allCompletions(child, at+" "+child.Name)...)
+		}
+	}
+	for _, arg := range node.Positional { // cairn completion SHELL
+		if arg.Enum != "" {
+			for _, value := range arg.EnumSlice() {
+				here.commands = append(here.commands, completed{word: value, help: arg.Help})
+			}
+		}
+	}
+	return append([]completions{here}, all...)
+}
+
+// each renders every place that has something, as a line of a script.
+func each(all []completions, render func(completions) string) string {
+	var b strings.Builder
+	for _, c := range all {
+		b.WriteString(render(c))
+	}
+	return b.String()
+}
+
+// known are the patterns of a case: all commands.
+func known(all []completions) string {
+	var quoted []string
+	for _, c := range all[1:] {
+		quoted = append(quoted, quote(c.at))
+	}
+	return strings.Join(quoted, "|")
+}
+
+// eachValue renders the options that take a value, by the words before it.
+func eachValue(all []completions, render func(patterns string, o completed) string) string {
+	return each(all, func(c completions) (lines string) {
+		for _, o := range c.options {
+			if o.takes {
+				var patterns []string
+				for _, s := range o.spellings() {
+					patterns = append(patterns, quote(c.at+" "+s))
+				}
+				lines += render(strings.Join(patterns, "|"), o)
+			}
+		}
+		return lines
+	})
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func words(list []completed, spell func(completed) []string) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, spell(c)...)
+	}
+	return strings.Join(out, " ")
+}
+
+func bashScript(all []completions) string {
+	return `# bash completion for cairn
+_cairn() {
+	local at= before=${COMP_WORDS[COMP_CWORD-1]} current=${COMP_WORDS[COMP_CWORD]} commands= options= i
+	COMPREPLY=()
+	# bash takes --output=json apart into three words.
+	if [[ $current == = ]]; then
+		current=
+	elif [[ $before == = ]]; then
+		before=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case "$at ${COMP_WORDS[i]}" in
+		` + known(all) + `) at="$at ${COMP_WORDS[i]}" ;;
+		esac
+	done
+	case "$at $before" in
+` + eachValue(all, func(patterns string, o completed) string {
+		if o.values == nil { // files, by the way that it is registered
+			return "\t" + patterns + ") return ;;\n"
+		}
+		return "\t" + patterns + `) COMPREPLY=($(compgen -W ` + quote(strings.Join(o.values, " ")) + ` -- "$current")); return ;;` + "\n"
+	}) + `	esac
+	case "$at" in
+` + each(all, func(c completions) string {
+		return "\t" + quote(c.at) + `) commands=` + quote(words(c.commands, func(c completed) []string { return []string{c.word} })) + ` options=` + quote(words(c.options, completed.spellings)) + " ;;\n"
+	}) + `	esac
+	if [[ $current == -* ]]; then
+		commands=$options
+	fi
+	COMPREPLY=($(compgen -W "$commands" -- "$current"))
+}
+complete -o default -F _cairn cairn
+`
+}
+
+func zshScript(all []completions) string {
+	described := func(list []completed, spell func(completed) []string) string {
+		var out []string
+		for _, c := range list {
+			for _, word := range spell(c) {
+				out = append(out, quote(word+":"+c.help))
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	return `#compdef cairn
+_cairn() {
+	local at='' before=${words[CURRENT-1]} word
+	local -a commands options
+	if [[ $PREFIX == --*=* ]]; then
+		before=${PREFIX%%=*}
+		compset -P '*='
+	fi
+	for word in ${words[2,CURRENT-1]}; do
+		case "$at $word" in
+		(` + known(all) + `) at="$at $word" ;;
+		esac
+	done
+	case "$at $before" in
+` + eachValue(all, func(patterns string, o completed) string {
+		action := "_message " + quote(o.help)
+		switch {
+		case o.file:
+			action = "_files"
+		case o.values != nil:
+			action = "compadd -- " + strings.Join(o.values, " ")
+		}
+		return "\t(" + patterns + ") " + action + "; return ;;\n"
+	}) + `	esac
+	case "$at" in
+` + each(all, func(c completions) string {
+		return "\t(" + quote(c.at) + ") commands=(" + described(c.commands, func(c completed) []string { return []string{c.word} }) + ") options=(" + described(c.options, completed.spellings) + ") ;;\n"
+	}) + `	esac
+	if [[ $PREFIX == -* ]]; then
+		_describe -o -t options option options
+	elif (( $#commands )); then
+		_describe -t commands command commands
+	else
+		_files
+	fi
+}
+if [[ ${funcstack[1]} == _cairn ]]; then
+	_cairn "$@"
+else
+	compdef _cairn cairn
+fi
+`
+}
+
+func fishScript(all []completions) string {
+	// In single quotes fish reads \\ and \' only.
+	quoted := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'" }
+	return `# fish completion for cairn
+function __cairn_at
+	set -l at ''
+	for word in (commandline -opc)[2..]
+		if contains -- "$at $word" ` + strings.ReplaceAll(known(all), "|", " ") + `
+			set at "$at $word"
+		end
+	end
+	test "$at" = "$argv[1]"
+end
+complete -c cairn -e
+` + each(all, func(c completions) (lines string) {
+		if len(c.commands) == 0 {
+			return ""
+		}
+		lines = fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -f\n", c.at)
+		for _, child := range c.commands {
+			lines += fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -a %s -d %s\n", c.at, child.word, quoted(child.help))
+		}
+		return lines
+	}) + each(all, func(c completions) (lines string) {
+		for _, o := range slices.Backward(c.options) {
+			line := fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -l %s", c.at, o.word)
+			if o.short != "" {
+				line += " -s " + o.short
+			}
+			switch {
+			case o.file:
+				line += " -r -F"
+			case o.values != nil:
+				line += " -x -a " + quoted(strings.Join(o.values, " "))
+			case o.takes:
+				line += " -x"
+			}
+			lines += line + " -d " + quoted(o.help) + "\n"
+		}
+		return lines
+	})
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type manCommand struct{}
+
+// Help implements kong.HelpProvider.
+func (manCommand) Help() string {
+	return "To read it: cairn man > cairn.1 && man ./cairn.1. The Debian package installs it."
+}
+
+// Run prints the manual page of the program with all of its commands.
+func (manCommand) Run(p *program, k *kong.Kong) error {
+	_, err := fmt.Fprint(p.stdout, manual(k.Model))
+	return err
+}
+
+// manual is the page in roff, with the macros of man(7).
+func manual(app *kong.Application) string {
+	m := &roff{}
+	m.macro("TH", "CAIRN", "1", date, "cairn "+programVersion(), "User Commands")
+	m.macro("SH", "NAME")
+	m.line(`cairn \- ` + roffText("accounts, sessions and OpenID Connect for a sports club"))
+	m.macro("SH", "SYNOPSIS")
+	m.line(`\fBcairn\fP \fICOMMAND\fP [\fIOPTION\fP...]`)
+	m.macro("SH", "DESCRIPTION")
+	m.text(description(app.Name))
+	m.macro("SH", "OPTIONS")
+	m.text("Every command takes these.")
+	m.flags(app.Flags)
+	m.macro("SH", "COMMANDS")
+	for _, leaf := range app.Leaves(true) {
+		m.macro("SS", leaf.FullPath()+strings.TrimPrefix(leaf.Summary(), leaf.Path()))
+		m.text(leaf.Help)
+		m.text(leaf.Detail)
+		for _, arg := range leaf.Positional {
+			m.entry(`\fI`+roffText(strings.ToUpper(arg.Name))+`\fP`, arg.Help)
+		}
+		m.flags(ownFlags(leaf))
+	}
+	m.macro("SH", "FILES")
+	m.entry(roffText("cairn.yaml"), "Settings, in the working folder.")
+	m.entry(roffText("/etc/cairn/cairn.yaml"), "Settings, where the working folder has none.")
+	m.macro("SH", "ENVIRONMENT")
+	m.text("The variables stand behind the options that they replace. A flag wins over the environment, the environment over the file of --env-file, that over cairn.yaml.")
+	m.entry("SERVICE_AUTH_JWT_SECRET", "Secret of HS256 sessions, at least 32 bytes, instead of the stored one; or a file with it in SERVICE_AUTH_JWT_SECRET_FILE.")
+	m.entry("SERVICE_SMTP_PASSWORD", "Password of the mail server's user.")
+	m.macro("SH", "EXIT STATUS")
+	m.entry("0", "Done.")
+	m.entry("1", "Failed; the last line says what to do.")
+	m.entry("2", "Wrong use of a command.")
+	return m.String()
+}
+
+// ownFlags are those of a command and of the commands above it, without the
+// program's own.
+func ownFlags(node *kong.Node) []*kong.Flag {
+	var flags []*kong.Flag
+	for ; node != nil && node.Type != kong.ApplicationNode; node = node.Parent {
+		flags = append(slices.Clone(node.Flags), flags...)
+	}
+	return slices.DeleteFunc(flags, func(f *kong.Flag) bool { return f.Hidden })
+}
+
+// roff builds a page line by line.
+type roff struct {
+	strings.Builder
+	begun bool // a paragraph follows another one
+}
+
+// roffText takes the meaning from what roff would read as commands of its own.
+func roffText(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(s)
+	if strings.HasPrefix(s, ".") {
+		return `\&` + s
+	}
+	return s
+}
+
+func (m *roff) line(s string) { fmt.Fprintln(m, s) }
+
+func (m *roff) macro(name string, args ...string) {
+	for _, arg := range args {
+		name += ` "` + roffText(arg) + `"`
+	}
+	m.line("." + name)
+	m.begun = false
+}
+
+// text is a help text: its paragraphs, one line each.
+func (m *roff) text(s string) {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
+		if paragraph == "" {
+			continue
+		}
+		if m.begun {
+			m.line(".PP")
+		}
+		m.begun = true
+		m.line(roffText(strings.Join(strings.Fields(paragraph), " ")))
+	}
+}
+
+// entry is a word, already roff, and what it means.
+func (m *roff) entry(word, meaning string) {
+	m.line(".TP\n" + word + "\n" + roffText(strings.Join(strings.Fields(meaning), " ")))
+}
+
+func (m *roff) flags(flags []*kong.Flag) {
+	for _, f := range flags {
+		word := `\fB` + roffText("--"+f.Name) + `\fP`
+		if f.Short != 0 {
+			word = `\fB` + roffText("-"+string(f.Short)) + `\fP, ` + word
+		}
+		if !f.IsBool() {
+			word += roffText("=") + `\fI` + roffText(f.FormatPlaceHolder()) + `\fP`
+		}
+		help := f.Help
+		if name := f.Tag.Get("env"); name != "" && !strings.HasSuffix(help, "($"+name+")") {
+			help += " ($" + name + ")"
+		}
+		m.entry(word, help)
+	}
+}

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"encoding/binary"
+	"os"
+	"syscall"
+)
+
+// Of a POSIX ACL as the kernel keeps it (linux/posix_acl_xattr.h): a version, then entries of tag, permissions and id.
+const (
+	aclVersion = 2
+	aclUserObj = 0x01
+	aclUser    = 0x02
+	aclMask    = 0x10
+)
+
+// onlyOursByACL tells whether a file has an ACL that gives something to no other than its owner and the user who runs
+// the program.
+func onlyOursByACL(path string) bool {
+	b := make([]byte, 4<<10)
+	n, err := syscall.Getxattr(path, "system.posix_acl_access", b)
+	if err != nil || n < 4 || binary.LittleEndian.Uint32(b) != aclVersion {
+		return false
+	}
+	for entry := b[4:n]; len(entry) >= 8; entry = entry[8:] {
+		tag, given, id := binary.LittleEndian.Uint16(entry), binary.LittleEndian.Uint16(entry[2:]), binary.LittleEndian.Uint32(entry[4:])
+		ours := tag == aclUserObj || tag == aclMask || tag == aclUser && int(id) == os.Geteuid()
+		if given != 0 && !ours {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package config
+
+// onlyOursByACL is false: the bits of the mode are taken as they are.
+func onlyOursByACL(string) bool { return false }
