@@ -232,7 +232,7 @@ func (row ImportRow) user(h *Hasher, settings Settings, o ImportOptions, now tim
 	}
 	u.CreatedAt, u.UpdatedAt = now, now
 	if at := m["created_at"]; at != "" {
-		if u.CreatedAt, err = readTime(at); err == nil && u.CreatedAt.After(now) {
+		if u.CreatedAt, err = ReadTime(at); err == nil && u.CreatedAt.After(now) {
 			err = errors.New("created_at: this is in the future")
 		}
 		add(err)
@@ -271,15 +271,15 @@ func readBool(s string) (bool, error) {
 	return strconv.ParseBool(strings.ToLower(s))
 }
 
-// readTime reads what databases write, as UTC where it has no zone.
-func readTime(s string) (time.Time, error) {
+// ReadTime reads what databases write, as UTC where it has no zone.
+func ReadTime(s string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
 			return t.UTC().Truncate(time.Second), nil
 		}
 	}
-	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil && seconds > 0 && seconds < 1<<36 {
-		return time.Unix(seconds, 0).UTC(), nil
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil && seconds >= 1 && seconds < 1<<36 {
+		return time.Unix(int64(seconds), 0).UTC(), nil
 	}
 	return time.Time{}, errors.New("created_at: a time such as 2024-05-31T12:00:00Z, or a date")
 }

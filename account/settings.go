@@ -215,6 +215,15 @@ func (c SettingsChange) apply(v *Settings) error {
 	return nil
 }
 
+// To changes v by the rules for settings, and names what differs then.
+func (c SettingsChange) To(v *Settings) (changed string, err error) {
+	before := v.clone()
+	if err = c.apply(v); err == nil {
+		*v, err = v.Check()
+	}
+	return changedMembers(before, *v), err
+}
+
 // changedMembers names what differs, for the audit row.
 func changedMembers(a, b Settings) string {
 	var names []string
@@ -231,14 +240,7 @@ func changedMembers(a, b Settings) string {
 // each member that is wrong.
 func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
 	row := by.Audit(a.Now(), "settings.update", "settings", "")
-	v, err := a.store.AmendSettings(ctx, func(v *Settings) (string, error) {
-		before := v.clone()
-		err := change.apply(v)
-		if err == nil {
-			*v, err = v.Check()
-		}
-		return changedMembers(before, *v), err
-	}, row)
+	v, err := a.store.AmendSettings(ctx, change.To, row)
 	if err != nil {
 		return v, fmt.Errorf("change settings: %w", err)
 	}

@@ -19,12 +19,17 @@ import (
 func (s *Store) Exec(query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	return s.db.WithContext(ctx).Exec(query, args...).Error
+	return s.ofTest().WithContext(ctx).Exec(query, args...).Error
 }
+
+const testMark = "cairn:test"
+
+// ofTest is the database for statements that are no part of the program.
+func (s *Store) ofTest() *gorm.DB { return s.db.Set(testMark, true) }
 
 // Count is the single number that a query returns.
 func (s *Store) Count(query string, args ...any) (n int64, err error) {
-	return n, s.db.Raw(query, args...).Find(&n).Error
+	return n, s.ofTest().Raw(query, args...).Find(&n).Error
 }
 
 // DropConnections closes those that are idle.
@@ -88,7 +93,7 @@ func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations stri
 
 // Texts is the single column that a query returns.
 func (s *Store) Texts(query string, args ...any) (out []string, err error) {
-	return out, s.db.Raw(query, args...).Find(&out).Error
+	return out, s.ofTest().Raw(query, args...).Find(&out).Error
 }
 
 // Series is a table n(i) of the numbers from 0.
@@ -102,7 +107,7 @@ func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
 		return strings.Join(lines, "\n"), err
 	}
 	var rows []struct{ Detail string }
-	err := s.db.Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
+	err := s.ofTest().Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
 	return strings.Join(each(rows, func(r struct{ Detail string }) string { return r.Detail }), "\n"), err
 }
 

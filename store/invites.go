@@ -46,15 +46,15 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 				return err
 			}
 		}
-		if err := insertInvite(tx, i); err != nil {
+		if err := insertInvite(tx, i, ""); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
 }
 
-func insertInvite(tx *gorm.DB, i account.Invite) error {
-	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
+func insertInvite(tx *gorm.DB, i account.Invite, conflict string) error {
+	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)"+conflict,
 		i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
@@ -157,25 +157,44 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	return int(revoked), err
 }
 
-// Branches implements account.Store.
+// Branches implements account.Store. What those of a page have invited is counted for all
+// of them at once: one may have invited many.
 func (s *Store) Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]account.Branch, error) {
-	whose, args := "u.invited_by = ?", []any{toUnix(since), toUnix(now), sub}
+	const doing = "list branches of invites"
+	whose, args := "u.invited_by = ?", []any{sub}
 	if sub == "" {
-		whose, args = "u.invited_by IS NULL", args[:2]
+		whose, args = "u.invited_by IS NULL", nil
 	}
-	var rows []struct {
+	var users []storedUser
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+whose+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
+	if err != nil || len(users) == 0 {
+		return []account.Branch{}, fail(doing, err)
+	}
+	subs := each(users, func(u storedUser) string { return u.Row.Sub })
+	type count struct {
+		Sub                   string
 		Invited, Active, Open int
-		User                  storedUser `gorm:"embedded"`
 	}
-	err := s.conn(ctx).Raw(`SELECT `+userColumns+`, (SELECT count(*) FROM users k WHERE k.invited_by = u.sub AND k.deleted_at = 0) AS invited,
-		(SELECT count(*) FROM users k WHERE k.invited_by = u.sub AND k.deleted_at = 0 AND k.last_login_at >= ?) AS active,
-		(SELECT count(*) FROM invites i WHERE i.created_by = u.sub AND i.used_at = 0 AND i.expires_at > ?) AS open
-		FROM users u WHERE `+whose+` AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?`, append(args, sanitize(after), pageSize(limit))...).Find(&rows).Error
-	out := make([]account.Branch, len(rows))
-	for i, r := range rows {
-		out[i] = account.Branch{User: r.User.user(), Invited: r.Invited, Active: r.Active, Open: r.Open}
+	counts := make(map[string]count, len(users))
+	var invited, open []count
+	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited, sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
+		WHERE invited_by IN ? AND deleted_at = 0 GROUP BY invited_by`, toUnix(since), subs).Find(&invited).Error
+	if err != nil {
+		return nil, fail(doing, err)
 	}
-	return out, fail("list branches of invites", err)
+	for _, c := range invited {
+		counts[c.Sub] = c
+	}
+	err = s.conn(ctx).Raw("SELECT created_by AS sub, count(*) AS open FROM invites WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by", subs, toUnix(now)).Find(&open).Error
+	for _, c := range open {
+		of := counts[c.Sub]
+		of.Open = c.Open
+		counts[c.Sub] = of
+	}
+	return each(users, func(u storedUser) account.Branch {
+		c := counts[u.Row.Sub]
+		return account.Branch{User: u.user(), Invited: c.Invited, Active: c.Active, Open: c.Open}
+	}), fail(doing, err)
 }
 
 // Invite implements account.Store.

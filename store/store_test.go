@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,19 @@ import (
 
 func TestMain(m *testing.M) {
 	storetest.Parallel = true
-	os.Exit(storetest.Main(m))
+	store.RecordStatements()
+	os.Exit(storetest.Main(thenPlans{m}))
+}
+
+// thenPlans runs a test after all others: of the statements that they have run.
+type thenPlans struct{ *testing.M }
+
+func (m thenPlans) Run() int {
+	code := m.M.Run()
+	if !testing.RunTests(regexp.MatchString, []testing.InternalTest{{Name: "TestStatementsGoByAnIndex", F: checkPlans}}) {
+		return 1
+	}
+	return code
 }
 
 // noon is when the tests happen, where a method takes the time.

@@ -52,6 +52,8 @@ type cli struct {
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
 	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
+
+	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Take over users, preferences, settings and invites from the database of the older Python service."`
 }
 
 // program is what every command's Run gets.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -84,7 +85,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if note != "" {
 		warnings = append(warnings, note)
 	}
-	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, Log: log}
+	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -93,6 +94,15 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if mails != nil {
 		defer mails.Close()
 		options.Mail, mailServer = mails, checked.Mail.Address()
+	}
+	var watched net.Listener
+	if checked.MetricsListen != "" {
+		b := thisBuild()
+		options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
+		if watched, err = listenOn(p.ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", checked.MetricsListen); err != nil {
+			return err
+		}
+		defer func() { _ = watched.Close() }()
 	}
 	handler, err := httpd.New(p.ctx, options)
 	if err != nil {
@@ -120,9 +130,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		log.Warn(w)
 	}
 	ready()
-	// What the start needed (tables of libraries, a password hash at init) goes
-	// back to the system: an idle service on a small machine stays small.
-	debug.FreeOSMemory()
+	releaseMemory()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
 	defer context.AfterFunc(p.ctx, func() {
@@ -132,6 +140,9 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
+	if watched != nil {
+		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
+	}
 	if checked.Backup.Dir != "" {
 		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
@@ -142,6 +153,21 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	background.Wait()
 	log.Info("stopped")
 	return err
+}
+
+// serveMetrics serves what Prometheus reads, and profiles where only this machine reaches
+// them or the operator wants them, until the context ends.
+func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profiles bool, log *slog.Logger) {
+	address, isTCP := l.Addr().(*net.TCPAddr)
+	profiles = profiles || isTCP && address.IP.IsLoopback()
+	srv := httpd.NewServer(m.Handler(profiles), log)
+	srv.WriteTimeout = 2 * time.Minute // a profile takes as long as it was asked to
+	log.Info("metrics", "listen", l.Addr().String(), "pprof", profiles)
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		log.Error("metrics are not served any more", "error", err)
+	}
 }
 
 // turnOnOIDC is the remedy where there is no key.
@@ -157,6 +183,14 @@ func newLog(w io.Writer, c config.Checked) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
+// releaseMemory gives what only the start has needed (tables of libraries, the pages of
+// the program that made them) back to the system: an idle service on a small machine
+// stays small.
+func releaseMemory() {
+	debug.FreeOSMemory()
+	releaseProgramPages()
+}
+
 // sweepInterval is how often what has expired is deleted, by one instance of all. Nothing
 // depends on it: expired rows are refused whether they are still there or not.
 const sweepInterval = 10 * time.Minute
@@ -164,10 +198,12 @@ const sweepInterval = 10 * time.Minute
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
+	afterFirst := sync.OnceFunc(releaseMemory)
 	for {
 		if err := sweepInTurn(ctx, st); err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
+		afterFirst()
 		select {
 		case <-ctx.Done():
 			return

@@ -22,16 +22,16 @@ type importUsersCommand struct {
 	databaseFlags
 	output
 	importFlags
-	File            string `arg:"" help:"CSV file with a head line, or JSON array of objects; - for standard input."`
-	SkipExisting    bool   `help:"Leave out users whose handle is taken, instead of refusing them."`
-	ReservedHandles bool   `help:"Take handles that members cannot choose, such as support."`
+	File string `arg:"" help:"CSV file with a head line, or JSON array of objects; - for standard input."`
 }
 
 // importFlags are those of every command that adds the users of another system.
 type importFlags struct {
-	DryRun     bool   `help:"Check everything and change nothing."`
-	ResetCodes string `type:"path" placeholder:"FILE" help:"Make a password reset code for each user who comes without a hash, into this new file."`
-	Issuer     string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
+	DryRun          bool   `help:"Check everything and change nothing."`
+	SkipExisting    bool   `help:"Leave out users whose handle is taken, instead of refusing them."`
+	ReservedHandles bool   `help:"Take handles that members cannot choose, such as support."`
+	ResetCodes      string `type:"path" placeholder:"FILE" help:"Make a password reset code for each user who comes without a hash, into this new file."`
+	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
 }
 
 // Run adds all users of the file or none.
@@ -41,8 +41,7 @@ func (c *importUsersCommand) Run(p *program) error {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		o := account.ImportOptions{SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != ""}
-		checked, err := c.check(p, users, rows, o)
+		checked, err := c.check(p, users, rows)
 		if err != nil {
 			return err
 		}
@@ -50,11 +49,12 @@ func (c *importUsersCommand) Run(p *program) error {
 	})
 }
 
-func (c importFlags) check(p *program, users *account.Administration, rows []account.ImportRow, o account.ImportOptions) (*account.Import, error) {
+func (c importFlags) check(p *program, users *account.Administration, rows []account.ImportRow) (*account.Import, error) {
 	hasher, err := account.NewHasher()
 	if err != nil {
 		return nil, err
 	}
+	o := account.ImportOptions{SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != ""}
 	return users.CheckImport(p.ctx, hasher, rows, o)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,15 +91,30 @@ func (d *database) start(args ...string) {
 // its processes lives on to acknowledge a write.
 func (d *database) kill() {
 	d.t.Helper()
+	d.signal(syscall.SIGKILL)
+	<-d.ended
+}
+
+// hang leaves connections open that nobody serves.
+func (d *database) hang() {
+	d.t.Helper()
+	d.signal(syscall.SIGSTOP)
+	d.t.Cleanup(func() { d.signal(syscall.SIGKILL) }) // before that of start, which waits
+}
+
+// signal goes to all its processes.
+func (d *database) signal(s syscall.Signal) {
+	d.t.Helper()
 	pid := d.cmd.Process.Pid
 	must(d.t, syscall.Kill(pid, syscall.SIGSTOP)) // it starts no other
-	children, err := exec.Command("pgrep", "-P", fmt.Sprint(pid)).Output()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	must(d.t, err)
-	must(d.t, syscall.Kill(pid, syscall.SIGKILL))
+	must(d.t, syscall.Kill(pid, s))
 	for child := range strings.FieldsSeq(string(children)) {
-		_ = exec.Command("kill", "-9", child).Run() // it may have ended by itself
+		n, err := strconv.Atoi(child)
+		must(d.t, err)
+		_ = syscall.Kill(n, s) // it may have ended by itself
 	}
-	<-d.ended
 }
 
 func (d *database) promote() {

@@ -57,6 +57,7 @@ func startChromium() {
 // chromium gives a tab with cookies of its own.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
+	foreign(t)
 	browserProcess.Do(startChromium)
 	if errors.Is(browserProcess.err, exec.ErrNotFound) && os.Getenv("CI") != "true" {
 		t.Skip("no Chromium here: install the package chromium to run the browser tests")

@@ -309,6 +309,7 @@ type newcomer struct {
 
 func newNewcomer(t *testing.T) *newcomer {
 	t.Helper()
+	foreign(t)
 	n := &newcomer{t: t, dir: t.TempDir(), port: freePort(t), app: freePort(t)}
 	noError(t, os.Symlink(programFile(), filepath.Join(n.dir, "cairn")))
 	return n

@@ -48,6 +48,7 @@ func relyingPartyHome() string {
 // nothing may be missing.
 func needFiles(t *testing.T, files ...string) {
 	t.Helper()
+	foreign(t)
 	for _, file := range files {
 		if _, err := os.Stat(file); err == nil {
 			continue
@@ -109,6 +110,7 @@ func freePort(t *testing.T) string {
 // test fails.
 func startProgram(t *testing.T, port string, command []string, env ...string) *logBuffer {
 	t.Helper()
+	foreign(t)
 	output := &logBuffer{}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)

@@ -125,6 +125,7 @@ func eachVerifierProgram(t *testing.T, test func(t *testing.T, p *verifierProgra
 
 func startVerifierProgram(t *testing.T, command ...string) *verifierProgram {
 	t.Helper()
+	foreign(t)
 	errors := &logBuffer{}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}

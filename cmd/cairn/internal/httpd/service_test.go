@@ -26,6 +26,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/provider"
@@ -75,9 +76,19 @@ const (
 	exitUsage  = 2
 )
 
+// foreign skips a test in which another program acts, a browser or the command cairn, where
+// TEST_FOREIGN=no says so: the race detector sees nothing of it.
+func foreign(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TEST_FOREIGN") == "no" {
+		t.Skip("TEST_FOREIGN=no: another program acts here")
+	}
+}
+
 // cairn runs a command that ends with the exit code want, and returns what it printed.
 func cairn(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
+	foreign(t)
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), programFile(), args...)
 	c.Env, c.Stdout, c.Stderr = []string{}, &out, &errs
@@ -117,6 +128,7 @@ type serviceOptions struct {
 	Now      func() time.Time
 	Hasher   *account.Hasher // nil: a cheap one
 	Mail     mail.Sender
+	Metrics  *metrics.Metrics
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -181,7 +193,11 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
-	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log})
+	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics}
+	if o.Metrics != nil {
+		options.KeyFile = settings.PrivateKeyFile
+	}
+	h, err := New(s.t.Context(), options)
 	noError(s.t, err)
 	s.handler = h
 	s.server = &httptest.Server{Listener: l, Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}
@@ -416,6 +432,7 @@ type installed struct {
 // the database at dsn (empty: cairn.db in its folder).
 func newInstalled(t *testing.T, hs256 bool, dsn string) *installed {
 	t.Helper()
+	foreign(t)
 	beside(t)
 	p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir(), env: []string{programPath()}}
 	if isPostgres(dsn) {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+)
+
+type importLegacyCommand struct {
+	databaseFlags
+	output
+	importFlags
+	File string `arg:"" help:"SQLite file of the older service. It is only read."`
+}
+
+// Help implements kong.HelpProvider.
+func (importLegacyCommand) Help() string {
+	return `Users come with their password hashes, which become this service's own at the next sign-in. The report says what was taken and what was left; --dry-run shows it
+before. Everything is taken in one transaction, or nothing.`
+}
+
+// legacy is what the older service's database becomes.
+type legacy struct {
+	rows     []account.ImportRow
+	invites  []account.Invite
+	settings account.SettingsChange
+	notes    pairs
+}
+
+// Run takes over what maps.
+func (c *importLegacyCommand) Run(p *program) error {
+	tables, others, err := store.ReadLegacy(p.ctx, c.File, "users", "invites", "settings", "user_prefs")
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	if users := tables["users"]; !slices.Contains(users.Columns, "handle") || !slices.Contains(users.Columns, "password_hash") {
+		return fmt.Errorf("%s: there is no table users with handle and password_hash: this is no database of the older service", c.File)
+	}
+	return c.withUsers(p, func(users *account.Administration) error {
+		settings, err := users.Settings(p.ctx)
+		if err != nil {
+			return err
+		}
+		var l legacy
+		l.takeUsers(tables["users"], tables["user_prefs"], settings)
+		l.takeSettings(tables["settings"], settings)
+		l.takeInvites(tables["invites"], users.Now())
+		l.note("tables left", strings.Join(others, " "))
+		checked, err := c.check(p, users, l.rows)
+		if err != nil {
+			return err
+		}
+		with := account.Bulk{Invites: l.invites}
+		if len(l.settings) > 0 {
+			with.Settings = l.settings.To
+		}
+		return c.store(p, c.output, users, checked, with, l.notes)
+	})
+}
+
+func (l *legacy) note(what, text string) {
+	if text != "" {
+		l.notes = append(l.notes, [2]string{what, text})
+	}
+}
+
+// first is the first of the columns that a row has.
+func first(row map[string]string, columns ...string) string {
+	for _, c := range columns {
+		if v, ok := row[c]; ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// says tells whether a column says yes, or when or by whom.
+func says(value string) bool { return value != "" && value != "0" && value != "false" }
+
+func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) {
+	taken := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
+	byKey := map[string]int{} // row by handle and by id
+	for i, from := range users.Rows {
+		row := account.ImportRow{Row: i + 1, Preferences: map[string]string{}, Members: map[string]string{}}
+		for _, name := range taken {
+			if value := from[name]; name != "is_admin" {
+				row.Members[name] = value
+			}
+		}
+		flags := slices.Clone(settings.DefaultFlags)
+		if says(from["is_admin"]) {
+			flags = append(flags, account.FlagAdmin)
+		}
+		row.Members["flags"] = strings.Join(flags, " ")
+		l.rows = append(l.rows, row)
+		byKey["handle "+from["handle"]], byKey["id "+from["id"]] = i, i
+	}
+	left := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool { return slices.Contains(taken, c) || c == "id" })
+	l.note("columns of users left", strings.Join(left, " "))
+
+	count, lost := 0, 0
+	for _, from := range prefs.Rows {
+		key, value := first(from, "key", "name", "pref"), first(from, "value")
+		at, known := byKey["handle "+first(from, "handle", "username", "user_handle")]
+		if id, given := from["user_id"]; given {
+			if at, known = byKey["id "+id]; !known {
+				at, known = byKey["handle "+id]
+			}
+		}
+		if !known || key == "" || value == "" {
+			lost++
+			continue
+		}
+		l.rows[at].Preferences[key] = value
+		count++
+	}
+	if len(prefs.Rows) > 0 {
+		l.note("preferences", fmt.Sprintf("%d taken, %d left: of no user, or without a name and a value", count, lost))
+	}
+}
+
+// takeSettings takes those that have the name and a value of a setting here, but for lists.
+func (l *legacy) takeSettings(t store.LegacyTable, now account.Settings) {
+	l.settings = account.SettingsChange{}
+	var left []string
+	for _, row := range t.Rows {
+		name, value := first(row, "key", "name"), first(row, "value")
+		if one := scalarSetting(name, value); one != nil {
+			if trial := now; takes(one, &trial) {
+				maps.Copy(l.settings, one)
+				continue
+			}
+		}
+		left = append(left, name)
+	}
+	l.note("settings taken", strings.Join(slices.Sorted(maps.Keys(l.settings)), " "))
+	l.note("settings left", strings.Join(left, " "))
+}
+
+// scalarSetting is a change of one setting to a text, a number or a mark; nil where there is none.
+func scalarSetting(name, value string) account.SettingsChange {
+	m, err := settingNamed(name)
+	if err != nil {
+		return nil
+	}
+	switch m.Value(account.DefaultSettings()).(type) {
+	case string, int, bool:
+		one, err := settingChange(m, []string{value})
+		if err == nil {
+			return one
+		}
+	}
+	return nil
+}
+
+func takes(c account.SettingsChange, v *account.Settings) bool {
+	_, err := c.To(v)
+	return err == nil
+}
+
+// takeInvites takes those that are open and whose codes are as long as codes here. A code of
+// eight characters can be guessed.
+func (l *legacy) takeInvites(t store.LegacyTable, now time.Time) {
+	used, expired, weak := 0, 0, 0
+	for _, row := range t.Rows {
+		i := account.Invite{Code: account.CanonicalInviteCode(first(row, "code")), CreatedAt: now, ExpiresAt: now.Add(account.InviteLifetime)}
+		if at, err := account.ReadTime(first(row, "expires_at")); err == nil && at.Before(i.ExpiresAt) {
+			i.ExpiresAt = at
+		}
+		switch {
+		case slices.ContainsFunc([]string{"used", "is_used", "used_at", "used_by", "redeemed_at", "redeemed_by"}, func(c string) bool { return says(row[c]) }):
+			used++
+		case !i.Open(now):
+			expired++
+		case i.Code == "":
+			weak++
+		default:
+			l.invites = append(l.invites, i)
+		}
+	}
+	if len(t.Rows) > 0 {
+		l.note("invites", fmt.Sprintf("%d taken, %d left as used, %d as expired, %d because their codes can be guessed: make new ones with cairn invite add", len(l.invites), used, expired, weak))
+	}
+}
