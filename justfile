@@ -45,6 +45,15 @@ fuzz seconds="30":
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
+# three instances behind HAProxy under the load of 32 clients, with a rolling restart, a sweep, a backup and a failover of PostgreSQL; before: a program of an earlier version, to be upgraded from
+soak seconds="600" before="":
+    CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE={{ if before == "" { "" } else { quote(canonicalize(before)) } }} go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster
+
+# more of what schemathesis sends by docs/openapi.yaml; testdata/schemathesis/install installs it
+schemathesis examples="100":
+    cmd/cairn/internal/httpd/testdata/schemathesis/install
+    CI=true CAIRN_SCHEMATHESIS_EXAMPLES={{examples}} go test -count 1 -timeout 60m -run '^TestSchemathesisFindsNoFault$' -v ./cmd/cairn/internal/httpd
+
 # pictures of each state of the pages, light, dark, on a phone and without JavaScript, into a folder
 shots folder:
     mkdir -p {{quote(folder)}}

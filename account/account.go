@@ -90,6 +90,7 @@ var sealLifetimes = map[string]time.Duration{
 	signInSeal:  5 * time.Minute,
 	totpSeal:    freshFor,
 	sealPasskey: passkeyTime,
+	sealReturn:  time.Hour,
 }
 
 // New makes a Service; it fails on options that cannot work.
@@ -156,6 +157,7 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/api/auth/logout", web.Methods{"POST": s.Do(s.apiLogout)})
 	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
 	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
+	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
 	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
 	handle("/api/me", web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
 	handle("/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})

@@ -23,6 +23,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -107,7 +108,7 @@ func (w *world) start(change ...func(*account.Options)) {
 		sub = m.PathPrefix(w.base).Subrouter()
 	}
 	w.service.Mount(sub)
-	w.router = m
+	w.router = openapitest.Handler(w.t, w.base, m)
 }
 
 func withLimits(limits map[string]web.Rate) func(*account.Options) {
@@ -246,6 +247,7 @@ func (b *browser) serve(r *http.Request) *answer {
 	}
 	r = r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1", Address: addr}))
 	rec := httptest.NewRecorder()
+	rec.Header().Set("X-Request-Id", "req-1") // as the middleware does
 	b.w.router.ServeHTTP(rec, r)
 	a := &answer{t: b.w.t, status: rec.Code, header: rec.Header(), body: rec.Body.String(), set: rec.Result().Cookies()} //nolint:bodyclose // a recorder's
 	for _, c := range a.set {

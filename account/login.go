@@ -296,7 +296,10 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if id != nil && page.Fresh == "" {
-		return s.afterSignIn(w, r, page.Continue)
+		if !s.loops(r, page.Continue) {
+			return s.afterSignIn(w, r, page.Continue)
+		}
+		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
 	}
 	if q.Has("expired") {
 		page.Ended = ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
@@ -332,7 +335,7 @@ func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login,
 // endedSession says whose session the request's cookie was and why it is over:
 // only to the browser that presents the cookie that proved it.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
-	id, err := s.findSession(r)
+	id, err := s.findSession(r, s.eachProof())
 	ctx, text := r.Context(), templates.Text("")
 	l := templates.LanguageOf(ctx)
 	switch {
@@ -370,6 +373,9 @@ func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) {
 // name of its application; the page speaks the language that this asks for.
 func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
 	sealed = continuation(v)
+	if back, ok := s.opened(sealed); ok {
+		return sealed, hostOf(back)
+	}
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)
 	}
@@ -424,10 +430,15 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 // afterSignIn sends a fresh session on: back to authorize with the continuation, or
-// to the account page. Never to an address that the caller gave.
+// the application behind a proxy, or to the account page. Never to an address that the
+// caller gave.
 func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next string) error {
 	if next == "" {
 		return s.Redirect(w, r, "/account/")
+	}
+	if back, ok := s.opened(next); ok {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return nil
 	}
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
 }

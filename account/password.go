@@ -14,6 +14,8 @@ import (
 	"github.com/go-crypt/crypt/algorithm"
 	"github.com/go-crypt/crypt/algorithm/argon2"
 	"github.com/go-crypt/crypt/algorithm/bcrypt"
+	"github.com/go-crypt/crypt/algorithm/pbkdf2"
+	"github.com/go-crypt/crypt/algorithm/scrypt"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/text/secure/precis"
 
@@ -34,9 +36,9 @@ const minHandleInPassword = 3
 // is refused at once (503) instead of piling up.
 const maxHashWaiters = 256
 
-// Hasher makes and verifies password hashes (argon2id; bcrypt is only read). It
-// runs at most one hash per core at a time, so that a storm of sign-ins neither
-// takes the memory (19 MiB each) nor starves the other endpoints.
+// Hasher makes password hashes (argon2id) and verifies them, those of other systems too
+// (ImportedHash). It runs at most one hash per core at a time, so that a storm of sign-ins
+// neither takes the memory (19 MiB each) nor starves the other endpoints.
 type Hasher struct {
 	argon   *argon2.Hasher
 	decoder *crypt.Decoder
@@ -46,8 +48,11 @@ type Hasher struct {
 	dummy   func() algorithm.Digest
 }
 
+// HashMemory is what a hash of the product takes, in bytes.
+const HashMemory = 19 << 20
+
 // NewHasher makes the hasher of the product: m=19 MiB, t=2, p=1.
-func NewHasher() (*Hasher, error) { return newHasher(19456, 2) }
+func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 
 // NewTestHasher makes one that is a thousand times cheaper. For tests only.
 func NewTestHasher() (*Hasher, error) { return newHasher(16, 1) }
@@ -58,11 +63,10 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 		return nil, fmt.Errorf("password hasher: %w", err)
 	}
 	d := crypt.NewDecoder()
-	if err := argon2.RegisterDecoder(d); err != nil {
-		return nil, fmt.Errorf("password decoder: %w", err)
-	}
-	if err := bcrypt.RegisterDecoder(d); err != nil {
-		return nil, fmt.Errorf("password decoder: %w", err)
+	for _, register := range []func(algorithm.DecoderRegister) error{argon2.RegisterDecoder, bcrypt.RegisterDecoder, pbkdf2.RegisterDecoder, scrypt.RegisterDecoderScrypt} {
+		if err := register(d); err != nil {
+			return nil, fmt.Errorf("password decoder: %w", err)
+		}
 	}
 	h := &Hasher{
 		argon: a, decoder: d, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0))),
@@ -107,19 +111,20 @@ func (h *Hasher) match(hash, password string) bool {
 	if utf8.RuneCountInString(password) > maxPassword || strings.ContainsRune(password, 0) {
 		password, hash = "", ""
 	}
+	kept := opaque(password)
 	if hash == "" {
-		h.dummy().Match(password)
+		_ = h.dummy().Match(kept) || kept != password && h.dummy().Match(password)
 		return false
 	}
 	d, err := h.decoder.Decode(hash)
 	if err != nil {
 		return false
 	}
-	if strings.HasPrefix(hash, "$2") {
-		// bcrypt cuts at 72 bytes: a longer password never had such a hash.
-		return len(password) <= 72 && (d.Match(password) || d.Match(opaque(password)))
+	if strings.HasPrefix(hash, "$2") && len(password) > 72 {
+		return false // bcrypt cuts at 72 bytes: a longer password never had such a hash
 	}
-	return d.Match(opaque(password))
+	// Other systems hash what was typed.
+	return d.Match(kept) || kept != password && d.Match(password)
 }
 
 // outdated tells whether a hash should be replaced after a successful sign-in.

@@ -91,8 +91,23 @@ func (s *Service) newSession(sub string, r *http.Request, amr ...string) (*Sessi
 
 // Current finds the live session of a request. ErrNotAuthenticated when there
 // is none; any other error is a failure of the database (503, never 401).
-func (s *Service) Current(r *http.Request) (*Identity, error) {
-	id, err := s.findSession(r)
+func (s *Service) Current(r *http.Request) (*Identity, error) { return s.live(r, s.eachProof()) }
+
+// sessionProofs calls yield with the sessions that cookies of a request prove.
+type sessionProofs func(r *http.Request, yield func(*Identity) bool) error
+
+// eachProof are those of this service. With a cookie domain only the host-only cookie
+// counts: a sibling host or a holder of the shared secret cannot make one.
+func (s *Service) eachProof() sessionProofs {
+	if s.cookies.login != "" {
+		return s.eachByLogin
+	}
+	return s.eachByToken
+}
+
+// live is the session that is live and its user, who is not suspended.
+func (s *Service) live(r *http.Request, each sessionProofs) (*Identity, error) {
+	id, err := s.findSession(r, each)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +125,8 @@ func (s *Service) Current(r *http.Request) (*Identity, error) {
 
 // findSession returns the session row that the request's cookies prove,
 // whatever its state, a live one if there are several. A token that has ceased to
-// count proves none. With a cookie domain only the host-only cookie counts: a sibling
-// host or a holder of the shared secret cannot make one.
-func (s *Service) findSession(r *http.Request) (*Identity, error) {
-	each := s.eachByToken
-	if s.cookies.login != "" {
-		each = s.eachByLogin
-	}
+// count proves none.
+func (s *Service) findSession(r *http.Request, each sessionProofs) (*Identity, error) {
 	var found *Identity
 	var failed error
 	err := each(r, func(id *Identity) bool {

@@ -209,7 +209,8 @@ func (c SettingsChange) apply(v *Settings) error {
 	}
 	// With a flag goes its description.
 	maps.DeleteFunc(v.FlagDescriptions, func(flag, text string) bool {
-		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && before.FlagDescriptions[flag] == text
+		old, had := before.FlagDescriptions[flag]
+		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && had && old == text
 	})
 	return nil
 }

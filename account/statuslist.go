@@ -294,6 +294,7 @@ func (l *statusWaiters) next() <-chan struct{} {
 // all of them: what they have seen may be older.
 func (l *statusWaiters) watch() {
 	var before map[int]int64
+	failing := false // one line for an outage, not four a second
 	for ; ; time.Sleep(statusPoll) {
 		l.mu.Lock()
 		if l.watching = l.total > 0 && !l.released; !l.watching {
@@ -304,12 +305,12 @@ func (l *statusWaiters) watch() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		now, err := l.versions(ctx)
 		cancel()
-		if err != nil {
+		if err != nil && !failing {
 			l.log.Warn("status lists not watched: those who wait for a change learn of it later", "error", err)
-		} else if before == nil || !maps.Equal(before, now) {
+		} else if err == nil && (before == nil || !maps.Equal(before, now)) {
 			l.wake(false)
 		}
-		before = now
+		before, failing = now, err != nil
 	}
 }
 

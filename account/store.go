@@ -16,6 +16,7 @@ import (
 // processes that share the database.
 type Store interface {
 	UserStore
+	BulkStore
 	SessionStore
 	InviteStore
 	ResetStore
@@ -26,7 +27,7 @@ type Store interface {
 	MailStore
 	FactorStore
 	AuditStore
-	// Ping tells whether the database answers and its schema is this program's.
+	// Ping tells whether the database answers and its schema is this program's or newer.
 	Ping(ctx context.Context) error
 }
 

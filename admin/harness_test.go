@@ -17,6 +17,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -69,7 +70,7 @@ func newWorld(t *testing.T) *world {
 	w.options.Clients = func(context.Context) ([]admin.Client, error) { return w.clients, nil }
 	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }
 	admin.New(w.service, w.options).Mount(sub)
-	w.router = m
+	w.router = openapitest.Handler(w.t, "/id", m)
 	return w
 }
 
@@ -127,6 +128,7 @@ func (b *browser) send(method, path, contentType, body string, headers ...string
 		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: b.cookie})
 	}
 	rec := httptest.NewRecorder()
+	rec.Header().Set("X-Request-Id", "req-1") // as the middleware does
 	b.w.router.ServeHTTP(rec, r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1"})))
 	return &answer{b.w.t, rec.Code, rec.Header(), rec.Body.String()}
 }

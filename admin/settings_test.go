@@ -39,7 +39,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 	for body, pointer := range map[string]string{
 		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
 		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
-		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
+		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"coach":""}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
 		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
 	} {
 		p := b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_settings").json()

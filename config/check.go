@@ -23,6 +23,7 @@ type Checked struct {
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
 	StatusTTL       time.Duration    // whole seconds
+	ShutdownDelay   time.Duration    // 0: none
 	TrustedProxies  []netip.Prefix   // masked and unmapped: compare with netip.Addr.Unmap
 	AllowedOrigins  []string         // as a browser writes Origin
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
@@ -40,7 +41,7 @@ type Checked struct {
 func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
+		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkLog,
 	} {
 		if err := check(&c, s); err != nil {
@@ -107,6 +108,18 @@ func checkStatusTTL(c *Checked, s Settings) error {
 	c.StatusTTL = d
 	return nil
 }
+
+// checkShutdownDelay bounds the time by that after which a service manager kills: systemd does so after 90 seconds.
+func checkShutdownDelay(c *Checked, s Settings) error {
+	d, err := time.ParseDuration(s.ShutdownDelay)
+	if err != nil || d < 0 || d > maxShutdownDelay {
+		return refuse("shutdown-delay", "write a time such as 5s", "%q is not a duration between 0s and %gs", s.ShutdownDelay, maxShutdownDelay.Seconds())
+	}
+	c.ShutdownDelay = d
+	return nil
+}
+
+const maxShutdownDelay = time.Minute
 
 // wholeSeconds reads a duration from one second to most.
 func wholeSeconds(s string, most time.Duration) (time.Duration, error) {

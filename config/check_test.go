@@ -111,6 +111,9 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"cookie-name", "cairn_login", []string{"second cookie"}},
 		{"cookie-name", strings.Repeat("a", 65), []string{"64"}},
 
+		{"shutdown-delay", "soon", []string{"not a duration", "5s"}},
+		{"shutdown-delay", "-1s", []string{"between 0s and 60s"}},
+		{"shutdown-delay", "61s", []string{"between 0s and 60s"}},
 		{"status-ttl", "", []string{"not a duration", "60s"}},
 		{"status-ttl", "60", []string{"not a duration"}},
 		{"status-ttl", "0s", []string{"between 1s and 1h"}},

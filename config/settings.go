@@ -34,6 +34,7 @@ type Settings struct {
 	SMTPURL            string   `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587, without the password. Without it no mails are sent."`
 	SMTPPasswordFile   string   `name:"smtp-password-file" path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
 	MailFrom           string   `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails: club@example.org, or \"The Club <club@example.org>\"."`
+	ShutdownDelay      string   `name:"shutdown-delay" env:"SERVICE_SHUTDOWN_DELAY" default:"0s" help:"How long to go on serving after SIGTERM, while /readyz answers 503: longer than a proxy takes to notice."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
@@ -104,4 +105,23 @@ func refuse(name, remedy, problem string, args ...any) error {
 		name = fmt.Sprintf("--%s (%s)", s.flag, s.env)
 	}
 	return fmt.Errorf("%s: %w: %s", name, fmt.Errorf(problem, args...), remedy)
+}
+
+// Changed lists the settings that are not the defaults, as name=value in the order of the table, with a database URL
+// as [Checked.DatabaseLabel] shows it. No setting holds another secret.
+func (s Settings) Changed() []string {
+	var changed []string
+	given, defaults := reflect.ValueOf(s), reflect.ValueOf(Defaults())
+	for i, setting := range table() {
+		v := given.Field(i)
+		if setting.list && v.Len() == 0 || !setting.list && v.Equal(defaults.Field(i)) { // no list has a default
+			continue
+		}
+		value := fmt.Sprint(v.Interface())
+		if setting.flag == "database" {
+			value = Checked{Database: s.Database}.DatabaseLabel()
+		}
+		changed = append(changed, setting.flag+"="+value)
+	}
+	return changed
 }

@@ -22,6 +22,8 @@ type auditRow struct {
 	RequestID string
 }
 
+var auditColumns = columnsOf[auditRow]("audit")
+
 func (r auditRow) audit() account.Audit {
 	return account.Audit{ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
 }
@@ -115,9 +117,9 @@ func (s *Store) auditQuery(q account.AuditQuery) (query string, args map[string]
 	}
 	walk := func(also ...string) string {
 		if also = append(also, where...); len(also) > 0 {
-			return "SELECT * FROM audit WHERE " + strings.Join(also, " AND ") + order
+			return "SELECT " + auditColumns + " FROM audit WHERE " + strings.Join(also, " AND ") + order
 		}
-		return "SELECT * FROM audit" + order
+		return "SELECT " + auditColumns + " FROM audit" + order
 	}
 	if q.Person == "" {
 		return walk(), args

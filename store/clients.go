@@ -138,9 +138,11 @@ func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 	return all, fail("list clients", err)
 }
 
+var clientColumns, secretColumns = columnsOf[clientRow]("clients"), columnsOf[clientSecretRow]("client_secrets")
+
 func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRow
-	err := s.conn(ctx).Raw("SELECT * FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+clientColumns+" FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
 	out, byID := each(rows, clientRow.client), make(map[string]*provider.Client, len(rows))
 	if err != nil || len(rows) == 0 {
 		return out, err
@@ -149,7 +151,7 @@ func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*pr
 		byID[c.ID] = c
 	}
 	var secrets []clientSecretRow
-	err = s.conn(ctx).Raw("SELECT * FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
+	err = s.conn(ctx).Raw("SELECT "+secretColumns+" FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
 		slices.Collect(maps.Keys(byID)), s.now()).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]

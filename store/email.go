@@ -86,7 +86,7 @@ func keptID(a *account.Audit) string {
 	return a.KeepEmail
 }
 
-const selectEmailChange = "SELECT * FROM email_changes WHERE id = ? AND undone_at = 0 AND expires_at > ?"
+var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + " FROM email_changes WHERE id = ? AND undone_at = 0 AND expires_at > ?"
 
 // EmailChange implements account.Store.
 func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error) {

@@ -27,6 +27,16 @@ func (s *Store) Count(query string, args ...any) (n int64, err error) {
 	return n, s.db.Raw(query, args...).Find(&n).Error
 }
 
+// DropConnections closes those that are idle.
+func (s *Store) DropConnections() {
+	size := s.MaxConnections()
+	s.pool.SetMaxIdleConns(0)
+	s.pool.SetMaxIdleConns(size)
+}
+
+// MaxConnections is the size of the pool.
+func (s *Store) MaxConnections() int { return s.pool.Stats().MaxOpenConnections }
+
 // ListCapacity is how many indices of a status list are given out.
 const ListCapacity = listCapacity
 
@@ -82,12 +92,7 @@ func (s *Store) Texts(query string, args ...any) (out []string, err error) {
 }
 
 // Series is a table n(i) of the numbers from 0.
-func (s *Store) Series(length string) string {
-	if s.Dialect() == Postgres {
-		return "(SELECT generate_series(0, CAST(" + length + " AS BIGINT) - 1) AS i) AS n"
-	}
-	return "(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < " + length + ") SELECT i FROM c) AS n"
-}
+func (s *Store) Series(length string) string { return s.series(0, length) }
 
 // AuditPlan is how the database would read the audit log.
 func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {

@@ -24,7 +24,7 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 	}
 	f.Passkeys, f.RecoveryCodes = counts.Passkeys, counts.Codes
 	var rows []totpRow
-	if err := s.conn(ctx).Raw("SELECT * FROM totp WHERE sub = ?", sub).Find(&rows).Error; err != nil {
+	if err := s.conn(ctx).Raw("SELECT "+totpColumns+" FROM totp WHERE sub = ?", sub).Find(&rows).Error; err != nil {
 		return f, fail("find authenticator app", err)
 	}
 	for _, r := range rows {
@@ -40,6 +40,8 @@ type totpRow struct {
 	CreatedAt  int64 `gorm:"autoCreateTime:false"`
 	LastUsedAt int64
 }
+
+var totpColumns = columnsOf[totpRow]("totp")
 
 // lockInSession is lockUser for what somebody does in a session, unless that is empty:
 // who ends the sessions of a user locks the row too, and came before or waits.

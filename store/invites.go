@@ -46,13 +46,16 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 				return err
 			}
 		}
-		err := tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
-			i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
-		if err != nil {
+		if err := insertInvite(tx, i); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+func insertInvite(tx *gorm.DB, i account.Invite) error {
+	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)",
+		i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
 // mayInvite counts while no other invite of the same user can be made.

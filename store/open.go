@@ -20,15 +20,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
@@ -53,6 +51,10 @@ type Options struct {
 	// its context has a deadline; 0 means 10 seconds. A transaction has half as
 	// long again.
 	Timeout time.Duration
+	// ReadOnly is for who only looks: no file is created and no mode changed, a pragma
+	// that the file keeps is not set, and every write fails. SQLite itself makes the two files
+	// beside one in WAL mode where no other program has it open.
+	ReadOnly bool
 }
 
 // Store is a database. Safe for concurrent use, also by several processes.
@@ -100,11 +102,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, errors.New("open database: no path or URL given")
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
 		s.dialect, s.dsn = Postgres, dsn
-		s.pool, dialector, err = openPostgres(dsn)
+		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:
 		s.dialect = SQLite
 		s.writer = make(chan struct{}, 1)
-		s.pool, dialector, err = openSQLite(ctx, dsn)
+		s.pool, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
 	}
 	if err != nil {
 		return nil, err
@@ -182,8 +184,16 @@ func (s *Store) ping(ctx context.Context) error {
 	return s.pool.PingContext(ctx)
 }
 
-// Ping implements account.Store.
-func (s *Store) Ping(ctx context.Context) error { return fail("ping", s.CheckSchema(ctx)) }
+// Ping implements account.Store. A newer program may have migrated the database since this
+// one started: migrations leave what it needs, so that one instance after the other can be
+// replaced.
+func (s *Store) Ping(ctx context.Context) error {
+	err := s.CheckSchema(ctx)
+	if errors.Is(err, ErrNewerSchema) {
+		return nil
+	}
+	return fail("ping", err)
+}
 
 // SQLiteVersion is that of the SQLite that is part of the program.
 func SQLiteVersion() string {
@@ -199,21 +209,26 @@ const sqliteConnections = 8
 // lock when a transaction begins, because taking it later can fail at once
 // at once, without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
 // deleted, so that the data of a deleted user is not in the file any more.
-const sqliteParameters = "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_secure_delete=fast"
+const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fast" + sqliteReading
 
-func openSQLite(ctx context.Context, path string) (*sql.DB, gorm.Dialector, error) {
-	empty, err := protectFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
-	}
+// sqliteReading are those that change nothing in the file.
+const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128"
+
+func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
 	// The path as a URI, in which ?, # and % would mean something.
-	file := "file:" + (&url.URL{Path: path}).EscapedPath()
-	if empty {
-		if err := arrange(ctx, file); err != nil {
+	file, parameters := "file:"+(&url.URL{Path: path}).EscapedPath(), sqliteParameters
+	if readOnly {
+		parameters = "?mode=ro&_query_only=on" + sqliteReading
+	} else {
+		empty, err := protectFile(path)
+		if err == nil && empty {
+			err = arrange(ctx, file)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 		}
 	}
-	pool, err := sql.Open(sqlite.DriverName, file+sqliteParameters)
+	pool, err := sql.Open(sqlite.DriverName, file+parameters)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
@@ -259,59 +274,27 @@ func protectFile(path string) (empty bool, err error) {
 	return empty, nil
 }
 
-const (
-	postgresConnections = 16
-	connectTimeout      = 5 * time.Second
-)
-
-// postgresLimits are settings of each connection, unless the URL has them: no
-// statement and no lock may hang for ever.
-var postgresLimits = map[string]string{
-	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
-}
-
-// keepAlive finds a dead idle connection before a request waits for it, in
-// half a minute; the deadlines are for those who wait.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
-func openPostgres(dsn string) (*sql.DB, gorm.Dialector, error) {
-	config, err := postgresConfig(dsn)
+func openPostgres(dsn string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
+	config, connections, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, nil, err
 	}
-	pool := stdlib.OpenDB(*config)
-	pool.SetMaxOpenConns(postgresConnections)
-	pool.SetMaxIdleConns(postgresConnections)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	pool.SetConnMaxLifetime(time.Hour)
+	if readOnly { // only now: of several hosts the one is chosen whose sessions may write
+		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+			return c.Exec(ctx, "SET default_transaction_read_only = on").Close()
+		}
+	}
+	pool := newPool(config, connections)
 	return pool, postgres.New(postgres.Config{Conn: pool}), nil
 }
 
 // openMigrations opens connections of which a statement may take as long as it
 // does: the index of a large table.
 func openMigrations(dsn string) (*sql.DB, error) {
-	config, err := postgresConfig(dsn)
+	config, connections, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	config.RuntimeParams["statement_timeout"] = "0"
-	return stdlib.OpenDB(*config), nil
-}
-
-func postgresConfig(dsn string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		// The parser's own text may repeat the URL with its password.
-		return nil, errors.New("open PostgreSQL database: the URL cannot be used: check user, host, port, database and parameters such as sslmode, and percent-encode special characters in the password")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
-	for name, value := range postgresLimits {
-		if _, given := config.RuntimeParams[name]; !given {
-			config.RuntimeParams[name] = value
-		}
-	}
-	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
-	return config, nil
+	return newPool(config, connections), nil
 }

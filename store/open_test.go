@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -79,6 +80,20 @@ func TestLogOmitsValues(t *testing.T) {
 	})
 }
 
+// A newer program adds columns to tables that this one reads: see columnsOf.
+func TestStatementsNameTheirColumns(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	all := regexp.MustCompile("(?i)(select |returning |[ ,`][a-z]\\.)\\*[ ,](from [^(]|[^f])")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		must(t, err)
+		if found := all.Find(b); found != nil && !strings.HasSuffix(f, "_test.go") {
+			t.Errorf("%s: %s", f, found)
+		}
+	}
+}
+
 // GORM's Scan logs a failed or slow statement with its values; that of database/sql
 // logs nothing.
 func TestStoreDoesNotUseScan(t *testing.T) {
@@ -128,8 +143,7 @@ func TestSchemaOfAnotherVersionIsRefused(t *testing.T) {
 		must(t, err)
 		must(t, s.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, ?)", version+1, true))
 		want(t, s.CheckSchema(t.Context()), store.ErrNewerSchema)
-		want(t, s.Ping(t.Context()), store.ErrNewerSchema)
-		want(t, s.Ping(t.Context()), account.ErrUnavailable)
+		must(t, s.Ping(t.Context())) // it serves on until it is replaced; an older one does not start
 		want(t, s.Migrate(t.Context()), store.ErrNewerSchema)
 	})
 }

@@ -27,6 +27,8 @@ type passkeyRow struct {
 	LastUsedAt     int64
 }
 
+var passkeyColumns = columnsOf[passkeyRow]("passkeys")
+
 func (r passkeyRow) passkey() account.Passkey {
 	return account.Passkey{
 		ID: r.ID, Sub: r.Sub, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID, Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
@@ -40,7 +42,7 @@ func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, er
 		return []account.Passkey{}, nil
 	}
 	var rows []passkeyRow
-	err := s.conn(ctx).Raw("SELECT * FROM passkeys WHERE sub = ? ORDER BY created_at, id", sub).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+passkeyColumns+" FROM passkeys WHERE sub = ? ORDER BY created_at, id", sub).Find(&rows).Error
 	return each(rows, passkeyRow.passkey), fail("list passkeys", err)
 }
 

@@ -158,7 +158,7 @@ type identityRow struct {
 	Session sessionRow `gorm:"embedded;embeddedPrefix:s_"`
 }
 
-const selectIdentity = "SELECT " + userColumns + `, s.id AS s_id, s.sub AS s_sub, s.token_hash AS s_token_hash, s.login_hash AS s_login_hash, s.created_at AS s_created_at,
+var selectIdentity = "SELECT " + userColumns + `, s.id AS s_id, s.sub AS s_sub, s.token_hash AS s_token_hash, s.login_hash AS s_login_hash, s.created_at AS s_created_at,
 	s.auth_time AS s_auth_time, s.last_seen_at AS s_last_seen_at, s.expires_at AS s_expires_at, s.ended_at AS s_ended_at, s.address AS s_address,
 	s.user_agent AS s_user_agent, s.status_list AS s_status_list, s.status_index AS s_status_index, s.algorithm AS s_algorithm, s.amr AS s_amr,
 	s.confirmed_at AS s_confirmed_at
@@ -192,13 +192,15 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 // index sessions_live.
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
+var sessionColumns = columnsOf[sessionRow]("s")
+
 // Sessions implements account.Store.
 func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
 	if invalidKey(sub) {
 		return []account.Session{}, nil
 	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw("SELECT s.* "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+sessionColumns+" "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 

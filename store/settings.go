@@ -40,32 +40,40 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings) (string, error), a account.Audit) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, "amend settings", func(tx *gorm.DB) error {
+	err := s.write(ctx, "amend settings", func(tx *gorm.DB) (err error) {
 		refused = nil
-		// The row is locked before it is read.
-		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
-			return err
-		}
-		var err error
-		if v, err = settingsOf(tx); err != nil {
-			return err
-		}
-		if a.Detail, refused = change(&v); refused != nil || a.Detail == "" {
-			return refused
-		}
-		value, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("encode settings: %w", err)
-		}
-		if err := tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value)).Error; err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		v, err = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
+			changed, refused = change(v)
+			return changed, refused
+		}, a)
+		return err
 	})
 	if refused != nil {
 		return v, fmt.Errorf("amend settings: %w", refused)
 	}
 	return v, err
+}
+
+func amendSettings(tx *gorm.DB, change func(*account.Settings) (string, error), a account.Audit) (account.Settings, error) {
+	// The row is locked before it is read.
+	if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
+		return account.Settings{}, err
+	}
+	v, err := settingsOf(tx)
+	if err != nil {
+		return v, err
+	}
+	if a.Detail, err = change(&v); err != nil || a.Detail == "" {
+		return v, err
+	}
+	value, err := json.Marshal(v)
+	if err != nil {
+		return v, fmt.Errorf("encode settings: %w", err)
+	}
+	if err := tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value)).Error; err != nil {
+		return v, err
+	}
+	return v, insertAudit(tx, a)
 }
 
 // Logo implements account.Store.

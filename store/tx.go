@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
@@ -192,6 +193,17 @@ func each[R, V any](rows []R, f func(R) V) []V {
 		out[i] = f(r)
 	}
 	return out
+}
+
+// columnsOf are the columns of the rows R, which a SELECT names instead of *: where a newer
+// program adds a column, PostgreSQL refuses the prepared statement that returned all of
+// them ("cached plan must not change result type").
+func columnsOf[R any](table string) string {
+	s, err := schema.Parse(new(R), &sync.Map{}, schema.NamingStrategy{})
+	if err != nil {
+		panic(fmt.Sprintf("columns of %s: %v", table, err))
+	}
+	return table + "." + strings.Join(s.DBNames, ", "+table+".")
 }
 
 // repeated is a list of n times the same.

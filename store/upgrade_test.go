@@ -1,6 +1,12 @@
 package store_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,5 +159,58 @@ func TestUpgradedDialectsAreEqual(t *testing.T) {
 	}
 	if diff := cmp.Diff(columns[store.SQLite], columns[store.Postgres]); diff != "" || len(columns[store.SQLite]) < 100 {
 		t.Errorf("%d columns: %s", len(columns[store.SQLite]), diff)
+	}
+}
+
+// An instance of the version before serves on while a newer one has migrated: nothing that
+// it reads may go, and what it writes has to be accepted. What removes something waits for
+// a version whose program before it no longer needs it; list it here with that version.
+func TestMigrationsLeaveWhatTheVersionBeforeNeeds(t *testing.T) {
+	removed := map[string]string{} // statement: since which version nothing has needed what it removes
+	const first = 7                // 00001 to 00006 were one release
+	refused := map[string]*regexp.Regexp{
+		"removes or renames": regexp.MustCompile(`(?i)\bDROP (TABLE|COLUMN|VIEW)\b|\bRENAME\b|\bTRUNCATE\b`),
+		"changes a type":     regexp.MustCompile(`(?i)\bALTER( COLUMN)? \w+ (SET DATA )?TYPE\b`),
+		// The rows of users stay for ever; others are deleted by programs that do not know of the new table.
+		"refers to rows that are deleted":        regexp.MustCompile(`(?i)\bREFERENCES (?:[^u]|u[^s]|us[^e])`),
+		"refuses what the version before writes": regexp.MustCompile(`(?i)\bSET NOT NULL\b|\bADD (CONSTRAINT|CHECK|UNIQUE|FOREIGN)\b|\bDROP DEFAULT\b|\bCREATE TRIGGER\b`),
+	}
+	column, notNull, withDefault := regexp.MustCompile(`(?i)\bADD COLUMN\b`), regexp.MustCompile(`(?i)\bNOT NULL\b`), regexp.MustCompile(`(?i)\bDEFAULT\b`)
+	created, unique := regexp.MustCompile(`(?i)CREATE TABLE (\w+)`), regexp.MustCompile(`(?i)CREATE UNIQUE INDEX \w+ ON (\w+)`)
+	files, err := filepath.Glob("migrations/*/*.sql")
+	must(t, err)
+	comment, seen := regexp.MustCompile(`--.*`), 0
+	for _, file := range files {
+		if number, _ := strconv.Atoi(filepath.Base(file)[:5]); number < first {
+			continue
+		}
+		seen++
+		b, err := os.ReadFile(file)
+		must(t, err)
+		up, _, _ := strings.Cut(string(b), "-- +goose Down")
+		var new []string
+		for statement := range strings.SplitSeq(comment.ReplaceAllString(up, ""), ";") {
+			statement = strings.Join(strings.Fields(statement), " ")
+			if removed[statement] != "" {
+				continue
+			}
+			if m := created.FindStringSubmatch(statement); m != nil {
+				new = append(new, m[1])
+			}
+			for what, pattern := range refused {
+				if pattern.MatchString(statement) {
+					t.Errorf("%s %s: %s", file, what, statement)
+				}
+			}
+			if column.MatchString(statement) && notNull.MatchString(statement) && !withDefault.MatchString(statement) {
+				t.Errorf("%s: the version before does not write this column: %s", file, statement)
+			}
+			if m := unique.FindStringSubmatch(statement); m != nil && !slices.Contains(new, m[1]) {
+				t.Errorf("%s: the version before may write what is not unique: %s", file, statement)
+			}
+		}
+	}
+	if seen < 12 {
+		t.Errorf("only %d migrations were read", seen)
 	}
 }

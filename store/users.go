@@ -47,7 +47,7 @@ type storedUser struct {
 
 // userColumns is a whole user in one row; the table is named u. Who was deleted
 // is no longer named as the one who invited.
-const userColumns = `u.*, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
+var userColumns = columnsOf[userRow]("u") + `, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
 	coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 
 func (u storedUser) user() account.User {
@@ -85,6 +85,15 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
+// newUserRow is the row of a user who is not stored yet.
+func newUserRow(u account.User) userRow {
+	return userRow{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
+		SuspendedAt: toUnix(u.SuspendedAt), SuspendReason: u.SuspendReason,
+		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
+	}
+}
+
 // insertUser adds a user, with the words by which they are found; a handle is taken for
 // ever, also by who was deleted. inviter is a sub or empty, limit how many users there
 // may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
@@ -94,10 +103,7 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	if err != nil {
 		return err
 	}
-	row := userRow{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
-	}
+	row := newUserRow(u)
 	if inviter != "" {
 		row.InvitedBy = &inviter
 	}

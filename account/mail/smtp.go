@@ -132,6 +132,18 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) (answer string, err error
 	return answer, err
 }
 
+// Check connects and authenticates as Send does, and sends nothing.
+func (s *SMTP) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	c.quit()
+	return nil
+}
+
 // dial connects and authenticates.
 func (s *SMTP) dial(ctx context.Context) (_ *conn, err error) {
 	tcp, err := new(net.Dialer).DialContext(ctx, "tcp", s.server.Address)

@@ -16,6 +16,7 @@ import (
 type RequestInfo struct {
 	ID      string
 	Address netip.Addr // of the client, behind trusted proxies
+	Proxied bool       // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
 
 	mu    sync.Mutex
 	user  string
@@ -40,6 +41,12 @@ func RequestID(ctx context.Context) string {
 		return i.ID
 	}
 	return ""
+}
+
+// FromProxy tells whether a trusted proxy has sent the request.
+func FromProxy(ctx context.Context) bool {
+	i := infoOf(ctx)
+	return i != nil && i.Proxied
 }
 
 // Note names what happened (login_failed, logout, ...) for the log line; the

@@ -30,22 +30,25 @@ type cli struct {
 	config.Files
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo       demoCommand       `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
-	Init       initCommand       `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
-	Serve      serveCommand      `cmd:"" group:"run" help:"Run the service."`
-	Client     clientCommand     `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
-	Explain    explainCommand    `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
-	ShowSecret showSecretCommand `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
-	Invite     inviteCommand     `cmd:"" group:"people" help:"Create, list and revoke invites."`
-	User       userCommand       `cmd:"" group:"people" help:"Manage users."`
-	Session    sessionCommand    `cmd:"" group:"people" help:"List sessions and end them."`
-	Settings   settingsCommand   `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
-	Mail       mailCommand       `cmd:"" group:"operate" help:"Test the mail settings."`
-	Keys       keysCommand       `cmd:"" group:"operate" help:"Generate and list signing keys."`
-	Activity   activityCommand   `cmd:"" group:"files" help:"Check activity files."`
-	Version    versionCommand    `cmd:"" group:"operate" help:"Print the version."`
-	Man        manCommand        `cmd:"" group:"operate" help:"Print the manual page."`
-	Completion completionCommand `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
+	Demo        demoCommand        `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
+	Init        initCommand        `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
+	Serve       serveCommand       `cmd:"" group:"run" help:"Run the service."`
+	Client      clientCommand      `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
+	Explain     explainCommand     `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
+	ShowSecret  showSecretCommand  `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
+	Invite      inviteCommand      `cmd:"" group:"people" help:"Create, list and revoke invites."`
+	User        userCommand        `cmd:"" group:"people" help:"Manage users."`
+	Session     sessionCommand     `cmd:"" group:"people" help:"List sessions and end them."`
+	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
+	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`
+	Activity    activityCommand    `cmd:"" group:"files" help:"Check activity files."`
+	Bench       benchCommand       `cmd:"" hidden:"" help:"Measure this program."`
+	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
+	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
+	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
 }
 
 // program is what every command's Run gets.

@@ -83,6 +83,35 @@ func initializedDatabase(t *testing.T) string {
 	return path
 }
 
+// With a delay /readyz refuses first, so that a proxy goes elsewhere, and all else is served.
+func TestStopIsAnnounced(t *testing.T) {
+	p := startProcess(t, "--database", initializedDatabase(t), "--shutdown-delay", "2s")
+	status := func(path string) int {
+		t.Helper()
+		got, err := http.Get("http://" + p.address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		return got.StatusCode
+	}
+	if got := status("/readyz"); got != http.StatusOK {
+		t.Fatalf("ready: %d", got)
+	}
+	p.stop()
+	for line := range p.log {
+		if strings.Contains(line, `"msg":"stopping"`) {
+			break
+		}
+	}
+	if ready, page := status("/readyz"), status("/login/"); ready != http.StatusServiceUnavailable || page != http.StatusOK {
+		t.Errorf("/readyz %d, a page %d", ready, page)
+	}
+	if code := <-p.code; code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // SIGTERM: the listener closes, what has begun ends well.
 func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 	p := startProcess(t, "--database", initializedDatabase(t))

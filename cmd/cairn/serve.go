@@ -118,8 +118,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	// What the start needed (tables of libraries, a password hash at init) goes
 	// back to the system: an idle service on a small machine stays small.
 	debug.FreeOSMemory()
-	ctx, cancel := context.WithCancel(p.ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
+	defer context.AfterFunc(p.ctx, func() {
+		announceStop(checked.ShutdownDelay, handler, log)
+		cancel()
+	})()
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
@@ -191,6 +195,16 @@ func listenOn(ctx context.Context, setting, address string) (net.Listener, error
 		return nil, fmt.Errorf("%s: %w: choose another address", setting, err)
 	}
 	return l, nil
+}
+
+// announceStop returns when it is time to stop: after a delay in which a proxy sees by
+// /readyz that it should send its requests elsewhere.
+func announceStop(delay time.Duration, handler *httpd.Handler, log *slog.Logger) {
+	if delay > 0 {
+		handler.AnnounceStop()
+		log.Info("stopping", "delay", delay.String())
+		time.Sleep(delay)
+	}
 }
 
 // serveUntil serves on l until the context ends, then lets requests in flight

@@ -25,6 +25,9 @@ type userCommand struct {
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
 	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who is locked out."`
 
+	Import importUsersCommand `cmd:"" help:"Add the users of another system, with their password hashes: all of a CSV or JSON file or none."`
+	Export exportUsersCommand `cmd:"" help:"Write all users as CSV or JSON, as user import reads them."`
+
 	ResetFactors resetFactorsCommand `cmd:"" name:"reset-factors" help:"Remove the second factors of a user who has lost them; all sessions end."`
 }
 

@@ -22,43 +22,30 @@ import (
 // durability. PostgreSQL refuses to run as root: then it runs as the user
 // postgres.
 func startPostgres() (dsn string, stop func(), err error) {
-	bin, err := postgresPrograms()
-	if err != nil {
-		return "", nil, err
-	}
 	dir, err := os.MkdirTemp("", "cairn-postgres-")
 	if err != nil {
 		return "", nil, err
 	}
 	remove := func() { _ = os.RemoveAll(dir) }
-	attributes, err := postgresUser(dir)
+	data := filepath.Join(dir, "data")
+	initdb, err := Command(dir, "initdb", "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	if err != nil {
 		remove()
 		return "", nil, err
 	}
-	data := filepath.Join(dir, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	initdb.Dir, initdb.SysProcAttr = dir, attributes
 	if out, err := initdb.CombinedOutput(); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
+	cmd, err := Command(dir, "postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
 		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "logging_collector=off")
-	cmd.Dir, cmd.SysProcAttr, cmd.Stderr, cmd.Stdout = dir, attributes, &log, &log
-	ended := make(chan error, 1)
-	started := make(chan error, 1)
-	go func() {
-		// The death signal comes when the thread ends that made the process.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			ended <- cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	var ended <-chan error
+	if err == nil {
+		cmd.Stderr, cmd.Stdout = &log, &log
+		ended, err = Start(cmd)
+	}
+	if err != nil {
 		remove()
 		return "", nil, err
 	}
@@ -77,6 +64,38 @@ func startPostgres() (dsn string, stop func(), err error) {
 		return "", nil, fmt.Errorf("start postgres: %w: %s", err, log.Bytes())
 	}
 	return dsn, stop, nil
+}
+
+// Command is a program of the newest installed PostgreSQL, to be run in a folder, which is
+// given to the user that it runs as.
+func Command(dir, program string, args ...string) (*exec.Cmd, error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(bin, program), args...)
+	cmd.Dir = dir
+	cmd.SysProcAttr, err = postgresUser(dir)
+	return cmd, err
+}
+
+// Start starts a program that dies with this one. What it ends with comes over ended.
+func Start(cmd *exec.Cmd) (ended <-chan error, err error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
+	started, end := make(chan error, 1), make(chan error, 1)
+	go func() {
+		// The death signal comes when the thread ends that made the process.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			end <- cmd.Wait()
+			close(end)
+		}
+	}()
+	return end, <-started
 }
 
 // postgresPrograms is the folder of the newest installed server.
@@ -114,7 +133,7 @@ func postgresUser(dir string) (*syscall.SysProcAttr, error) {
 
 var errEnded = errors.New("it ended")
 
-func waitForPostgres(dsn string, ended chan error) error {
+func waitForPostgres(dsn string, ended <-chan error) error {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		return err

@@ -40,6 +40,12 @@ func NewPostgres(t testing.TB) *store.Store {
 	return Open(t, migratedSchema(t))
 }
 
+// PostgresDSN is the address of an empty, migrated database on PostgreSQL, for Open.
+func PostgresDSN(t testing.TB) string {
+	t.Helper()
+	return migratedSchema(t)
+}
+
 // Open opens and migrates the store at dsn and closes it after the test; a
 // second one at the same dsn is like a second instance.
 func Open(t testing.TB, dsn string) *store.Store {

@@ -123,6 +123,7 @@ func New(t testing.TB, o Options) *Server {
 	}()
 	t.Cleanup(func() {
 		_ = srv.Close()
+		_ = l.Close() // where Serve has not begun, Close does not know it
 		<-done
 	})
 	return s

@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -24,6 +26,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/docs"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/templates"
@@ -47,10 +50,19 @@ type Options struct {
 type Handler struct {
 	http.Handler
 	background []func(context.Context) // each runs until its context ends
+	routes     *mux.Router             // for the test that compares them with openapi.yaml
 
 	// BeforeStop lets go of requests that would outlast a stop.
 	BeforeStop func()
+
+	stopping atomic.Bool
 }
+
+// AnnounceStop makes /readyz answer 503 from now on, while everything else is served.
+func (h *Handler) AnnounceStop() { h.stopping.Store(true) }
+
+// errStopping is what /readyz answers after AnnounceStop.
+var errStopping = web.ErrUnavailable.With("The service is about to stop. Use another instance.")
 
 // Run runs the background work until ctx ends, and returns when all has ended.
 func (h *Handler) Run(ctx context.Context) {
@@ -99,6 +111,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
+	h.routes = routes
 	accounts.Mount(routes)
 	admin.New(accounts, administration(o)).Mount(routes)
 	if len(o.Keys) == 0 {
@@ -114,10 +127,15 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		h.background = append(h.background, oidc.SendLogouts)
 	}
 	mountActivity(routes, accounts, limits)
-	mountPlain(routes, accounts, pages, o.Store)
+	mountPlain(routes, accounts, pages, h.ready(o.Store))
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
+	probe, err := newProbe(installation, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
 	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
 	return h, nil
 }
@@ -154,34 +172,35 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// ready tells whether requests should come to this instance.
+func (h *Handler) ready(st *store.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if h.stopping.Load() {
+			return errStopping
+		}
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := st.Ping(ctx); err != nil {
+			return fmt.Errorf("%w: %w", account.ErrUnavailable, err)
+		}
+		return nil
+	}
+}
+
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
-func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st *store.Store) {
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready func(context.Context) error) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
 	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		if err := st.Ping(ctx); err != nil {
-			return fmt.Errorf("readiness: %w: %w", account.ErrUnavailable, err)
+		if err := ready(r.Context()); err != nil {
+			return fmt.Errorf("readiness: %w", err)
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	})})
-	schema := activityschema.Schema()
-	sum := sha256.Sum256(schema)
-	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age=86400")
-		h.Set("ETag", etag)
-		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Type", "application/schema+json")
-		_, _ = w.Write(schema)
-	}})
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": document("application/schema+json", 24*time.Hour, activityschema.Schema())})
+	a.Handle(m, "/openapi.yaml", web.Methods{"GET": document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
 	for _, path := range []string{"/", "/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"} {
@@ -191,6 +210,23 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, st
 			}
 			return a.Redirect(w, r, path+"/")
 		})})
+	}
+}
+
+// document serves a public text, which caches may keep for so long.
+func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
+	sum := sha256.Sum256(text)
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(age.Seconds())))
+		h.Set("ETag", etag)
+		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", kind)
+		_, _ = w.Write(text)
 	}
 }
 

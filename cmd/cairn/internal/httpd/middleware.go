@@ -53,9 +53,8 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &web.RequestInfo{ID: rand.Text()[:20]}
-		var trusted bool
-		info.Address, trusted = clientAddress(r, m.config.TrustedProxies)
-		if id := r.Header.Get("X-Request-Id"); trusted && requestIDForm.MatchString(id) {
+		info.Address, info.Proxied = clientAddress(r, m.config.TrustedProxies)
+		if id := r.Header.Get("X-Request-Id"); info.Proxied && requestIDForm.MatchString(id) {
 			info.ID = id
 		}
 		w.Header().Set("X-Request-Id", info.ID)
@@ -67,7 +66,7 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		switch {
 		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 			level = slog.LevelDebug // given up because the client hung up: not the service's failure
-		case got.Code >= http.StatusInternalServerError:
+		case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
 			level = slog.LevelError
 		case got.Code == http.StatusOK && m.isHealthCheck(r):
 			level = slog.LevelDebug // every few seconds, from each that watches the service
@@ -144,10 +143,11 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 	})
 }
 
-// limitAll bounds requests per address. Health checks do not count.
+// limitAll bounds requests per address. Health checks do not count; /api/verify, which a proxy
+// asks at each request of other applications, counts by itself.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if !m.isHealthCheck(r) {
+		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {
 			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
 			if err == nil && wait > 0 {
 				err = web.RateLimited(wait)
@@ -173,7 +173,7 @@ func (m *middleware) compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, m.base)
 		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
-			strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
+			path == "/openapi.yaml" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
 		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
 			packed.ServeHTTP(w, r)
 			return

@@ -13,7 +13,7 @@ import (
 // publicPaths may be read by any page, without credentials.
 func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
-	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json", "/openapi.yaml",
 		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke":
 		return true
 	}

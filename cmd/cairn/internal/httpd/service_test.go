@@ -27,6 +27,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -100,6 +101,8 @@ type service struct {
 	log    *logBuffer
 	hasher *account.Hasher
 	server *httptest.Server
+
+	handler *Handler
 }
 
 // serviceOptions change what a test starts; the zero value is RS256 on SQLite
@@ -180,7 +183,8 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log})
 	noError(s.t, err)
-	s.server = &httptest.Server{Listener: l, Config: NewServer(h, slog.New(slog.DiscardHandler))}
+	s.handler = h
+	s.server = &httptest.Server{Listener: l, Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}
 	s.server.Start()
 	s.t.Cleanup(s.server.Close)
 	runBackground(s.t, h)

@@ -161,6 +161,9 @@ func TestNegotiationOfTheStatusList(t *testing.T) {
 			t.Errorf("%s: %s: another list, or tag %s, Vary %s", c.header, c.value, got.Header.Get("ETag"), vary)
 		}
 	}
+	if log := s.log.String(); strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("strangers fill the log with failures: %.300s", log[strings.Index(log, `"level":"ERROR"`):])
+	}
 }
 
 func TestListIsHeldAsLongAsAsked(t *testing.T) {

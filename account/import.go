@@ -1,0 +1,348 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// ImportRow is a user of another system, or of another installation: texts by member
+// (ImportMembers). Row is how the report names it.
+type ImportRow struct {
+	Row     int
+	Members map[string]string
+	// Preferences come along with the user.
+	Preferences map[string]string
+}
+
+// ImportMembers are the names of what a row may have.
+func ImportMembers() []string {
+	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "created_at"}, UserMembers()...)
+}
+
+// ImportOptions say what is done with rows that are not plain.
+type ImportOptions struct {
+	SkipExisting    bool // leave out those whose handle is taken, instead of refusing them
+	ReservedHandles bool // take handles that a member could not choose, as NewUser.AnyHandle
+	ResetCodes      bool // make a code for each user without a hash
+}
+
+// What becomes of a row.
+const (
+	ImportCreated = "created"
+	ImportSkipped = "skipped"
+	ImportRefused = "refused"
+)
+
+// ImportResult is what becomes of a row, and why.
+type ImportResult struct {
+	Row     int    `json:"row"`
+	Handle  string `json:"handle"`
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	user    User
+}
+
+// Import is a checked import: nothing of it is stored yet.
+type Import struct {
+	Results     []ImportResult
+	Codes       []ImportedCode // with ImportOptions.ResetCodes
+	preferences map[string]map[string]string
+	maxUsers    int
+}
+
+// ImportedCode is the reset code of a user who came without a password.
+type ImportedCode struct {
+	Sub, Handle string
+	ResetCode
+}
+
+// Count is how many rows end so.
+func (i *Import) Count(outcome string) (n int) {
+	for _, r := range i.Results {
+		if r.Outcome == outcome {
+			n++
+		}
+	}
+	return n
+}
+
+// Users are those who are to be added.
+func (i *Import) Users() (users []User) {
+	for _, r := range i.Results {
+		if r.Outcome == ImportCreated {
+			users = append(users, r.user)
+		}
+	}
+	return users
+}
+
+// Bulk is what BulkStore.AddUsers adds in one transaction.
+type Bulk struct {
+	Users       []User
+	Codes       []ImportedCode
+	Preferences map[string]map[string]string // by sub
+	MaxUsers    int                          // 0: no limit
+	Invites     []Invite
+	Settings    func(*Settings) (changed string, err error) // nil: they stay
+}
+
+// BulkStore adds many users at once.
+type BulkStore interface {
+	// AddUsers adds all or nothing, with an audit row for each user beside a. ErrHandleTaken when a handle or a sub
+	// is taken, ErrRegistrationFull when there would be more than MaxUsers.
+	AddUsers(ctx context.Context, b Bulk, a Audit) error
+	// TakenUsers tells which of the handles and subs cannot be given: also those of deleted users.
+	TakenUsers(ctx context.Context, handles, subs []string) (takenHandles, takenSubs []string, err error)
+}
+
+// CheckImport checks all rows by the rules for new users, and against one another and the
+// users that there are. An error is a failure; what is refused is in the results.
+func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []ImportRow, o ImportOptions) (*Import, error) {
+	settings, err := a.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, preferences: map[string]map[string]string{}}
+	first := map[string]int{} // row by handle or sub, which never are alike
+	var handles, subs []string
+	for i, row := range rows {
+		u, refused := row.user(h, settings, o, a.Now())
+		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
+		if u.Handle == "" {
+			r.Handle = cut(row.Members["handle"], 64)
+		}
+		for _, reason := range refused {
+			r.refuse(reason)
+		}
+		for _, key := range []string{u.Handle, u.Sub} {
+			if before, twice := first[key]; twice && key != "" {
+				r.refuse(fmt.Sprintf("%s is in row %d already", key, before))
+			} else {
+				first[key] = row.Row
+			}
+		}
+		out.Results[i] = r
+		handles = append(handles, u.Handle)
+		if row.Members["sub"] != "" {
+			subs = append(subs, u.Sub)
+		}
+	}
+	if handles, subs, err = a.store.TakenUsers(ctx, handles, subs); err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, key := range slices.Concat(handles, subs) {
+		taken[key] = true
+	}
+	for i := range out.Results {
+		switch r := &out.Results[i]; {
+		case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
+			r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
+		case taken[r.user.Handle]:
+			r.refuse("the handle is taken (a deleted user's is never given again)")
+		case taken[r.user.Sub]:
+			r.refuse("the sub is another user's")
+		case r.Outcome == ImportCreated:
+			if p := rows[i].Preferences; len(p) > 0 {
+				out.preferences[r.user.Sub] = p
+			}
+			if o.ResetCodes && r.user.PasswordHash == "" {
+				out.Codes = append(out.Codes, ImportedCode{r.user.Sub, r.Handle, NewResetCode(a.Now())})
+			}
+		}
+	}
+	if there, _, err := a.store.CountUsers(ctx, UserQuery{}); err != nil {
+		return nil, err
+	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers && out.Count(ImportCreated) > 0 {
+		return nil, fmt.Errorf("there would be %d users, and max_users is %d: raise it with cairn settings set max_users %d", all, settings.MaxUsers, all)
+	}
+	return out, nil
+}
+
+func (r *ImportResult) refuse(reason string) {
+	if r.Outcome == ImportRefused {
+		reason = r.Reason + "; " + reason
+	}
+	r.Outcome, r.Reason = ImportRefused, reason
+}
+
+// reasonOf is an error of a row in one line, with the members that it is about.
+func reasonOf(err error) string {
+	p, known := web.ProblemOf(err)
+	if !known {
+		return err.Error()
+	}
+	var words []string
+	for _, f := range p.Errors {
+		words = append(words, strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")+": "+string(f.Detail))
+	}
+	if words == nil {
+		return p.Detail
+	}
+	return strings.Join(words, " ")
+}
+
+// user is the user that the row makes, as far as it can be told, and why it is refused.
+func (row ImportRow) user(h *Hasher, settings Settings, o ImportOptions, now time.Time) (u User, refused []string) {
+	m := row.Members
+	add := func(err error) {
+		if err != nil {
+			refused = append(refused, reasonOf(err))
+		}
+	}
+	n := NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
+	if flags, given := m["flags"]; given {
+		n.Flags = append([]string{}, strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
+		slices.Sort(n.Flags)
+		n.Flags = slices.Compact(n.Flags)
+	}
+	u, err := n.Check(settings)
+	add(err)
+	change := UserChange{}
+	for _, name := range UserMembers() {
+		value := m[name]
+		if strings.HasSuffix(name, "_verified") {
+			if mark, err := readBool(value); err == nil {
+				value = map[bool]string{true: "true"}[mark]
+			}
+		}
+		if value != "" {
+			change[name] = value
+		}
+	}
+	add(change.Apply(&u))
+	if hash := m["password_hash"]; hash != "" {
+		u.PasswordHash, err = h.ImportedHash(hash)
+		add(err)
+	}
+	if sub := m["sub"]; sub != "" {
+		if u.Sub = sub; !isSessionID(sub) || sub != strings.ToLower(sub) {
+			add(errors.New("sub: a UUID in lower case is kept, nothing else: without one the user gets a new one"))
+		}
+	}
+	u.CreatedAt, u.UpdatedAt = now, now
+	if at := m["created_at"]; at != "" {
+		if u.CreatedAt, err = readTime(at); err == nil && u.CreatedAt.After(now) {
+			err = errors.New("created_at: this is in the future")
+		}
+		add(err)
+	}
+	switch suspended, err := readBool(m["suspended"]); {
+	case err != nil:
+		add(errors.New("suspended: true or false"))
+	case suspended:
+		u.SuspendedAt = now
+		if u.SuspendReason, err = CheckReason(m["suspend_reason"]); err != nil {
+			add(errors.New("suspend_reason: at most 200 characters, no control characters"))
+		}
+	}
+	add(checkPreferences(row.Preferences))
+	return u, refused
+}
+
+// checkPreferences is ErrInvalidPreference for what a user could not set.
+func checkPreferences(p map[string]string) error {
+	for name, value := range p {
+		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !printable(name) || len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return ErrInvalidPreference
+		}
+	}
+	return nil
+}
+
+// readBool reads what databases and spreadsheets write.
+func readBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "", "no", "n", "f":
+		return false, nil
+	case "yes", "y", "t":
+		return true, nil
+	}
+	return strconv.ParseBool(strings.ToLower(s))
+}
+
+// readTime reads what databases write, as UTC where it has no zone.
+func readTime(s string) (time.Time, error) {
+	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
+			return t.UTC().Truncate(time.Second), nil
+		}
+	}
+	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil && seconds > 0 && seconds < 1<<36 {
+		return time.Unix(seconds, 0).UTC(), nil
+	}
+	return time.Time{}, errors.New("created_at: a time such as 2024-05-31T12:00:00Z, or a date")
+}
+
+// Import stores a checked import, all of it or nothing. ErrHandleTaken when a handle was
+// taken since the check.
+func (a *Administration) Import(ctx context.Context, by Actor, i *Import, with Bulk, detail string) error {
+	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
+	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), "user.import", "users", detail))
+}
+
+// Exported is a user as an import reads them, without the password hash.
+func Exported(u User) (map[string]string, error) {
+	text, err := json.Marshal(u.Profile)
+	var profile map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &profile)
+	}
+	var m map[string]string
+	if err == nil {
+		m, err = Flatten(profile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("export %s: %w", u.Handle, err)
+	}
+	maps.Copy(m, map[string]string{
+		"sub": u.Sub, "handle": u.Handle, "display_name": u.DisplayName, "email": u.Email, "email_verified": strconv.FormatBool(u.EmailVerified),
+		"flags": strings.Join(u.Flags, " "), "suspended": strconv.FormatBool(u.Suspended()), "suspend_reason": u.SuspendReason, "created_at": u.CreatedAt.UTC().Format(time.RFC3339),
+	})
+	return m, nil
+}
+
+// Flatten makes texts by member of a JSON object: those of an object in it as
+// address.locality, an array of texts with blanks between them. null is left out.
+func Flatten(object map[string]any) (map[string]string, error) {
+	m := map[string]string{}
+	for name, value := range object {
+		switch v := value.(type) {
+		case string:
+			m[name] = v
+		case bool:
+			m[name] = strconv.FormatBool(v)
+		case float64:
+			m[name] = strconv.FormatFloat(v, 'f', -1, 64)
+		case []any:
+			words := make([]string, len(v))
+			for i, word := range v {
+				text, ok := word.(string)
+				if !ok {
+					return nil, fmt.Errorf("%s: an array has texts alone", cut(name, 64))
+				}
+				words[i] = text
+			}
+			m[name] = strings.Join(words, " ")
+		case map[string]any:
+			inner, err := Flatten(v)
+			if err != nil {
+				return nil, err
+			}
+			for member, text := range inner {
+				m[name+"."+member] = text
+			}
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,200 @@
+package account
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Forward authentication: a reverse proxy asks before each request of an application
+// whether the visitor is signed in, and passes the answer's headers on.
+
+var errFlagMissing = web.NewProblem(403, "flag_required", "Your account has no access to this application. Ask an administrator of your community.")
+
+// sealReturn is for addresses of applications to which a sign-in leads back.
+const sealReturn = "return"
+
+// returnAddress is sealed into the address of the sign-in page.
+type returnAddress struct {
+	URL string `json:"url"`
+}
+
+// apiVerify answers a proxy: 200 with who it is, 401 with the sign-in page as Location, 403
+// where a flag or a second factor is missing. With redirect=1, for proxies that hand the
+// answer on, a browser is sent to the sign-in page instead. Every parameter that is not
+// known is refused: flags= for flag= would let everybody in.
+func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	known := err == nil
+	for name, values := range q {
+		known = known && (name == "flag" || name == "redirect" && len(values) == 1 && values[0] == "1")
+	}
+	if !known {
+		return web.BadRequest("The parameters are flag=NAME, which may be repeated, and redirect=1.")
+	}
+	id, err := s.verify(r, q["flag"])
+	if err == nil {
+		h := w.Header()
+		for name, value := range map[string]string{
+			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName, "Remote-Groups": strings.Join(id.User.Flags, ","), "Remote-Sub": id.User.Sub,
+			"Remote-Email": map[bool]string{true: id.User.Email}[id.User.EmailVerified], // empty, not left out: a proxy then has nothing of the client's to keep
+		} {
+			h.Set(name, value)
+		}
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	// Requests of members are those of their applications; only the others are counted.
+	switch wait, limit := s.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r)); {
+	case limit != nil:
+		return limit
+	case wait > 0:
+		return web.RateLimited(wait)
+	}
+	next := ""
+	switch {
+	case errors.Is(err, ErrNotAuthenticated):
+		next = s.signInAddress(r, url.Values{})
+	case errors.Is(err, ErrSecondFactorRequired):
+		next = s.signInAddress(r, url.Values{"fresh": {FreshConfirm}})
+	case errors.Is(err, ErrSecondFactorSetupRequired):
+		next = s.URL("/account/security")
+	}
+	if next != "" {
+		w.Header().Set("Location", next)
+	}
+	method := r.Header.Get("X-Forwarded-Method")
+	browser := q.Has("redirect") && strings.Contains(r.Header.Get("Accept"), "text/html") && (method == "" || method == http.MethodGet || method == http.MethodHead)
+	switch p, _ := web.ProblemOf(err); {
+	case browser && next != "":
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	case browser && p.Status == http.StatusForbidden:
+		// Plain text: the style of a page is at another host.
+		l := templates.LanguageOf(r.Context())
+		web.Note(r.Context(), p.Code)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		templates.SetLanguageHeaders(w.Header(), l)
+		w.WriteHeader(p.Status)
+		_, _ = w.Write([]byte(p.In(l).Detail + "\n"))
+		return nil
+	}
+	return err
+}
+
+// verify finds who may use an application that wants all of these flags.
+func (s *Service) verify(r *http.Request, flags []string) (*Identity, error) {
+	id, err := s.shared(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.CheckSecondFactor(r.Context(), id); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(flags, func(f string) bool { return !id.User.Has(f) }) {
+		return id, nil
+	}
+	return nil, errFlagMissing
+}
+
+// shared is Current by the session token alone: with a cookie domain, by what the
+// applications of the domain get of the browser. It opens nothing of this service.
+func (s *Service) shared(r *http.Request) (*Identity, error) { return s.live(r, s.eachByToken) }
+
+// signInAddress is the sign-in page, from which the browser comes back to what it asked
+// the proxy for.
+func (s *Service) signInAddress(r *http.Request, q url.Values) string {
+	if back, ok := s.returnTo(askedFor(r)); ok {
+		if sealed, err := s.seal.Seal(sealReturn, returnAddress{back}); err == nil {
+			q.Set("continue", sealed)
+		}
+	}
+	if len(q) == 0 {
+		return s.URL("/login/")
+	}
+	return s.URL("/login/?" + q.Encode())
+}
+
+// askedFor is the address that the browser asked the proxy for, "" where no trusted
+// proxy says.
+func askedFor(r *http.Request) string {
+	if !web.FromProxy(r.Context()) {
+		return ""
+	}
+	switch original := r.Header.Values("X-Original-Url"); len(original) {
+	case 0:
+	case 1:
+		return original[0]
+	default:
+		return ""
+	}
+	uri := r.Header.Get("X-Forwarded-Uri")
+	if !strings.HasPrefix(uri, "/") {
+		return ""
+	}
+	return r.Header.Get("X-Forwarded-Proto") + "://" + r.Header.Get("X-Forwarded-Host") + uri
+}
+
+var hostForm = regexp.MustCompile(`^([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?$`)
+
+const maxReturn = 2048
+
+// returnTo is the address if a sign-in may lead there: with the scheme of this service, on
+// a host that gets the session cookie.
+func (s *Service) returnTo(address string) (string, bool) {
+	for i := range len(address) {
+		if c := address[i]; c <= ' ' || c > '~' || strings.IndexByte(`\"<>`, c) >= 0 {
+			return "", false
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil || len(address) > maxReturn || u.Opaque != "" || u.User != nil || u.Fragment != "" || !strings.HasPrefix(address, u.Scheme+"://"+u.Host) {
+		return "", false
+	}
+	own, err := url.Parse(s.URL(""))
+	host := hostForm.FindStringSubmatch(strings.ToLower(u.Host))
+	if err != nil || u.Scheme != own.Scheme || host == nil {
+		return "", false
+	}
+	domain := s.cookies.domain
+	if domain == "" {
+		return address, host[1] == own.Hostname()
+	}
+	return address, host[1] == domain || strings.HasSuffix(host[1], "."+domain)
+}
+
+// loops tells whether a browser that is signed in here would come straight
+// back from an application behind a proxy: it has lost the session token, which a new
+// proof of who it is sets again.
+func (s *Service) loops(r *http.Request, continuation string) bool {
+	if _, ok := s.opened(continuation); !ok {
+		return false
+	}
+	_, err := s.shared(r)
+	return errors.Is(err, ErrNotAuthenticated)
+}
+
+// opened is the address that a continuation leads back to, if it is of that kind. It is
+// checked again: the cookie domain may be another one by now.
+func (s *Service) opened(continuation string) (string, bool) {
+	var to returnAddress
+	if continuation == "" || s.seal.Open(sealReturn, continuation, &to) != nil {
+		return "", false
+	}
+	return s.returnTo(to.URL)
+}
+
+// hostOf is the host of an address, for people.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

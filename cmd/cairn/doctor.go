@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
+	"github.com/cairn-id/cairn/config"
+)
+
+type doctorCommand struct {
+	config.Settings
+	output
+	Offline bool `help:"Make no connection but to a PostgreSQL database: look at settings, files and database alone."`
+	Deep    bool `help:"Also read the whole SQLite file for damage, which takes minutes where it is large."`
+}
+
+// Help implements kong.HelpProvider.
+func (*doctorCommand) Help() string {
+	return `It reads the settings as serve does, changes nothing, and prints what it has found, with what to do about it. Run it as
+the user of the service while that runs. The exit code is 0 where all is well, 1 with warnings, 2 with problems. What could
+not be looked at is "skipped". -q prints the names of warnings and problems only. docs/doctor.md has every finding.`
+}
+
+// diagnosis is what doctor prints as JSON.
+type diagnosis struct {
+	Level    doctor.Level     `json:"level"` // the worst
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// Run ends with the exit code of the worst finding.
+func (c *doctorCommand) Run(p *program) error {
+	findings := doctor.Run(p.ctx, doctor.Options{
+		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
+		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
+	})
+	d := diagnosis{Level: doctor.Worst(findings), Findings: findings}
+	if err := c.show(p, d); err != nil {
+		return err
+	}
+	switch d.Level {
+	case doctor.Problem:
+		return exitError(exitUsage)
+	case doctor.Warning:
+		return exitError(exitFailed)
+	}
+	return nil
+}
+
+func (c *doctorCommand) show(p *program, d diagnosis) error {
+	if c.Format == "json" && !c.Quiet {
+		return writeJSON(p.stdout, d)
+	}
+	t, count := newTable(p.stdout), map[doctor.Level]int{}
+	for _, f := range d.Findings {
+		count[f.Level]++
+		if c.Quiet {
+			if f.Do != "" {
+				fmt.Fprintln(p.stdout, f.Name)
+			}
+			continue
+		}
+		// What a proxy or a database said may have line breaks and tabs.
+		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, strings.Join(strings.Fields(f.Found), " "))
+		if f.Do != "" {
+			fmt.Fprintf(t, "\t\t-> %s\n", f.Do)
+		}
+	}
+	if c.Quiet {
+		return nil
+	}
+	fmt.Fprintf(t, "\n%d problems, %d warnings, %d ok, %d skipped\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK], count[doctor.Skipped])
+	return t.Flush()
+}
+
+type healthcheckCommand struct {
+	config.Settings
+}
+
+// Help implements kong.HelpProvider.
+func (*healthcheckCommand) Help() string {
+	return `For the HEALTHCHECK of a container: it asks /readyz at the address of --listen, over https where the service has TLS files,
+and ends with 0 where the service is ready and with 1 otherwise.`
+}
+
+// Run prints one line.
+func (c *healthcheckCommand) Run(p *program) error {
+	checked, err := c.Check()
+	if err != nil {
+		return err
+	}
+	address, err := doctor.Healthcheck(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s is ready\n", address)
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// The exit code follows the worst finding: problems, then warnings, then none. What is printed as JSON has the names that
+// programs read.
+func TestDoctorsExitCodeIsThatOfTheWorstFinding(t *testing.T) {
+	database := initializedDatabase(t)
+	key := filepath.Join(filepath.Dir(database), "key.pem")
+	_, err := config.GenerateKey(key, config.MinKeyBits)
+	fatalIf(t, err)
+	args := []string{"--database", database, "--private-key-file", key}
+	p := startProcess(t, args...)
+	args = append(args, "--listen", p.address, "--issuer", "http://localhost:"+portOf(t, p.address))
+	p.stop()
+	<-p.code
+	p = startProcess(t, args...)
+	examine := func(more ...string) (int, string) {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), slices.Concat([]string{"doctor"}, args, more), nil, strings.NewReader(""), &out, &errs)
+		if errs.Len() > 0 {
+			t.Error(errs.String())
+		}
+		return code, out.String()
+	}
+	if code, out := examine("-q"); code != exitFailed || out != "backup\nsecond-factor\n" {
+		t.Errorf("%d %s", code, out)
+	}
+	fatalIf(t, os.Chmod(key, 0o644))
+	if code, out := examine("-q"); code != exitUsage || out != "signing-key\nbackup\nsecond-factor\n" {
+		t.Errorf("%d %s", code, out)
+	}
+	fatalIf(t, os.Chmod(key, 0o600))
+	code, out := examine("-o", "json")
+	var d struct {
+		Level    string
+		Findings []map[string]any
+	}
+	fatalIf(t, json.Unmarshal([]byte(out), &d))
+	want := map[string]any{"name": "backup", "level": "warning", "found": "There was never a backup.", "do": "Run cairn backup FILE, best every night."}
+	at := slices.IndexFunc(d.Findings, func(f map[string]any) bool { return f["name"] == "backup" })
+	if diff := cmp.Diff(want, d.Findings[max(at, 0)]); diff != "" || code != exitFailed || d.Level != "warning" {
+		t.Errorf("%d %s %s", code, d.Level, diff)
+	}
+	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`"\w+":`).FindAllString(out, -1))))
+	if diff := cmp.Diff([]string{`"do":`, `"findings":`, `"found":`, `"level":`, `"name":`}, names); diff != "" {
+		t.Error(diff)
+	}
+	makeHealthy(t, database)
+	if code, out = examine(); code != exitDone || !strings.Contains(out, "0 problems, 0 warnings") {
+		t.Errorf("%d %s", code, out)
+	}
+	// What could not be looked at is never ok.
+	p.stop()
+	<-p.code
+	code, out = examine("--offline")
+	if code != exitDone || !regexp.MustCompile(`(?m)^skipped +issuer`).MatchString(out) || regexp.MustCompile(`(?m)^ok +(issuer|service|clock|key-set)`).MatchString(out) {
+		t.Errorf("%d %s", code, out)
+	}
+	if code, out = examine("-q"); code != exitUsage || !strings.HasPrefix(out, "service\npublic-address\n") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// makeHealthy gives the administrator a second factor, and the installation a backup.
+func makeHealthy(t *testing.T, database string) {
+	t.Helper()
+	st, ctx, now := storetest.Open(t, database), t.Context(), time.Now().UTC().Truncate(time.Second)
+	u, err := st.UserByHandle(ctx, "keeper")
+	fatalIf(t, err)
+	_, err = st.AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "JBSWY3DPEHPK3PXP", CreatedAt: now}, nil, now, operator("test", "keeper", ""))
+	fatalIf(t, err)
+	turn, _, err := st.TakeTurn(ctx, "backup", now, 0, time.Hour)
+	fatalIf(t, err)
+	fatalIf(t, st.EndTurn(ctx, turn, now, ""))
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	fatalIf(t, err)
+	return port
+}
+
+// A container has no shell, no certificates of authorities and no name for the service.
+func TestHealthcheckAsksTheServiceWhereItListens(t *testing.T) {
+	check := func(args ...string) (code int, text string) {
+		var out bytes.Buffer
+		code = run(t.Context(), append([]string{"healthcheck"}, args...), nil, strings.NewReader(""), &out, &out)
+		if strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("not one line: %q", out.String())
+		}
+		return code, out.String()
+	}
+	database := initializedDatabase(t)
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	writePair(t, cert, key, 1)
+	for _, c := range []struct {
+		prefix string
+		args   []string
+	}{
+		{"http://127.0.0.1:", []string{"--issuer", "http://localhost:4040/id"}},
+		{"https://127.0.0.1:", []string{"--issuer", "https://id.example.org", "--tls-cert-file", cert, "--tls-key-file", key}},
+	} {
+		p := startProcess(t, append(c.args, "--database", database)...)
+		for _, listen := range []string{p.address, ":" + portOf(t, p.address), "0.0.0.0:" + portOf(t, p.address)} {
+			if code, text := check(append(c.args, "--listen", listen)...); code != exitDone || !strings.HasPrefix(text, c.prefix) || !strings.HasSuffix(text, "/readyz is ready\n") {
+				t.Errorf("--listen %s: %d %s", listen, code, text)
+			}
+		}
+		if c.prefix[:5] == "https" { // only loopback is trusted without a certificate
+			if code, text := check(append(c.args, "--listen", "localhost.localdomain.invalid:"+portOf(t, p.address))...); code != exitFailed {
+				t.Errorf("%d %s", code, text)
+			}
+		} else if code, text := check("--listen", p.address, "--issuer", "http://localhost:4040/other"); code != exitFailed || !strings.Contains(text, "404") {
+			t.Errorf("%d %s", code, text)
+		}
+		p.stop()
+		<-p.code
+		if code, text := check(append(c.args, "--listen", p.address)...); code != exitFailed || !strings.Contains(text, "does not answer") {
+			t.Errorf("%d %s", code, text)
+		}
+	}
+	if code, text := check("--listen", "127.0.0.1:0"); code != exitFailed || !strings.Contains(text, "no port") {
+		t.Errorf("%d %s", code, text)
+	}
+	if code := run(t.Context(), []string{"healthcheck", "--nonsense"}, nil, strings.NewReader(""), io.Discard, io.Discard); code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestEveryFindingOfTheDoctorIsDocumented(t *testing.T) {
+	text := documents(t)["docs/doctor.md"]
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|").FindAllStringSubmatch(text, -1) {
+		documented = append(documented, m[1])
+	}
+	if diff := cmp.Diff(doctor.Names(), documented); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func fatalIf(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,343 @@
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The bounds of what is promised.
+const (
+	clients      = 32
+	pause        = 400 * time.Millisecond // at most, between two requests of a client
+	recovery     = 10 * time.Second       // from the promotion to service
+	slowest      = 250 * time.Millisecond // of 99 % of the requests, outside the failover
+	calmForm     = 5 * time.Minute        // from which length on slowest is held: a short form runs beside other work
+	expiredRows  = 10                     // for the sweep, for each second of the load
+	beforeItDies = 2 * time.Second        // from the loss of the primary to the promotion of the standby
+)
+
+// events are when what happened during the load.
+type events struct{ killed, promoted, served time.Time }
+
+// TestSoak is a club under load while its instances are replaced one after the other, a
+// sweep and a backup run and the database's machine is lost. CAIRN_SOAK_SECONDS is how long;
+// without it nothing is done. CAIRN_SOAK_LOSS=hang leaves
+// the connections to the primary open and silent. CAIRN_SOAK_BEFORE is a program of an earlier version, which
+// is replaced by this one during the load.
+func TestSoak(t *testing.T) {
+	seconds, err := strconv.Atoi(os.Getenv("CAIRN_SOAK_SECONDS"))
+	if err != nil {
+		t.Skip("CAIRN_SOAK_SECONDS is not set: just soak")
+	}
+	length := time.Duration(max(seconds, 45)) * time.Second
+	program := filepath.Join(t.TempDir(), "cairn")
+	if out, err := exec.Command("go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v: %s", err, out)
+	}
+	first := program
+	if before := os.Getenv("CAIRN_SOAK_BEFORE"); before != "" {
+		first = before
+	}
+	c, l := newInstallation(t, first), newLedger()
+	application := l.receiver(t)
+	var app struct {
+		Secret string `json:"client_secret"`
+	}
+	must(t, json.Unmarshal([]byte(c.cairn("client", "add", "App", "--id", "app", "--redirect-uri", callback, "--trusted", "--backchannel-logout-uri", application, "--allow-private-backchannel", "-o", "json")), &app))
+	c.secret = app.Secret
+	c.startAll()
+
+	keeper := newMember(l, c, app.Secret, "keeper")
+	l.passwords["keeper"] = []string{password}
+	var members []*member
+	for range clients - 6 {
+		m := newcomer(l, c, app.Secret)
+		if !m.register(m.base, keeper.invite()) {
+			t.Fatalf("no member: %v", l.faults)
+		}
+		members = append(members, m)
+	}
+
+	begin := time.Now()
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	run := func(do func()) {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(pause/2 + rand.N(pause/2)):
+					do()
+				}
+			}
+		})
+	}
+	for _, m := range members {
+		run(m.act)
+	}
+	for i := range 6 {
+		switch inviter := newMember(l, c, app.Secret, "keeper"); i {
+		case 0, 1:
+			run(func() { spendTwice(l, c, app.Secret, inviter) })
+		case 2, 3:
+			run(func() {
+				if invite := inviter.invite(); invite != "" {
+					m := newcomer(l, c, app.Secret)
+					m.register(m.base, invite)
+				}
+				time.Sleep(time.Second) // registrations are rare
+			})
+		default:
+			run(inviter.status)
+		}
+	}
+	at := func(share float64) { time.Sleep(time.Until(begin.Add(time.Duration(share * float64(length))))) }
+
+	at(0.08)
+	// A sweep at the next start of an instance, by one of the three.
+	c.primary.exec(fmt.Sprintf("INSERT INTO client_assertions (client_id, jti_hash, expires_at) SELECT 'app', convert_to(i::text, 'UTF8'), 1000000000 FROM generate_series(1, %d) i", expiredRows*int(length.Seconds())))
+	if first == program {
+		c.primary.exec("UPDATE turns SET done_at = 0 WHERE name = 'sweep'")
+	}
+	restarted := time.Now()
+	c.restartAll(program)
+	t.Logf("the instances were replaced in %s", time.Since(restarted).Round(time.Millisecond))
+	c.backup()
+	eventually(t, max(2*time.Minute, length/2), "the expired rows are swept", func() error {
+		if left := c.primary.count("SELECT count(*) FROM client_assertions WHERE expires_at = 1000000000"); left > 0 {
+			return fmt.Errorf("%d are left", left)
+		}
+		return nil
+	})
+	if first == program {
+		c.primary.migrateOn()
+	}
+	at(0.5)
+	var e events
+	e.killed = time.Now()
+	if os.Getenv("CAIRN_SOAK_LOSS") == "hang" {
+		c.primary.hang()
+	} else {
+		c.primary.kill()
+	}
+	time.Sleep(beforeItDies)
+	c.standby.promote()
+	e.promoted = time.Now()
+	for prober := newMember(l, c, app.Secret, "keeper"); !prober.signIn(); {
+		if time.Since(e.promoted) > time.Minute {
+			t.Fatal("no service a minute after the promotion")
+		}
+	}
+	e.served = time.Now()
+	if took := e.served.Sub(e.promoted); took > recovery {
+		t.Errorf("service came %s after the promotion", took)
+	} else {
+		t.Logf("service came %s after the promotion, %s after the loss", took.Round(time.Millisecond), e.served.Sub(e.killed).Round(time.Millisecond))
+	}
+	at(1)
+	close(stop)
+	load.Wait()
+
+	l.report(t, e, length >= calmForm)
+	l.verify(t, c, e)
+	for i, each := range c.each {
+		errors := regexp.MustCompile(`(?m)^.*"level":"(WARN|ERROR)".*"error":.*$`).FindAllString(each.log.text(), 10)
+		if t.Failed() || strings.Contains(each.log.text(), `"msg":"panic"`) {
+			t.Errorf("the log of instance %d: %s", i, strings.Join(errors, "\n"))
+		}
+	}
+}
+
+// migrateOn does to the schema what a later version may do while this one serves on: a column
+// in every table.
+func (d *database) migrateOn() {
+	d.t.Helper()
+	var tables string
+	must(d.t, d.db.QueryRow("SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'goose_db_version'").Scan(&tables))
+	for table := range strings.FieldsSeq(tables) {
+		d.exec("ALTER TABLE " + table + " ADD COLUMN of_a_later_version TEXT NOT NULL DEFAULT ''")
+	}
+	d.exec("INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM goose_db_version")
+}
+
+// receiver is the application's address for logout tokens.
+func (l *ledger) receiver(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sid := claims(r.PostFormValue("logout_token")).Sid
+		l.note(func() { l.toldAt[sid] = append(l.toldAt[sid], time.Now()) })
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/logout"
+}
+
+// backup is made of the running installation.
+func (c *installation) backup() {
+	c.t.Helper()
+	if exec.Command(c.program, "backup", "--help").Run() != nil {
+		c.t.Log("this program has no backup: none is made")
+		return
+	}
+	file, begin := filepath.Join(c.dir, "soak.backup"), time.Now()
+	c.cairn("backup", file)
+	c.t.Logf("a backup took %s", time.Since(begin).Round(time.Millisecond))
+}
+
+// report holds the answers against what is promised and prints how long they took.
+func (l *ledger) report(t *testing.T, e events, calm bool) {
+	t.Helper()
+	for _, fault := range l.faults {
+		t.Errorf("%s", fault)
+	}
+	took, announced, failed := map[string][]time.Duration{}, 0, 0
+	end := e.promoted.Add(recovery)
+	for _, r := range l.requests {
+		during := r.end.After(e.killed) && r.begin.Before(end)
+		ok := r.status > 0 && r.status < 500
+		switch {
+		case ok && !during && r.what != "status wait":
+			took[r.what] = append(took[r.what], r.end.Sub(r.begin))
+			took["all"] = append(took["all"], r.end.Sub(r.begin))
+		case ok, r.direct && r.status == 0: // that instance is being replaced
+		case r.announced && during:
+			announced++
+		default:
+			if failed++; failed <= 20 {
+				t.Errorf("%s %s: %s", r.begin.Format("15:04:05.000"), r.what, r.text)
+			}
+		}
+	}
+	t.Logf("%d requests, %d announced 503 during the failover, %d failed", len(l.requests), announced, failed)
+	for what, each := range took {
+		slices.Sort(each)
+		p := func(q float64) time.Duration { return each[int(q*float64(len(each)-1))].Round(time.Millisecond) }
+		t.Logf("%-14s %7d  p50 %s  p99 %s  max %s", what, len(each), p(0.5), p(0.99), p(1))
+		if what == "all" && calm && p(0.99) > slowest {
+			t.Errorf("the slowest hundredth took more than %s", slowest)
+		}
+	}
+	if len(took["all"]) < 500 || announced == 0 {
+		t.Error("that was no load, or no failover")
+	}
+}
+
+// verify asks the instances for all that was acknowledged.
+func (l *ledger) verify(t *testing.T, c *installation, e events) {
+	t.Helper()
+	for what, times := range l.spent {
+		if times > 1 {
+			t.Errorf("%.30s… was accepted %d times", what, times)
+		}
+	}
+	asked := newLedger()
+	check := newMember(asked, c, c.secret, "")
+	introspect := func(n *instance, token string) any {
+		return check.post("introspect", n.URL+"/oauth2/introspect", url.Values{"token": {token}}).json["active"]
+	}
+	n := 0
+	for token, of := range l.live {
+		if n++; introspect(c.each[n%instances], token) != true {
+			t.Errorf("a token of %s is lost", of)
+		}
+	}
+	for token, why := range l.dead {
+		for i, each := range c.each {
+			if introspect(each, token) != false {
+				t.Errorf("%s, but instance %d accepts a token from before", why, i)
+			}
+		}
+	}
+	lists := map[string][]byte{}
+	for token, why := range l.ended {
+		for i, each := range c.each {
+			if a := check.do("me", "GET", each.URL+"/api/me", "", "", "Cookie", "cairn_session="+token); a.status != http.StatusUnauthorized {
+				t.Errorf("%s, but instance %d accepts the session token from before: %d", why, i, a.status)
+			}
+			at := claims(token).Status.List
+			uri := strings.Replace(at.URI, c.URL, each.URL, 1)
+			if lists[uri] == nil {
+				lists[uri] = statusList(t, check.do("status", "GET", uri, "", "").text)
+			}
+			if lists[uri][at.Index/8]>>(at.Index%8)&1 == 0 {
+				t.Errorf("%s, but the list of instance %d does not say so", why, i)
+			}
+		}
+	}
+	for handle, passwords := range l.passwords {
+		m := newMember(asked, c, c.secret, handle)
+		if !slices.ContainsFunc(passwords, func(p string) bool { m.password = p; return m.signIn() }) {
+			t.Errorf("%s cannot sign in with the password that was acknowledged", handle)
+		}
+	}
+	var told, repeated int
+	eventually(t, 2*time.Minute, "the application is told of every session that has ended", func() (err error) {
+		l.note(func() {
+			for sid, owed := range l.owed {
+				if owed && len(l.toldAt[sid]) == 0 {
+					err = fmt.Errorf("not of %s", sid)
+				}
+			}
+		})
+		return err
+	})
+	for _, times := range l.toldAt {
+		told++
+		// What was sent while the database was lost may be sent again.
+		if len(times) > 1 && (times[0].After(e.promoted.Add(recovery)) || times[0].Before(e.killed.Add(-recovery))) {
+			repeated++
+		}
+	}
+	if repeated > 0 {
+		t.Errorf("of %d sessions the application was told twice", repeated)
+	}
+	t.Logf("there and right: %d accounts, %d live and %d revoked tokens, %d ended sessions, %d things used once, %d logout tokens", len(l.passwords), len(l.live), len(l.dead), len(l.ended), len(l.spent), told)
+	for what, n := range map[string]int{"live tokens": len(l.live), "revoked tokens": len(l.dead), "ended sessions": len(l.ended), "logout tokens": told, "accounts": len(l.passwords) - clients} {
+		if n <= 0 {
+			t.Errorf("the load made no %s", what)
+		}
+	}
+}
+
+// statusList are the bits of a token status list.
+func statusList(t *testing.T, token string) []byte {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		t.Fatalf("no status list: %.200s", token)
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	must(t, err)
+	var c struct {
+		List struct {
+			List string `json:"lst"`
+		} `json:"status_list"`
+	}
+	must(t, json.Unmarshal(payload, &c))
+	packed, err := base64.RawURLEncoding.DecodeString(c.List.List)
+	must(t, err)
+	z, err := zlib.NewReader(bytes.NewReader(packed))
+	must(t, err)
+	bits, err := io.ReadAll(z)
+	must(t, err)
+	return bits
+}

@@ -1,0 +1,433 @@
+package doctor_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// ofTheMachine are the findings about the machine that runs the test: judge_test.go has their rules.
+var ofTheMachine = []string{"disk-space", "disk-growth", "password-hashing"}
+
+// notOK are the findings that are not ok, as "level name".
+func notOK(findings map[string]doctor.Finding) []string {
+	list := []string{}
+	for _, name := range doctor.Names() {
+		if f := findings[name]; f.Level != doctor.OK && !slices.Contains(ofTheMachine, name) {
+			list = append(list, string(f.Level)+" "+name)
+		}
+	}
+	return list
+}
+
+func onLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs several addresses of loopback, and permission bits")
+	}
+}
+
+// A healthy installation behind a proxy with TLS has nothing but ok. PostgreSQL is judged by what the server of the test
+// says of itself, which may be one that survives no power cut.
+func TestHealthyInstallationHasNothingButOK(t *testing.T) {
+	onLinux(t)
+	t.Run("sqlite", func(t *testing.T) {
+		findings := newDeployment(t, "").start().findings()
+		if diff := cmp.Diff([]string{}, notOK(findings)); diff != "" {
+			t.Errorf("%s\n%v", diff, findings)
+		}
+		for _, name := range ofTheMachine {
+			if f := findings[name]; f.Level == doctor.Skipped || f.Level == doctor.Problem {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+	t.Run("cookie domain", func(t *testing.T) {
+		d := newDeployment(t, "")
+		d.settings.CookieDomain = "example.org"
+		if findings := d.start().findings(); len(notOK(findings)) > 0 {
+			t.Error(notOK(findings), findings["session-cookie"])
+		}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		onPostgres(t, func(t *testing.T, dsn string) {
+			d := newDeployment(t, dsn)
+			durable := true
+			for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+				var value string
+				must(t, d.row(&value, "SHOW "+name))
+				durable = durable && value == "on"
+			}
+			want := []string{"skipped database-file", "skipped database-filesystem", "skipped database-integrity"}
+			if !durable {
+				want = slices.Insert(want, 2, "problem database-durability")
+			}
+			if diff := cmp.Diff(want, notOK(d.start().findings())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+}
+
+// onPostgres is the half of storetest.EachDSN.
+func onPostgres(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		if strings.HasPrefix(dsn, "postgres") {
+			f(t, dsn)
+		}
+	})
+}
+
+// Each fault is made for real, and is all that is found.
+func TestFaultInFrontOfTheService(t *testing.T) {
+	onLinux(t)
+	answers := func(change func(http.Header)) func(*deployment) {
+		return func(d *deployment) { d.rewrite = func(res *http.Response) { change(res.Header) } }
+	}
+	cookie := func(old, replacement string) func(*deployment) {
+		return answers(func(h http.Header) {
+			for i, c := range h["Set-Cookie"] {
+				h["Set-Cookie"][i] = strings.Replace(c, old, replacement, 1)
+			}
+		})
+	}
+	unseen := []string{"skipped issuer", "skipped clock", "skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
+	for name, c := range map[string]struct {
+		change func(*deployment)
+		want   []string
+		says   string // of the first
+	}{
+		"certificate ends in 10 days": {func(d *deployment) { d.certificate.days = 10 }, []string{"warning tls-certificate"}, "10 days"},
+		"certificate ends in 2 days":  {func(d *deployment) { d.certificate.days = 2 }, []string{"problem tls-certificate"}, "2 days"},
+		"certificate has ended":       {func(d *deployment) { d.certificate.days = -2 }, withTLS("problem tls-certificate", "problem public-address"), "expired"},
+		"certificate of another name": {func(d *deployment) { d.certificate.name = "other.example.org" }, withTLS("problem tls-certificate", "problem public-address"), "other.example.org"},
+		"unknown authority":           {func(d *deployment) { d.certificate.unknown = true }, withTLS("problem tls-certificate", "problem public-address"), "unknown authority"},
+		"intermediate is missing":     {func(d *deployment) { d.certificate.alone = true }, withTLS("problem tls-certificate", "problem public-address"), "unknown authority"},
+		"another installation answers": {func(d *deployment) {
+			d.otherStore = storetest.Open(d.t, filepath.Join(d.t.TempDir(), "other.db"))
+			d.initialize(d.otherStore)
+		}, withTLS("problem public-address"), "not this installation"},
+		"service with an earlier issuer": {func(d *deployment) {
+			d.serveSettings = func(s *config.Settings) { s.Issuer = "https://login.example.org" }
+		}, []string{"problem issuer"}, "https://login.example.org"},
+		"clock runs two minutes late": {answers(func(h http.Header) { h.Set("Date", time.Now().Add(2*time.Minute).UTC().Format(http.TimeFormat)) }),
+			[]string{"warning clock"}, "differ by 2m"},
+		"clock runs an hour early": {answers(func(h http.Header) { h.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)) }),
+			[]string{"problem clock"}, "differ by 1h"},
+		"plain http is served":       {func(d *deployment) { d.plain = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) } }, []string{"warning https-redirect"}, "200 OK"},
+		"plain http leads elsewhere": {func(d *deployment) { d.plain = http.RedirectHandler("https://evil.example/", 301).ServeHTTP }, []string{"warning https-redirect"}, "301"},
+		"nothing on port 80":         {func(d *deployment) { d.plain = nil }, []string{}, ""},
+		"no HSTS":                    {answers(func(h http.Header) { h.Del("Strict-Transport-Security") }), []string{"warning hsts"}, `""`},
+		"HSTS for a day":             {answers(func(h http.Header) { h.Set("Strict-Transport-Security", "max-age=86400") }), []string{"warning hsts"}, "86400"},
+		"cookie without Secure":      {cookie("; Secure", ""), []string{"problem session-cookie"}, "Secure"},
+		"cookie without HttpOnly":    {cookie("; HttpOnly", ""), []string{"problem session-cookie"}, "HttpOnly"},
+		"cookie without SameSite":    {cookie("; SameSite=Lax", ""), []string{"problem session-cookie"}, "SameSite"},
+		"cookie of another path":     {cookie("Path=/", "Path=/id"), []string{"problem session-cookie"}, `"/id"`},
+		"cookie of another domain":   {cookie("Path=/", "Path=/; Domain=example.org"), []string{"problem session-cookie"}, "example.org"},
+		"cookie of a public suffix":  {cookie("Path=/", "Path=/; Domain=co.uk"), []string{"problem session-cookie"}, "public suffix"},
+		"cookie of another name":     {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not come through"},
+		"no ETag":                    {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
+		"no Cache-Control":           {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
+		"If-None-Match is dropped": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("If-None-Match") })
+		},
+			[]string{"warning key-set", "warning status-list"}, "If-None-Match"},
+		"Prefer is dropped": {func(d *deployment) { d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Prefer") }) }, []string{"warning status-list"}, "Prefer"},
+		"service has another key": {func(d *deployment) {
+			other := filepath.Join(d.t.TempDir(), "other.pem")
+			_, err := config.GenerateKey(other, config.MinKeyBits)
+			must(d.t, err)
+			d.settings.AdditionalKeyFiles = []string{other}
+			d.serveSettings = func(s *config.Settings) { s.AdditionalKeyFiles = nil }
+		}, []string{"problem key-set"}, "does not have the key"},
+		"proxy makes addresses of X-Forwarded-Host": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if to := res.Header.Get("Location"); to != "" {
+					res.Header.Set("Location", "https://"+res.Request.Header.Get("X-Forwarded-Host")+to)
+				}
+			}
+			d.forwardToo(func(p *httputil.ProxyRequest) {
+				if host := p.In.Header.Get("X-Forwarded-Host"); host != "" {
+					p.Out.Header.Set("X-Forwarded-Host", host)
+				}
+			})
+		}, []string{"problem forwarded-headers"}, "doctor.invalid"},
+		"proxy is not trusted": {func(d *deployment) { d.settings.TrustedProxies = []string{"127.0.0.9"} }, []string{"problem visitor-address"}, "address of the proxy"},
+		"no proxy is named":    {func(d *deployment) { d.settings.TrustedProxies = nil }, []string{"warning settings-conflicts", "problem visitor-address"}, "--trusted-proxy"},
+		"proxy hands on no address": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("X-Forwarded-For") })
+		},
+			[]string{"problem visitor-address"}, "hands on no address"},
+		"proxy hands on what a visitor writes": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"] })
+		}, []string{"problem visitor-address"}, "every visitor chooses"},
+		"proxy overwrites the address": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Set("X-Forwarded-For", "127.0.0.1") })
+		}, []string{}, ""},
+		"this machine is trusted":                 {func(d *deployment) { d.settings.TrustedProxies = []string{"127.0.0.0/8"} }, []string{}, ""},
+		"two proxies":                             {func(d *deployment) { d.twoProxies("127.0.0.2", "127.0.0.3") }, []string{}, ""},
+		"the first of two proxies is not trusted": {func(d *deployment) { d.twoProxies("127.0.0.2") }, []string{"warning visitor-address"}, "the one after it is not trusted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t, "")
+			c.change(d)
+			findings := d.start().findings()
+			if diff := cmp.Diff(c.want, notOK(findings)); diff != "" {
+				t.Errorf("%s\n%v", diff, findings)
+			} else if len(c.want) > 0 {
+				_, first, _ := strings.Cut(c.want[0], " ")
+				if !strings.Contains(findings[first].Found, c.says) {
+					t.Errorf("%q does not say %q", findings[first].Found, c.says)
+				}
+			}
+		})
+	}
+	t.Run("service is down", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t, "").start()
+		d.service.Close()
+		if diff := cmp.Diff(withTLS("problem service", "problem public-address"), notOK(d.findings())); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func (d *deployment) forwardToo(more func(*httputil.ProxyRequest)) {
+	forward := d.forward
+	d.forward = func(p *httputil.ProxyRequest) { forward(p); more(p) }
+}
+
+// twoProxies puts a second one in front of the proxy.
+func (d *deployment) twoProxies(trusted ...string) {
+	d.settings.TrustedProxies = trusted
+	d.between = func(next http.Handler) http.Handler { return next }
+}
+
+// What is wrong in files, settings and database is found without a connection, and nothing is changed.
+func TestFaultOfTheInstallation(t *testing.T) {
+	onLinux(t)
+	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
+	without := func(rest ...string) []string {
+		for _, name := range undone {
+			if !slices.Contains(ofTheMachine, name) {
+				rest = append(rest, "skipped "+name)
+			}
+		}
+		return rest
+	}
+	secret := func(value string) func(*deployment) {
+		return func(d *deployment) {
+			d.env["SERVICE_AUTH_JWT_SECRET"] = value
+			d.secrets = append(d.secrets, value)
+		}
+	}
+	weak := func(value string) func(*deployment) {
+		return func(d *deployment) { secret(value)(d) }
+	}
+	for name, c := range map[string]struct {
+		change func(*deployment)
+		want   []string
+		says   string
+	}{
+		"healthy":                  {func(*deployment) {}, nil, ""},
+		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped hs256-sessions"}, "mode 0644"},
+		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"warning signing-key", "skipped key-age", "skipped hs256-sessions"}, "HS256"},
+		"old key": {func(d *deployment) {
+			old := time.Now().AddDate(0, 0, -400)
+			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
+		}, []string{"warning key-age"}, "400 days"},
+		"database that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.dsn, 0o640)) }, []string{"problem database-file"}, "mode 0640"},
+		"no database":                   {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped migrations"), "none.db"},
+		"file is no database": {func(d *deployment) {
+			must(d.t, d.store.Close())
+			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
+		}, without("problem database", "skipped migrations"), "file is something else"},
+		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
+		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
+		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
+		"journal is not WAL": {func(d *deployment) {
+			must(d.t, d.store.Close())
+			d.sql("PRAGMA journal_mode = DELETE")
+		}, []string{"warning database-durability"}, "journal_mode is delete"},
+		"damaged page": {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
+		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
+			[]string{"problem database", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
+		"no backup":              {stored("DELETE FROM turns"), []string{"warning backup"}, "never"},
+		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
+		"HS256 session":          {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 sessions"},
+		"HS256 session with an end": {func(d *deployment) {
+			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
+		}, nil, ""},
+		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"warning second-factor"}, "1 administrators"},
+		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats itself"},
+		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
+		"secret that counts":                  {weak("0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []string{"problem shared-secret", "warning shared-secret-source"}, "count up"},
+		"secret that is short":                {weak("kQ8zt3Ywp0Vd"), []string{"problem shared-secret", "skipped shared-secret-source"}, "12 bytes"},
+		"another secret in the environment":   {secret("Zm9vYmFyYmF6cXV4IG5vdCBhIHNlY3JldCBvZiBhbnkgaW5zdGFsbGF0aW9u"), []string{"warning shared-secret-source"}, "is not the stored secret"},
+		"the stored secret once more":         {func(d *deployment) { d.env["SERVICE_AUTH_JWT_SECRET"] = d.secrets[len(d.secrets)-1] }, nil, ""},
+		"settings with which it cannot start": {func(d *deployment) { d.settings.Issuer = "http://id.example.org" }, []string{"problem settings"}, "--issuer"},
+		"password in the mail server's URL":   {func(d *deployment) { d.settings.SMTPURL = "smtp://club:hunter2@mail.example.org" }, []string{"problem settings"}, "holds a password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t, "")
+			c.change(d)
+			d.stop()
+			d.options.Offline = true
+			before := d.files()
+			findings := d.findings()
+			if diff := cmp.Diff(before, d.files()); diff != "" {
+				t.Errorf("the doctor has changed a file: %s", diff)
+			}
+			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped issuer", "skipped clock", "skipped https-redirect",
+				"skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
+			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
+				want = []string{"problem settings"}
+				for _, name := range doctor.Names()[1:] {
+					if !slices.Contains(ofTheMachine, name) {
+						want = append(want, "skipped "+name)
+					}
+				}
+			}
+			if diff := cmp.Diff(want, notOK(findings)); diff != "" {
+				t.Errorf("%s\n%v", diff, findings)
+			}
+			if len(c.want) > 0 {
+				said := slices.DeleteFunc(slices.Clone(c.want), func(s string) bool { return strings.HasPrefix(s, "skipped") })[0]
+				_, first, _ := strings.Cut(said, " ")
+				if !strings.Contains(findings[first].Found, c.says) {
+					t.Errorf("%q does not say %q", findings[first].Found, c.says)
+				}
+			}
+		})
+	}
+}
+
+// files are the hashes of all that matters in the folder of the database.
+func (d *deployment) files() map[string]string {
+	all := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(d.dsn), "*"))
+	must(d.t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		must(d.t, err)
+		info, err := os.Stat(name)
+		must(d.t, err)
+		if strings.HasSuffix(name, "-shm") || len(text) == 0 { // SQLite makes these to read a database in WAL mode
+			continue
+		}
+		all[name] = fmt.Sprintf("%x %v", sha256.Sum256(text), info.Mode())
+	}
+	return all
+}
+
+// undoTurns takes the last migration back, as a database that an earlier version has left.
+func (d *deployment) undoTurns() {
+	d.sql("DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12")
+}
+
+// damage overwrites the first page of an index in the file.
+func (d *deployment) damage(index string) {
+	var page, size int64
+	must(d.t, d.row(&page, "SELECT rootpage FROM sqlite_master WHERE name = '"+index+"'"))
+	must(d.t, d.row(&size, "PRAGMA page_size"))
+	d.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+	must(d.t, d.store.Close())
+	f, err := os.OpenFile(d.dsn, os.O_RDWR, 0)
+	must(d.t, err)
+	_, err = f.WriteAt([]byte(strings.Repeat("\xff", int(size))), (page-1)*size)
+	must(d.t, errors.Join(err, f.Close()))
+	d.store = storetest.Open(d.t, filepath.Join(d.t.TempDir(), "spare.db"))
+}
+
+// The same with PostgreSQL: a database of an earlier version stays as it is, and what its server does to writes is found.
+func TestFaultOfPostgreSQL(t *testing.T) {
+	onPostgres(t, func(t *testing.T, dsn string) {
+		d := newDeployment(t, dsn)
+		d.options.Offline = true
+		d.settings.Database = dsn + "&synchronous_commit=off"
+		if f := d.findings()["database-durability"]; f.Level != doctor.Problem || !strings.Contains(f.Found, "synchronous_commit is off") {
+			t.Errorf("%+v", f)
+		}
+		d.settings.Database = strings.Replace(dsn, "://", "://cairn:hunter2@127.0.0.1:1/nothing?connect_timeout=1&x=", 1)
+		if f := d.findings()["database"]; f.Level != doctor.Problem {
+			t.Errorf("%+v", f)
+		}
+	})
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		if !strings.HasPrefix(dsn, "postgres") {
+			return
+		}
+		d := newDeployment(t, dsn)
+		d.options.Offline = true
+		d.undoTurns()
+		count := func() (version, tables int64) {
+			must(t, d.row(&version, "SELECT max(version_id) FROM goose_db_version"))
+			must(t, d.row(&tables, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"))
+			return version, tables
+		}
+		version, tables := count()
+		f := d.findings()
+		if f["migrations"].Level != doctor.Warning || f["backup"].Level != doctor.Skipped {
+			t.Errorf("%+v %+v", f["migrations"], f["backup"])
+		}
+		if v, n := count(); v != version || v != 11 || n != tables {
+			t.Errorf("version %d with %d tables, before %d with %d", v, n, version, tables)
+		}
+	})
+}
+
+func TestFaultOfTheMailServer(t *testing.T) {
+	d := newDeployment(t, "").start()
+	server := mailtest.New(t, mailtest.Options{})
+	for name, c := range map[string]struct {
+		change func(*mail.Server)
+		rows   string
+		level  doctor.Level
+		says   string
+	}{
+		"wrong password": {func(s *mail.Server) { s.Password = "hunter2" }, "", doctor.Problem, "refuses user and password"},
+		"nothing there":  {func(s *mail.Server) { s.Address = "127.0.0.1:1" }, "", doctor.Problem, "connect"},
+		"mails wait": {func(*mail.Server) {}, "INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at, attempts, failure) VALUES ('x', 'x', 'x', '', '{}', 1, 1, 3, 'connect: refused')",
+			doctor.Warning, "1 mails could not be sent yet: connect: refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.rows != "" {
+				d.sql(c.rows)
+			}
+			settings := server.Settings
+			c.change(&settings)
+			d.options.Mail = func(config.Checked) (*mail.SMTP, error) { return mail.NewSMTP(settings), nil }
+			if f := d.findings()["mail-server"]; f.Level != c.level || !strings.Contains(f.Found, c.says) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+	d.options.Mail = func(config.Checked) (*mail.SMTP, error) {
+		return nil, errors.New("--smtp-password-file: cannot be read")
+	}
+	if f := d.findings()["mail-server"]; f.Level != doctor.Problem || len(server.Mails()) > 0 {
+		t.Errorf("%+v, %d mails were sent", f, len(server.Mails()))
+	}
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/cairn-id/cairn/config"
+)
+
+// Healthcheck asks the service at its own listener whether it is ready, and returns where
+// it asked. It needs no files of the system: the certificate is not checked on loopback,
+// where nobody is on the way, and is the issuer's elsewhere.
+func Healthcheck(ctx context.Context, c config.Checked) (address string, err error) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil || port == "0" {
+		return c.Listen, fmt.Errorf("--listen (SERVICE_LISTEN) %s names no port to ask: name the one that serve listens on", c.Listen)
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "" || err == nil && ip.IsUnspecified() && ip.Is4():
+		host, ip = "127.0.0.1", netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case err == nil && ip.IsUnspecified():
+		host, ip = "::1", netip.IPv6Loopback()
+	}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: c.Issuer.Path + "/readyz"}
+	client := &http.Client{Timeout: requestTimeout / 2, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	client.Transport = transport
+	if c.TLS != nil {
+		u.Scheme = "https"
+		transport.TLSClientConfig = &tls.Config{
+			ServerName: c.Issuer.Hostname(), MinVersion: tls.VersionTLS12,
+			InsecureSkipVerify: ip.IsLoopback() || host == "localhost", // #nosec G402 -- on loopback alone
+		}
+	}
+	address = u.String()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return address, err
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return address, fmt.Errorf("the service does not answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
+		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, strings.ToValidUTF8(string(said), ""))
+	}
+	return address, nil
+}
+
+func service(ctx context.Context, x *examination) Finding {
+	address, err := Healthcheck(ctx, x.checked)
+	if err != nil {
+		return found(Problem, "Start cairn serve, or see its log.", "%v.", err)
+	}
+	return ok("%s is ready.", address)
+}

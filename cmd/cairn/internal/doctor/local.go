@@ -1,0 +1,252 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/config"
+)
+
+// settings fills in what all other checks need.
+func settings(x *examination) Finding {
+	var err error
+	if x.checked, err = x.Settings.Check(); err != nil {
+		return found(Problem, "Correct it in cairn.yaml, the environment or the flags; cairn serve does not start with it.", "%v.", err)
+	}
+	changed := x.Settings.Changed()
+	if len(changed) == 0 {
+		return ok("All settings have their defaults.")
+	}
+	return ok("Settings other than the defaults: %s.", strings.Join(changed, ", "))
+}
+
+func settingsConflicts(_ context.Context, x *examination) Finding {
+	if w := x.checked.Warnings(); len(w) > 0 {
+		return found(Warning, "Change it in cairn.yaml or the environment and restart cairn serve.", "%s.", strings.Join(w, "; "))
+	}
+	return ok("The settings fit together.")
+}
+
+// signingKey loads the keys for the checks that follow.
+func signingKey(ctx context.Context, x *examination) Finding {
+	const newKey = "Run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml and restart cairn serve; docs/keys.md has the rest."
+	if x.Settings.NoOIDC {
+		return ok("No key is used because of --no-oidc: OpenID Connect is off.")
+	}
+	keys, err := config.LoadSigningKeys(x.Settings.PrivateKeyFile, x.Settings.AdditionalKeyFiles)
+	switch {
+	case err != nil:
+		return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
+	case len(keys) == 0:
+		return found(Warning, newKey, "There is no key: session cookies are HS256, whoever holds the shared secret can make them, and OpenID Connect is off.")
+	}
+	x.keys = keys
+	public, _ := keys[0].Public().Key.(*rsa.PublicKey)
+	return ok("%s holds the key %s of %d bits, and only its owner can read it.", x.Settings.PrivateKeyFile, keys[0].KeyID, public.N.BitLen())
+}
+
+const keyLifetime = 365 * 24 * time.Hour
+
+// keyAge goes by the time of the file, as the overview of the administration does.
+func keyAge(_ context.Context, x *examination) Finding {
+	info, err := os.Stat(x.Settings.PrivateKeyFile)
+	if err != nil {
+		return skipped("%v.", err)
+	}
+	days := int(x.Now().Sub(info.ModTime()).Hours() / 24)
+	if x.Now().Sub(info.ModTime()) > keyLifetime {
+		return found(Warning, "Change it in the steps of docs/keys.md, which sign nobody out: cairn keys generate next.pem.", "The key that signs is %d days old.", days)
+	}
+	return ok("The key that signs is %d days old.", days)
+}
+
+// leastBits is what a secret has at least that was made by chance, by what its characters tell.
+const leastBits = 100
+
+// weakness says why a secret can be guessed, "" where nothing tells. It repeats no part of it.
+func weakness(secret []byte) string {
+	n := len(secret)
+	if n < config.MinSecretBytes {
+		return fmt.Sprintf("has %d bytes, and at least %d are needed", n, config.MinSecretBytes)
+	}
+	for period := 1; period <= n/2; period++ {
+		if strings.HasPrefix(string(secret), string(secret[period:])) {
+			return fmt.Sprintf("repeats itself after %d of its %d bytes", period, n)
+		}
+	}
+	count, steps := map[byte]int{}, map[byte]int{}
+	for i, b := range secret {
+		count[b]++
+		if i > 0 {
+			steps[b-secret[i-1]]++
+		}
+	}
+	bits := 0.0
+	for _, c := range count {
+		bits -= float64(c) * math.Log2(float64(c)/float64(n))
+	}
+	switch {
+	case bits < leastBits:
+		return fmt.Sprintf("has %d bytes of few different values", n)
+	case steps[1]+steps[255] > n/2:
+		return fmt.Sprintf("has %d bytes that count up or down", n)
+	}
+	return ""
+}
+
+// secrets are the stored shared secret and the one of the environment, with its source.
+func (x *examination) secrets(ctx context.Context) (stored, given []byte, source string, err error) {
+	if stored, err = x.store.Secret(ctx, account.SecretJWT); err != nil {
+		return nil, nil, "", err
+	}
+	given, source, err = config.Secret(x.Lookup)
+	return stored, given, source, err
+}
+
+func sharedSecret(ctx context.Context, x *examination) Finding {
+	const do = "Make one with openssl rand -base64 48, set it as SERVICE_AUTH_JWT_SECRET here and in every application that has it, and restart all of them; better, leave it behind: docs/keys.md."
+	stored, given, source, err := x.secrets(ctx)
+	if err != nil {
+		return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
+	}
+	used := given
+	if given == nil {
+		used, source = stored, "the database"
+	}
+	if why := weakness(used); why != "" {
+		return found(Problem, do, "The shared secret of %s %s: who guesses it makes session cookies.", source, why)
+	}
+	return ok("The shared secret of %s has %d bytes.", source, len(used))
+}
+
+func sharedSecretSource(ctx context.Context, x *examination) Finding {
+	stored, given, source, err := x.secrets(ctx)
+	switch {
+	case err != nil:
+		return skipped("The secret cannot be read: see shared-secret.")
+	case given != nil && string(given) != string(stored):
+		return found(Warning, "Give every application the secret of the environment, or unset it to use the stored one; cairn show-secret prints the stored one.", "%s is not the stored secret, and is used instead.", source)
+	case given != nil:
+		return ok("%s is the stored secret.", source)
+	}
+	return ok("The stored secret is used.")
+}
+
+func hs256Sessions(ctx context.Context, x *examination) Finding {
+	n, last, err := x.store.HS256Sessions(ctx, x.Now())
+	if err != nil {
+		return unreadable(err)
+	}
+	v, err := x.store.Settings(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	switch {
+	case n == 0:
+		return ok("No session is signed with the shared secret.")
+	case !v.HS256Until.IsZero():
+		return ok("%d sessions are signed with the shared secret, which counts until %s.", n, v.HS256Until.Format(time.RFC3339))
+	}
+	return found(Warning, "Set the end of these cookies with cairn keys migrate --until 14d, then take the secret out of every application.",
+		"%d sessions are signed with the shared secret, the last until %s.", n, last.Format(time.RFC3339))
+}
+
+func secondFactor(ctx context.Context, x *examination) Finding {
+	n, _, err := account.NewAdministration(x.store, x.Now).CountUsers(ctx, account.UserQuery{Flag: account.FlagAdmin, NoSecondFactor: true})
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case n > 0:
+		return found(Warning, "They add a passkey or an authenticator app at /account/security; cairn settings set second_factor_flags admin demands it.", "%d administrators have no second factor.", n)
+	}
+	return ok("Every administrator has a second factor.")
+}
+
+const slowHash = 500 * time.Millisecond
+
+// passwordHashing takes the better of three: another program may have had the processor.
+func passwordHashing(ctx context.Context, x *examination) Finding {
+	h, err := x.Hasher, error(nil)
+	if h == nil {
+		h, err = account.NewHasher()
+	}
+	took := time.Duration(math.MaxInt64)
+	for range 3 {
+		begin := time.Now()
+		if err == nil {
+			_, err = h.Hash(ctx, "the time of a hash")
+		}
+		took = min(took, time.Since(begin))
+	}
+	if err != nil {
+		return found(Problem, "Install cairn again.", "A password cannot be hashed: %v.", err)
+	}
+	return hashing(took, availableMemory(), runtime.GOMAXPROCS(0))
+}
+
+// hashing judges the time of a hash, and the memory of as many at once as there are cores; 0 is not known.
+func hashing(took time.Duration, memory int64, cores int) Finding {
+	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), cores, sizeText(int64(cores)*account.HashMemory))
+	switch {
+	case took > slowHash:
+		return found(Warning, "Give the service a faster processor, or more of this one: people wait so long at each sign-in.", "%s.", says)
+	case memory > 0 && memory < int64(cores)*account.HashMemory:
+		return found(Warning, "Give the service more memory, or fewer processors with GOMAXPROCS.", "%s, of %s that are available.", says, sizeText(memory))
+	}
+	return ok("%s.", says)
+}
+
+// availableMemory is what Linux has available, or the limit of the control group where that is less; 0 is not known.
+func availableMemory() (n int64) {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemAvailable:" {
+			n, _ = strconv.ParseInt(fields[1], 10, 64)
+			n <<= 10
+		}
+	}
+	text, _ = os.ReadFile("/sys/fs/cgroup/memory.max")
+	if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (n == 0 || limit < n) {
+		n = limit
+	}
+	return n
+}
+
+func mailServer(ctx context.Context, x *examination) Finding {
+	if x.checked.Mail == nil || x.Mail == nil {
+		return skipped("No mail server is set: no mails are sent.")
+	}
+	const do = "Correct --smtp-url (SERVICE_SMTP_URL) or the password; cairn mail test ADDRESS sends one and says what to do."
+	sender, err := x.Mail(x.checked)
+	if err == nil {
+		defer sender.Close()
+		err = sender.Check(ctx)
+	}
+	var failure *mail.Failure
+	switch {
+	case errors.As(err, &failure):
+		return found(Problem, do, "The mail server cannot be used: %v.", err)
+	case err != nil:
+		return found(Problem, do, "%v.", err)
+	}
+	if x.current {
+		state, err := x.store.MailState(ctx)
+		if err != nil {
+			return unreadable(err)
+		}
+		if state.Failing > 0 {
+			return found(Warning, "Run cairn mail test ADDRESS; they are tried again for a day.", "%s takes connections, and %d mails could not be sent yet: %s.", x.checked.Mail.Address(), state.Failing, state.Failure)
+		}
+	}
+	return ok("%s takes connections and the user.", x.checked.Mail.Address())
+}

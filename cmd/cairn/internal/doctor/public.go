@@ -1,0 +1,360 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+)
+
+// publicClient reaches the service as applications do. It follows no redirect: what is meant for the service goes to
+// no other host.
+func (x *examination) publicClient() (*http.Client, *http.Transport) {
+	t := &http.Transport{
+		DialContext: x.Dial, TLSClientConfig: &tls.Config{RootCAs: x.RootCAs, MinVersion: tls.VersionTLS12, Time: x.Now},
+		TLSHandshakeTimeout: requestTimeout, ForceAttemptHTTP2: true,
+	}
+	return &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t
+}
+
+// maxAnswer bounds what is read of an answer: more than any status list.
+const maxAnswer = 4 << 20
+
+// ask sends a request to a path below the issuer; header may be nil.
+func (x *examination) ask(ctx context.Context, method, path string, header http.Header) (*http.Response, []byte, error) {
+	return x.askURL(ctx, method, x.checked.IssuerString+path, header)
+}
+
+func (x *examination) askURL(ctx context.Context, method, url string, header http.Header) (*http.Response, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(r.Header, header)
+	r.Header.Set("User-Agent", "cairn doctor")
+	res, err := x.client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return res, body, err
+}
+
+// unreached is for a request that got no answer although the address leads here.
+func unreached(err error) Finding {
+	return found(Problem, "See the log of the proxy, and run cairn doctor again.", "There is no answer: %v.", err)
+}
+
+const (
+	fewDays  = 21 // a certificate of 90 days is renewed 30 days before its end
+	lastDays = 3
+)
+
+func tlsCertificate(ctx context.Context, x *examination) Finding {
+	const renew = "Renew the certificate, and see why that did not happen by itself."
+	host, port := x.checked.Issuer.Hostname(), cmp.Or(x.checked.Issuer.Port(), "443")
+	address := net.JoinHostPort(host, port)
+	wire, err := x.Dial(ctx, "tcp", address)
+	if err != nil {
+		return found(Problem, "Check the name and its addresses in the DNS, and that the proxy runs; run cairn doctor elsewhere if only this machine cannot reach it.", "%s cannot be reached: %v.", address, err)
+	}
+	defer func() { _ = wire.Close() }()
+	// The chain is judged here, to say what is wrong with it and for how long it is good.
+	conn := tls.Client(wire, &tls.Config{ServerName: host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) // #nosec G402 -- verified below
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return found(Problem, "Make the proxy speak TLS 1.2 or 1.3 at this address.", "%s does not speak TLS: %v.", address, err)
+	}
+	certs := conn.ConnectionState().PeerCertificates
+	rest := x509.NewCertPool()
+	for _, c := range certs[1:] {
+		rest.AddCert(c)
+	}
+	chains, err := certs[0].Verify(x509.VerifyOptions{DNSName: host, Roots: x.RootCAs, Intermediates: rest, CurrentTime: x.Now()})
+	if err != nil {
+		do := "Give the proxy a certificate for " + host + " with the whole chain, of an authority that browsers know."
+		if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
+			do = renew
+		}
+		return found(Problem, do, "Browsers refuse the certificate of %s: %v.", address, err)
+	}
+	var end time.Time // of the chain that is good longest; the root does not count
+	for _, chain := range chains {
+		first := chain[0].NotAfter
+		for _, c := range chain[:max(1, len(chain)-1)] {
+			if c.NotAfter.Before(first) {
+				first = c.NotAfter
+			}
+		}
+		if first.After(end) {
+			end = first
+		}
+	}
+	days := int(end.Sub(x.Now()).Hours() / 24)
+	says := fmt.Sprintf("The certificate of %s is good for %d days, until %s.", address, days, end.UTC().Format(time.RFC3339))
+	switch {
+	case days < lastDays:
+		return found(Problem, renew, "%s", says)
+	case days < fewDays:
+		return found(Warning, renew, "%s", says)
+	}
+	return ok("%s", says)
+}
+
+func publicAddress(ctx context.Context, x *examination) Finding {
+	_, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, nil)
+	switch {
+	case errors.Is(err, httpd.ErrOtherService):
+		return found(Problem, "Point the name and the proxy at this service, write the address of the service into --issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
+			"%s: %v.", x.checked.IssuerString, err)
+	case err != nil:
+		return found(Problem, "Start the service, and check the name in the DNS, the certificate and where the proxy sends requests.", "%s cannot be reached: %v.", x.checked.IssuerString, err)
+	}
+	x.reached = true
+	return ok("%s leads to this installation.", x.checked.IssuerString)
+}
+
+const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
+
+// issuer compares as applications do, byte for byte (OpenID Connect Discovery section 4.3).
+func issuer(ctx context.Context, x *examination) Finding {
+	const do = "Restart cairn serve with the issuer of these settings, and let no proxy rewrite answers."
+	res, body, err := x.ask(ctx, http.MethodGet, discoveryPath, nil)
+	if err != nil {
+		return unreached(err)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(body, &document); res.StatusCode != http.StatusOK || err != nil {
+		return found(Problem, do, "The discovery document is not there: %s.", res.Status)
+	}
+	if document["issuer"] != x.checked.IssuerString {
+		return found(Problem, do, "The discovery document at %s names the issuer %q: applications refuse it.", x.checked.IssuerString, document["issuer"])
+	}
+	for _, name := range slices.Sorted(maps.Keys(document)) {
+		address, is := document[name].(string)
+		if is && !strings.HasPrefix(address, x.checked.IssuerString) {
+			return found(Problem, do, "In the discovery document %s is %q, which is not below the issuer.", name, address)
+		}
+	}
+	return ok("The discovery document names the issuer %s.", x.checked.IssuerString)
+}
+
+const (
+	wrongClock = 5 * time.Minute
+	looseClock = 30 * time.Second
+)
+
+// clock compares with Date (RFC 9110 section 6.6.1), which the server nearest to browsers has written.
+func clock(ctx context.Context, x *examination) Finding {
+	before := x.Now()
+	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
+	if err != nil {
+		return unreached(err)
+	}
+	at, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return skipped("The answers have no Date.")
+	}
+	after := x.Now()
+	// The date lies between the two, and is cut to the second.
+	off := max(0, before.Truncate(time.Second).Sub(at), at.Sub(after))
+	says := fmt.Sprintf("The clock of this machine and that of the public address differ by %s", off.Round(time.Second))
+	const do = "Set both by NTP: timedatectl set-ntp true. Tokens are refused by applications whose clock differs."
+	switch {
+	case off > wrongClock:
+		return found(Problem, do, "%s.", says)
+	case off > looseClock:
+		return found(Warning, do, "%s.", says)
+	}
+	return ok("%s.", says)
+}
+
+func httpsRedirect(ctx context.Context, x *examination) Finding {
+	host := x.checked.Issuer.Hostname()
+	if port := x.checked.Issuer.Port(); port != "" {
+		return skipped("The issuer names the port %s: which one has plain http is not known.", port)
+	}
+	name := host
+	if strings.Contains(host, ":") {
+		name = "[" + host + "]"
+	}
+	address := "http://" + name + x.checked.Issuer.Path + "/login/"
+	res, _, err := x.askURL(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return ok("Nothing answers at %s.", address)
+	}
+	target := res.Header.Get("Location")
+	switch {
+	case res.StatusCode >= 300 && res.StatusCode < 400 && (strings.HasPrefix(target, "https://"+name+"/") || target == "https://"+name):
+		return ok("%s leads to https.", address)
+	case res.StatusCode >= 400:
+		return ok("%s is refused: %s.", address, res.Status)
+	}
+	return found(Warning, "Let the proxy answer plain http with a redirect (301 or 308) to the same address with https, and nothing else.", "%s answers %s and does not lead to https.", address, res.Status)
+}
+
+const leastHSTS = 180 * 24 * 3600 // seconds
+
+func hsts(ctx context.Context, x *examination) Finding {
+	const do = "Let the proxy pass on the header Strict-Transport-Security of the service."
+	res, _, err := x.ask(ctx, http.MethodGet, "/login/", nil)
+	if err != nil {
+		return unreached(err)
+	}
+	value := res.Header.Get("Strict-Transport-Security")
+	for directive := range strings.SplitSeq(value, ";") {
+		name, seconds, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		if n, err := strconv.ParseInt(strings.Trim(seconds, `"`), 10, 64); strings.EqualFold(name, "max-age") && err == nil && n >= leastHSTS {
+			return ok("Browsers are told to use https: %s.", value)
+		}
+	}
+	return found(Warning, do, "Browsers are not told to use https for half a year at least: Strict-Transport-Security is %q.", value)
+}
+
+// sessionCookie signs nobody out: without a session the service only clears the cookies, with the attributes that they
+// have when they are set.
+func sessionCookie(ctx context.Context, x *examination) Finding {
+	const do = "Let the proxy pass on Set-Cookie as the service writes it: without proxy_cookie_path, proxy_cookie_domain, proxy_cookie_flags and the like."
+	res, _, err := x.ask(ctx, http.MethodPost, "/api/auth/logout", nil)
+	if err != nil {
+		return unreached(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return found(Problem, "Let the proxy pass on POST requests to /api/.", "Signing out without a session answers %s.", res.Status)
+	}
+	for name, domain := range map[string]string{x.checked.CookieName: x.checked.CookieDomain, x.checked.LoginCookieName: ""} {
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(res.Cookies(), func(c *http.Cookie) bool { return c.Name == name })
+		if i < 0 {
+			return found(Problem, do, "The cookie %s does not come through: nobody can sign in.", name)
+		}
+		if wrong := cookieFault(res.Cookies()[i], domain, x.checked.HTTPS); wrong != "" {
+			return found(Problem, do, "The cookie %s %s.", name, wrong)
+		}
+	}
+	return ok("The cookie %s has the attributes that it should.", x.checked.CookieName)
+}
+
+// cookieFault says what is wrong with a cookie, of which domain is the one that it should have.
+func cookieFault(c *http.Cookie, domain string, https bool) string {
+	suffix, _ := publicsuffix.PublicSuffix(c.Domain)
+	switch {
+	case https && !c.Secure:
+		return "has lost Secure: it goes over plain http, and browsers refuse the name"
+	case !c.HttpOnly:
+		return "has lost HttpOnly: scripts can read it"
+	case c.SameSite != http.SameSiteLaxMode && c.SameSite != http.SameSiteStrictMode:
+		return "has lost SameSite: other sites' pages send it"
+	case c.Path != "/":
+		return fmt.Sprintf("has the path %q: browsers refuse the name, or do not send it everywhere", c.Path)
+	case c.Domain != "" && c.Domain == suffix:
+		return fmt.Sprintf("has the domain %q, a public suffix: browsers refuse it", c.Domain)
+	case c.Domain != domain:
+		return fmt.Sprintf("has the domain %q, and the setting is %q", c.Domain, domain)
+	}
+	return ""
+}
+
+// cached looks at a public document as a cache and a verifier would: it says what is wrong with its headers.
+func (x *examination) cached(ctx context.Context, path string, res *http.Response, directive string) (string, error) {
+	tag := res.Header.Get("ETag")
+	switch {
+	case !strings.Contains(res.Header.Get("Cache-Control"), directive):
+		return fmt.Sprintf("Cache-Control is %q and lacks %s", res.Header.Get("Cache-Control"), directive), nil
+	case tag == "":
+		return "it has no ETag", nil
+	}
+	again, _, err := x.ask(ctx, http.MethodGet, path, http.Header{"If-None-Match": {tag}})
+	if err == nil && again.StatusCode != http.StatusNotModified {
+		return fmt.Sprintf("a request with If-None-Match is answered with %s", again.Status), nil
+	}
+	return "", err
+}
+
+const passHeaders = "Let the proxy pass on ETag, Cache-Control, If-None-Match and Prefer unchanged, and cache nothing by itself."
+
+// keySet compares with the keys of the files: what is published is what other applications verify with.
+func keySet(ctx context.Context, x *examination) Finding {
+	address := x.checked.IssuerString + jwksPath
+	res, body, err := x.ask(ctx, http.MethodGet, jwksPath, nil)
+	if err != nil {
+		return unreached(err)
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(body, &set); res.StatusCode != http.StatusOK || err != nil {
+		return found(Problem, "Let the proxy pass on requests below /.well-known/.", "%s is not a key set: %s.", address, res.Status)
+	}
+	for _, key := range x.keys {
+		ours, _ := key.Public().Key.(*rsa.PublicKey)
+		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool {
+			theirs, is := k.Key.(*rsa.PublicKey)
+			return is && ours.Equal(theirs)
+		}) {
+			return found(Problem, "Restart cairn serve, every instance of it, with these keys.", "%s does not have the key %s of the settings.", address, key.KeyID)
+		}
+	}
+	wrong, err := x.cached(ctx, jwksPath, res, "max-age")
+	if err != nil {
+		return unreached(err)
+	}
+	if wrong != "" {
+		return found(Warning, passHeaders, "%s: %s.", address, wrong)
+	}
+	return ok("%s has every key of the settings.", address)
+}
+
+func statusList(ctx context.Context, x *examination) Finding {
+	versions, err := x.store.StatusVersions(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	if len(versions) == 0 {
+		return skipped("There is no status list before somebody has signed in.")
+	}
+	path := "/oauth2/status/" + strconv.Itoa(slices.Max(slices.Collect(maps.Keys(versions))))
+	address := x.checked.IssuerString + path
+	res, body, err := x.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return unreached(err)
+	}
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if res.StatusCode != http.StatusOK || media != "application/statuslist+jwt" || bytes.Count(body, []byte(".")) != 2 {
+		return found(Problem, "Let the proxy pass on requests below /oauth2/status/.", "%s is not a status list: %s.", address, res.Status)
+	}
+	wrong, err := x.cached(ctx, path, res, "no-cache")
+	if err == nil && wrong == "" {
+		held, _, askErr := x.ask(ctx, http.MethodGet, path, http.Header{"If-None-Match": {res.Header.Get("ETag")}, "Prefer": {"wait=1"}})
+		if err = askErr; err == nil && held.Header.Get("Preference-Applied") == "" {
+			wrong = "a request with Prefer: wait=1 is not held, so that applications learn of revoked sessions later"
+		}
+	}
+	if err != nil {
+		return unreached(err)
+	}
+	if wrong != "" {
+		return found(Warning, passHeaders, "%s: %s.", address, wrong)
+	}
+	return ok("%s can be read, asked for changes and waited for.", address)
+}

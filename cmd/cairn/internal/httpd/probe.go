@@ -1,0 +1,122 @@
+package httpd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// The operator asks through the public address how a request arrives here: whose address
+// a proxy hands on can be seen nowhere else. Only who can read the database can ask. The
+// question is sealed with a key of the installation's secret and is good for a minute; to
+// all others the path is one at which there is nothing. It opens nothing else, and the
+// answer is about the request that carries it: who sees a question on its way and repeats
+// it learns their own address, and that of the proxy in front of the service. The answer
+// repeats the question's value under a seal of its own: it was not made by another server.
+
+// probePath is below the path of the issuer.
+const (
+	probePath   = "/doctor"
+	probeHeader = "X-Cairn-Probe"
+
+	sealProbe, sealSeen = "probe", "probe answer"
+	maxProbeAnswer      = 16 << 10
+)
+
+// probe makes questions and answers.
+type probe struct{ seal *web.Sealer }
+
+func newProbe(installation []byte, now func() time.Time) (probe, error) {
+	if now == nil {
+		now = time.Now
+	}
+	seal, err := web.NewSealer(installation, map[string]time.Duration{sealProbe: time.Minute, sealSeen: time.Minute}, now)
+	return probe{seal}, err
+}
+
+// Seen is a request as it arrived at the service.
+type Seen struct {
+	Nonce        string     `json:"nonce"`   // of the question
+	Peer         netip.Addr `json:"peer"`    // from where it came
+	Trusted      bool       `json:"trusted"` // the peer is a trusted proxy
+	Client       netip.Addr `json:"client"`  // whom the limits and the log take for the visitor
+	ForwardedFor []string   `json:"forwarded_for"`
+}
+
+// maxHops is how many addresses of X-Forwarded-For are repeated.
+const maxHops = 16
+
+func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var seen Seen
+		if p.seal.Open(sealProbe, r.Header.Get(probeHeader), &seen.Nonce) != nil {
+			notFound.ServeHTTP(w, r)
+			return nil
+		}
+		web.Note(r.Context(), "doctor")
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+			seen.Peer = peer.Addr().Unmap().WithZone("")
+		}
+		seen.Client, seen.Trusted = clientAddress(r, proxies)
+		for hop := range strings.SplitSeq(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",") {
+			if hop = cutText(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
+				seen.ForwardedFor = append(seen.ForwardedFor, hop)
+			}
+		}
+		sealed, err := p.seal.Seal(sealSeen, seen)
+		if err != nil {
+			return err
+		}
+		return web.WriteJSON(w, http.StatusOK, map[string]string{"answer": sealed})
+	}
+}
+
+// ErrOtherService is for an answer that this installation did not give.
+var ErrOtherService = errors.New("what answers there is not this installation, or of a clock more than a minute off")
+
+// AskSeen asks the service of this database at an issuer how a request with the header
+// arrives. secret is account.SecretInstallation.
+func AskSeen(ctx context.Context, client *http.Client, issuer string, secret []byte, header http.Header) (seen Seen, err error) {
+	p, err := newProbe(secret, nil)
+	if err != nil {
+		return seen, err
+	}
+	nonce := rand.Text()
+	question, err := p.seal.Seal(sealProbe, nonce)
+	if err != nil {
+		return seen, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, issuer+probePath, nil)
+	if err != nil {
+		return seen, fmt.Errorf("ask %s: %w", issuer, err)
+	}
+	maps.Copy(r.Header, header)
+	r.Header.Set(probeHeader, question)
+	res, err := client.Do(r)
+	if err != nil {
+		return seen, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var body struct{ Answer string }
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxProbeAnswer))
+	if err != nil {
+		return seen, err
+	}
+	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		return seen, fmt.Errorf("the answer is %s", res.Status)
+	}
+	if decodeErr := json.Unmarshal(text, &body); decodeErr != nil || p.seal.Open(sealSeen, body.Answer, &seen) != nil || seen.Nonce != nonce {
+		return Seen{}, fmt.Errorf("%w (%s)", ErrOtherService, res.Status)
+	}
+	return seen, nil
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type importUsersCommand struct {
+	databaseFlags
+	output
+	importFlags
+	File            string `arg:"" help:"CSV file with a head line, or JSON array of objects; - for standard input."`
+	SkipExisting    bool   `help:"Leave out users whose handle is taken, instead of refusing them."`
+	ReservedHandles bool   `help:"Take handles that members cannot choose, such as support."`
+}
+
+// importFlags are those of every command that adds the users of another system.
+type importFlags struct {
+	DryRun     bool   `help:"Check everything and change nothing."`
+	ResetCodes string `type:"path" placeholder:"FILE" help:"Make a password reset code for each user who comes without a hash, into this new file."`
+	Issuer     string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
+}
+
+// Run adds all users of the file or none.
+func (c *importUsersCommand) Run(p *program) error {
+	rows, err := c.read(p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	return c.withUsers(p, func(users *account.Administration) error {
+		o := account.ImportOptions{SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != ""}
+		checked, err := c.check(p, users, rows, o)
+		if err != nil {
+			return err
+		}
+		return c.store(p, c.output, users, checked, account.Bulk{}, nil)
+	})
+}
+
+func (c importFlags) check(p *program, users *account.Administration, rows []account.ImportRow, o account.ImportOptions) (*account.Import, error) {
+	hasher, err := account.NewHasher()
+	if err != nil {
+		return nil, err
+	}
+	return users.CheckImport(p.ctx, hasher, rows, o)
+}
+
+// report says what becomes of the rows, in a table of those alone that are not plainly
+// added. notes are further lines.
+func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
+	created, skipped, refused := i.Count(account.ImportCreated), i.Count(account.ImportSkipped), i.Count(account.ImportRefused)
+	switch {
+	case o.Quiet:
+		for _, u := range i.Users() {
+			fmt.Fprintln(p.stdout, u.Sub)
+		}
+		return nil
+	case o.Format == "json":
+		members := map[string]string{}
+		for _, n := range notes {
+			members[n[0]] = n[1]
+		}
+		return writeJSON(p.stdout, map[string]any{
+			"changed": !c.DryRun && refused == 0, account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused, "rows": i.Results, "notes": members,
+		})
+	}
+	t := newTable(p.stdout)
+	if skipped+refused > 0 {
+		fmt.Fprintln(t, "ROW\tHANDLE\tOUTCOME\tREASON")
+	}
+	for _, r := range i.Results {
+		if r.Outcome != account.ImportCreated {
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, r.Reason)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	added := "added"
+	if c.DryRun || refused > 0 {
+		added = "could be added"
+	}
+	return writePairs(p.stdout, append(pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}, notes...))
+}
+
+// store stores what was checked, and reports. The file of codes comes first: one without
+// its user is harmless.
+func (c importFlags) store(p *program, o output, users *account.Administration, i *account.Import, with account.Bulk, notes pairs) error {
+	created, refused := i.Count(account.ImportCreated), i.Count(account.ImportRefused)
+	if refused == 0 && !c.DryRun {
+		if c.ResetCodes != "" {
+			if err := c.writeCodes(i.Codes); err != nil {
+				return fmt.Errorf("--reset-codes: %w", err)
+			}
+		}
+		err := users.Import(p.ctx, account.Operator(), i, with, fmt.Sprintf("%d users", created))
+		if err != nil && c.ResetCodes != "" {
+			err = errors.Join(err, os.Remove(c.ResetCodes))
+		}
+		if errors.Is(err, account.ErrHandleTaken) {
+			return errors.New("a handle was taken since the file was checked, and nothing was changed: run it again")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.report(p, o, i, notes); err != nil || refused == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows that the report names, and run it again", refused, len(i.Results))
+}
+
+func (c importFlags) writeCodes(codes []account.ImportedCode) error {
+	f, err := os.OpenFile(c.ResetCodes, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(f)
+	err = w.Write([]string{"handle", "code", "url", "expires_at"})
+	for _, code := range codes {
+		if err == nil {
+			err = w.Write([]string{code.Handle, code.Shown(), account.ResetURL(c.Issuer, code.Handle, code.ResetCode), code.ExpiresAt.Format(time.RFC3339)})
+		}
+	}
+	w.Flush()
+	return errors.Join(err, w.Error(), f.Sync(), f.Close())
+}
+
+// read reads the rows of the file, JSON if it begins with a bracket.
+func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
+	in := p.stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return nil, errors.New("the file cannot be read: name a CSV or JSON file, or - for standard input")
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	r := bufio.NewReader(in)
+	if start, _ := r.Peek(3); string(start) == "\ufeff" { // spreadsheets begin so
+		_, _ = r.Discard(3)
+	}
+	for {
+		start, err := r.Peek(1)
+		switch {
+		case err == nil && strings.Contains(" \t\r\n", string(start)):
+			_, _ = r.Discard(1)
+			continue
+		case err == nil && start[0] == '[':
+			return readJSONRows(r)
+		}
+		return readCSVRows(r)
+	}
+}
+
+// knownMember refuses what an import does not know: a misspelt column would be lost.
+func knownMember(name string) error {
+	if name == "password" {
+		return errors.New("password: passwords in plain text are not taken: give password_hash, or neither and --reset-codes FILE")
+	}
+	if members := account.ImportMembers(); !slices.Contains(members, name) {
+		return fmt.Errorf("%q is not known: there are %s", name, strings.Join(members, ", "))
+	}
+	return nil
+}
+
+func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
+	in := csv.NewReader(r)
+	if line, _ := r.Peek(4096); !strings.Contains(firstLine(line), ",") && strings.Contains(firstLine(line), ";") {
+		in.Comma = ';' // as spreadsheets write it where the comma is in numbers
+	}
+	head, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty: its first line names the columns, handle among them")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range head {
+		head[i] = strings.ToLower(strings.TrimSpace(name))
+		if err := knownMember(head[i]); err != nil {
+			return nil, fmt.Errorf("column %w", err)
+		}
+		if slices.Contains(head[:i], head[i]) {
+			return nil, fmt.Errorf("the column %s is there twice", head[i])
+		}
+	}
+	if !slices.Contains(head, "handle") {
+		return nil, errors.New("there is no column handle: the first line names the columns")
+	}
+	for {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		line, _ := in.FieldPos(0)
+		row := account.ImportRow{Row: line, Members: make(map[string]string, len(head))}
+		for i, cell := range record {
+			if !utf8.ValidString(cell) {
+				return nil, fmt.Errorf("line %d is not UTF-8: save the file as CSV UTF-8", line)
+			}
+			row.Members[head[i]] = unguarded(cell)
+		}
+		rows = append(rows, row)
+	}
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := strings.Cut(string(b), "\n")
+	return line
+}
+
+func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
+	in := jsontext.NewDecoder(r)
+	if _, err := in.ReadToken(); err != nil {
+		return nil, err
+	}
+	for in.PeekKind() == '{' {
+		var object map[string]any
+		if err := json.UnmarshalDecode(in, &object); err != nil {
+			return nil, err
+		}
+		row := account.ImportRow{Row: len(rows) + 1}
+		if row.Members, err = account.Flatten(object); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", row.Row, err)
+		}
+		for name := range row.Members {
+			if err := knownMember(name); err != nil {
+				return nil, fmt.Errorf("entry %d: %w", row.Row, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if end, err := in.ReadToken(); err != nil || end.Kind() != ']' {
+		return nil, fmt.Errorf("not an array of objects: entry %d", len(rows)+1)
+	}
+	return rows, nil
+}
+
+type exportUsersCommand struct {
+	databaseFlags
+	Format             string `name:"output" short:"o" enum:"csv,json" default:"csv" help:"csv or json."`
+	WithPasswordHashes bool   `help:"With the password hashes: keep the file as you keep a password."`
+}
+
+// Run writes all users, in the order of their handles, as user import reads them.
+func (c *exportUsersCommand) Run(p *program) error {
+	columns := slices.DeleteFunc(account.ImportMembers(), func(name string) bool { return name == "password_hash" && !c.WithPasswordHashes })
+	return c.withUsers(p, func(users *account.Administration) error {
+		out, table := output{Format: "json"}.list(p), csv.NewWriter(p.stdout)
+		if c.Format == "csv" {
+			if err := table.Write(columns); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+		for after, more := "", true; more; more = after != "" {
+			page, next, err := users.Users(p.ctx, account.UserQuery{After: after, Limit: pageSize})
+			if err != nil {
+				return err
+			}
+			for _, u := range page {
+				m, err := account.Exported(u)
+				if err != nil {
+					return err
+				}
+				if c.WithPasswordHashes {
+					m["password_hash"] = u.PasswordHash
+				}
+				if c.Format == "json" {
+					err = out.add("", exportedJSON(m))
+				} else {
+					err = writeRow(table, columns, m)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			after = next
+		}
+		if c.Format == "json" {
+			return out.end()
+		}
+		if table.Flush(); table.Error() != nil {
+			return fmt.Errorf("write: %w", table.Error())
+		}
+		return nil
+	})
+}
+
+func writeRow(to *csv.Writer, columns []string, m map[string]string) error {
+	record := make([]string, len(columns))
+	for i, name := range columns {
+		record[i] = guarded(m[name])
+	}
+	if err := to.Write(record); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// exportedJSON has marks as booleans and flags as an array, and nothing that is empty but
+// these.
+func exportedJSON(m map[string]string) map[string]any {
+	object := map[string]any{}
+	for name, value := range m {
+		switch {
+		case name == "flags":
+			object[name] = listed(strings.Fields(value))
+		case name == "suspended" || strings.HasSuffix(name, "_verified"):
+			object[name] = value == "true"
+		case value != "":
+			object[name] = value
+		}
+	}
+	return object
+}
+
+// startsFormula tells whether a spreadsheet would run what begins so, behind quotes that
+// guarded has put there or that were there before.
+func startsFormula(s string) bool {
+	s = strings.TrimLeft(s, "'")
+	s = strings.TrimLeft(s, " \u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
+	first, _ := utf8.DecodeRuneInString(s)
+	return s != "" && strings.ContainsRune("=+-@|%\t\r\n＋－＝＠", first)
+}
+
+// endsField tells after what a spreadsheet may begin a new field.
+func endsField(b byte) bool { return strings.IndexByte(";\t\r\n", b) >= 0 }
+
+// guarded puts a quote before what a spreadsheet would run; unguarded takes it away.
+func guarded(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if (i == 0 || endsField(s[i-1])) && startsFormula(s[i:]) {
+			b.WriteByte('\'')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func unguarded(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if (i == 0 || endsField(s[i-1])) && s[i] == '\'' && startsFormula(s[i:]) {
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Health is what can be wrong with a database without a statement failing.
+type Health struct {
+	Version string // of the SQLite in this program, or of the PostgreSQL server
+	Number  int    // the same as SQLite and PostgreSQL count: 3051003, 150004
+	// Durability are the settings on which it depends that an acknowledged write survives
+	// a power cut, and that references hold, with their values.
+	Durability map[string]string
+	Bytes      int64
+	DailyBytes int64 // by how much it grows a day, judged by the audit log
+	Tokens     int64 // up to ManyTokens
+}
+
+// ManyTokens are as many tokens as are counted.
+const ManyTokens = 5_000_000
+
+// growthDays are the last days by which the growth is judged.
+const growthDays = 7
+
+// Health changes nothing. It needs the schema of this program.
+func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
+	h := Health{Durability: map[string]string{}}
+	var names []string
+	size := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+	version, number, value := "SELECT sqlite_version()", "", "PRAGMA "
+	if s.dialect == Postgres {
+		names = []string{"synchronous_commit", "fsync", "full_page_writes"}
+		size = "SELECT pg_database_size(current_database())"
+		version, number, value = "SELECT current_setting('server_version')", "SELECT current_setting('server_version_num')::int", "SHOW "
+	} else {
+		names = []string{"journal_mode", "synchronous", "foreign_keys"}
+	}
+	db := s.conn(ctx)
+	err := db.Raw(version).Find(&h.Version).Error
+	if number == "" {
+		var major, minor, patch int
+		_, _ = fmt.Sscanf(h.Version, "%d.%d.%d", &major, &minor, &patch)
+		h.Number = major*1_000_000 + minor*1_000 + patch
+	} else if err == nil {
+		err = db.Raw(number).Find(&h.Number).Error
+	}
+	for _, name := range names {
+		var v string
+		if err == nil {
+			err = db.Raw(value + name).Find(&v).Error
+		}
+		h.Durability[name] = strings.ToLower(v)
+	}
+	if err == nil {
+		err = db.Raw(size).Find(&h.Bytes).Error
+	}
+	if err == nil {
+		err = db.Raw("SELECT count(*) FROM (SELECT 1 FROM tokens LIMIT ?) t", ManyTokens).Find(&h.Tokens).Error
+	}
+	if err != nil {
+		return h, fail("health of the database", err)
+	}
+	var audit struct{ Total, Recent, First int64 }
+	since := now.AddDate(0, 0, -growthDays)
+	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent, coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
+	if err == nil && audit.Total > 0 {
+		days := min(growthDays, max(1, int64(now.Sub(fromUnix(audit.First)).Hours()/24)))
+		h.DailyBytes = h.Bytes / audit.Total * audit.Recent / days
+	}
+	return h, fail("health of the database", err)
+}
+
+// QuickCheck reads the whole SQLite file and returns what is damaged in it, nothing where
+// all is well; PostgreSQL has tools of its own for that.
+func (s *Store) QuickCheck(ctx context.Context) ([]string, error) {
+	var found []string
+	if s.dialect != SQLite {
+		return nil, nil
+	}
+	if err := s.conn(ctx).Raw("PRAGMA quick_check(3)").Find(&found).Error; err != nil {
+		return nil, fail("check the database", err)
+	}
+	if len(found) == 1 && found[0] == "ok" {
+		return nil, nil
+	}
+	return found, nil
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	postgresConnections    = 16
+	maxPostgresConnections = 1000
+	connectTimeout         = 5 * time.Second
+	// hostTimeout is connectTimeout where there are several hosts: one that is switched off
+	// answers nothing, and a request waits for all of them before it.
+	hostTimeout = 2 * time.Second
+	// pingAfter is how long a connection is trusted without an answer.
+	pingAfter = time.Second
+)
+
+// postgresLimits are settings of each connection, unless the URL has them: no
+// statement and no lock may hang for ever.
+var postgresLimits = map[string]string{
+	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
+}
+
+// keepAlive finds in 9 seconds that the host of an idle connection is gone, before a
+// request waits for it; the deadlines are for those who wait already.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// poolSize is pgxpool's name for how many connections there are at most.
+const poolSize = "pool_max_conns"
+
+var errPoolSize = fmt.Errorf("open PostgreSQL database: %s is not a number from 2 to %d: correct it in the URL", poolSize, maxPostgresConnections)
+
+// postgresConfig reads a URL. connections is how many there may be at once.
+func postgresConfig(dsn string) (config *pgx.ConnConfig, connections int, err error) {
+	config, err = pgx.ParseConfig(dsn)
+	if err != nil {
+		// The parser's own text may repeat the URL with its password.
+		return nil, 0, errors.New("open PostgreSQL database: the URL cannot be used: check user, host, port, database and parameters such as sslmode, and percent-encode special characters in the password")
+	}
+	connections = postgresConnections
+	if size, given := config.RuntimeParams[poolSize]; given {
+		// One is not enough: a batch waits for nobody, but its progress is read beside it.
+		if connections, err = strconv.Atoi(size); err != nil || connections < 2 || connections > maxPostgresConnections {
+			return nil, 0, errPoolSize
+		}
+		delete(config.RuntimeParams, poolSize)
+	}
+	for name, value := range postgresLimits {
+		if _, given := config.RuntimeParams[name]; !given {
+			config.RuntimeParams[name] = value
+		}
+	}
+	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	several := len(hostsOf(config)) > 1
+	if several && config.ValidateConnect == nil && !hasParameter(dsn, "target_session_attrs") {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	switch {
+	case config.ConnectTimeout != 0:
+	case several:
+		config.ConnectTimeout = hostTimeout
+	default:
+		config.ConnectTimeout = connectTimeout
+	}
+	return config, connections, nil
+}
+
+func hasParameter(dsn, name string) bool {
+	u, err := url.Parse(dsn)
+	return err == nil && u.Query().Has(name)
+}
+
+// hostsOf is a configuration for each host; the parser has put the ways to reach one, with
+// and without TLS, into one list.
+func hostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for i, way := range all {
+		if i > 0 && way.Host == all[i-1].Host && way.Port == all[i-1].Port {
+			last := hosts[len(hosts)-1]
+			last.Fallbacks = append(last.Fallbacks, way)
+			continue
+		}
+		one := config.Copy()
+		one.Host, one.Port, one.TLSConfig, one.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		hosts = append(hosts, one)
+	}
+	return hosts
+}
+
+// servers connects to the one of several hosts that takes writes; beginning with the one
+// that did last: the others may be switched off, which takes a while to find out.
+type servers struct {
+	hosts  []driver.Connector
+	latest atomic.Int64 // index of the host of the newest connection
+	// era is how often the primary is known to have changed. A connection of an earlier
+	// one is not used again: it may lead to a server that takes no writes, or nowhere.
+	era atomic.Int64
+}
+
+const eraKey = "cairn.era"
+
+// newPool opens no connection yet.
+func newPool(config *pgx.ConnConfig, connections int) *sql.DB {
+	s := &servers{}
+	for _, host := range hostsOf(config) {
+		host.OnPgError = s.keepConnection
+		s.hosts = append(s.hosts, stdlib.GetConnector(*host, stdlib.OptionShouldPing(s.checkIdle), stdlib.OptionResetSession(s.reset)))
+	}
+	pool := sql.OpenDB(s)
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	pool.SetConnMaxLifetime(time.Hour)
+	return pool
+}
+
+// Connect implements driver.Connector.
+func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
+	first, era := s.latest.Load(), s.era.Load()
+	var errs []error
+	for i := range int64(len(s.hosts)) {
+		host := (first + i) % int64(len(s.hosts))
+		c, err := s.hosts[host].Connect(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if host != first && s.latest.CompareAndSwap(first, host) {
+			era = s.era.Add(1)
+		}
+		if c, ok := c.(*stdlib.Conn); ok {
+			c.Conn().PgConn().CustomData()[eraKey] = era
+		}
+		return c, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// Driver implements driver.Connector.
+func (s *servers) Driver() driver.Driver { return s.hosts[0].Driver() }
+
+// primaryLost are the errors after which no connection is worth keeping: the server
+// takes no writes any more (read_only_sql_transaction), or it stops (admin_shutdown,
+// crash_shutdown). What met one of them was not done.
+var primaryLost = []string{"25006", "57P01", "57P02"}
+
+// keepConnection tells whether a connection can be used after an error of the server.
+func (s *servers) keepConnection(c *pgconn.PgConn, e *pgconn.PgError) bool {
+	if slices.Contains(primaryLost, e.Code) {
+		if era, ok := c.CustomData()[eraKey].(int64); ok {
+			s.era.CompareAndSwap(era, era+1)
+		}
+		return false
+	}
+	return cmp.Or(e.SeverityUnlocalized, e.Severity) != "FATAL"
+}
+
+// checkIdle asks a connection that was idle whether it is alive, no longer than it takes to
+// connect: the one who asks for it may have time for another. It pings itself, because the
+// driver would wait as long as the caller does.
+func (s *servers) checkIdle(ctx context.Context, p stdlib.ShouldPingParams) bool {
+	if p.IdleDuration > pingAfter && s.current(p.Conn) {
+		ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+		defer cancel()
+		_ = p.Conn.PgConn().Ping(ctx) // reset sees whether it was closed
+	}
+	return false
+}
+
+// reset lets database/sql use a connection again or drop it.
+func (s *servers) reset(_ context.Context, c *pgx.Conn) error {
+	if c.IsClosed() || !s.current(c) {
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+func (s *servers) current(c *pgx.Conn) bool {
+	return c.PgConn().CustomData()[eraKey] == s.era.Load()
+}

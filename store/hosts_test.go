@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// hostsURL is the URL of an empty database with other hosts before the server's own;
+// parameters are pairs.
+func hostsURL(t *testing.T) func(hosts, ports string, parameters ...string) string {
+	t.Helper()
+	t.Parallel()
+	config, err := pgx.ParseConfig(storetest.PostgresDSN(t))
+	must(t, err)
+	return func(hosts, ports string, parameters ...string) string {
+		q := url.Values{"host": {hosts + config.Host}, "port": {ports + fmt.Sprint(config.Port)}, "search_path": {config.RuntimeParams["search_path"]}, "sslmode": {"disable"}}
+		for i := 0; i < len(parameters); i += 2 {
+			q.Set(parameters[i], parameters[i+1])
+		}
+		return "postgres://" + config.User + "@/" + config.Database + "?" + q.Encode()
+	}
+}
+
+// A host that hangs is asked once: whoever answered last is the first to be asked.
+func TestHostThatHangsIsPassedOver(t *testing.T) {
+	dsn := hostsURL(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	var asked atomic.Int64
+	go func() {
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}()
+	_, port, err := net.SplitHostPort(silent.Addr().String())
+	must(t, err)
+	// Nothing listens on port 1.
+	s := open(t, dsn("127.0.0.1,127.0.0.1,", "1,"+port+","))
+	addUser(t, s, "ada")
+	s.DropConnections()
+	addUser(t, s, "grace")
+	// A connection that was given up is also told to cancel what it did.
+	if n := asked.Load(); n < 1 || n > 2 {
+		t.Errorf("the silent host was asked %d times", n)
+	}
+}
+
+// A server that takes no writes is not the primary, whatever it was before.
+func TestConnectionThatTakesNoWritesIsDropped(t *testing.T) {
+	dsn := hostsURL(t)
+	_, err := store.Open(t.Context(), dsn("127.0.0.1,", "1,", "default_transaction_read_only", "on"), store.Options{})
+	want(t, err, account.ErrUnavailable)
+	s := open(t, dsn("127.0.0.1,", "1,", "default_transaction_read_only", "on", "target_session_attrs", "any", "pool_max_conns", "2"))
+	backends := func() (pids [2]int64) {
+		t.Helper()
+		// Two at once: the connections of the pool.
+		in, end, err := s.Begin(t.Context())
+		must(t, err)
+		for i, each := range []*store.Store{in, s} {
+			pids[i], err = each.Count("SELECT pg_backend_pid()")
+			must(t, err)
+		}
+		must(t, end(false))
+		return pids
+	}
+	before := backends()
+	want(t, s.UpgradeHash(t.Context(), "u", "old", "new"), account.ErrUnavailable)
+	for _, pid := range backends() {
+		if pid == before[0] || pid == before[1] {
+			t.Errorf("the connections %v are used after one of them was found to take no writes", before)
+		}
+	}
+}
+
+func TestPoolSizeIsInTheURL(t *testing.T) {
+	dsn := hostsURL(t)
+	for size, want := range map[string]int{"": 16, "2": 2, "100": 100, "1": 0, "many": 0} {
+		url := dsn("", "")
+		if size != "" {
+			url = dsn("", "", "pool_max_conns", size)
+		}
+		s, err := store.Open(t.Context(), url, store.Options{})
+		if want == 0 {
+			if err == nil || !strings.Contains(err.Error(), "pool_max_conns") {
+				t.Errorf("%s: %v", size, err)
+			}
+			continue
+		}
+		must(t, err)
+		if n := s.MaxConnections(); n != want {
+			t.Errorf("%q: %d connections", size, n)
+		}
+		must(t, s.Close())
+	}
+}
