@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,10 +32,12 @@ func (s *Service) SignIn(w http.ResponseWriter, r *http.Request, in Credentials)
 	ctx := r.Context()
 	u, err := s.signIn(w, r, in)
 	switch {
-	case errors.Is(err, ErrInvalidCredentials), errors.Is(err, ErrInvalidOTP):
-		web.Note(ctx, "login_failed")
+	case errors.Is(err, ErrInvalidCredentials):
+		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
+	case errors.Is(err, ErrInvalidOTP):
+		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
 	case errors.Is(err, ErrSuspended):
-		web.Note(ctx, "login_suspended")
+		web.NoteSignIn(ctx, web.SignInSuspended, factorPassword)
 	}
 	return u, err
 }
@@ -74,7 +77,7 @@ func (s *Service) openSession(w http.ResponseWriter, r *http.Request, u User, am
 		row.ID, row.CreatedAt = old.Session.ID, old.Session.CreatedAt
 		err = s.store.Reauthenticate(ctx, row, u.PasswordHash, s.signInAudit(r, u, "session.reauthenticate", row))
 		if err == nil {
-			web.Note(ctx, "login")
+			web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(amr))
 			s.rememberDevice(w, r, u.Sub)
 			return u, s.setCookies(w, u, row, secrets)
 		}
@@ -92,9 +95,30 @@ func (s *Service) openSession(w http.ResponseWriter, r *http.Request, u User, am
 		return User{}, err
 	}
 	web.NoteUser(ctx, u.Sub)
-	web.Note(ctx, "login")
+	web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(amr))
 	s.rememberDevice(w, r, u.Sub)
 	return u, s.setCookies(w, u, row, secrets)
+}
+
+// What is shown for a sign-in, as it is counted.
+const (
+	factorPassword = "password"
+	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
+	factorPasskey  = "passkey"
+)
+
+// shownFactors tells it by the methods that were proved.
+func shownFactors(amr []string) string {
+	password := slices.Contains(amr, MethodPassword)
+	switch {
+	case password && slices.Contains(amr, MethodOTP):
+		return factorPassword + "+" + factorCode
+	case password && len(amr) > 1:
+		return factorPassword + "+" + factorPasskey
+	case password:
+		return factorPassword
+	}
+	return factorPasskey
 }
 
 // signInAudit tells by which methods somebody has signed in, and with what device.

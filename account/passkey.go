@@ -270,7 +270,7 @@ func (s *Service) provePasskey(r *http.Request, purpose, browser string, in answ
 		return wrong
 	})
 	if errors.Is(err, ErrInvalidPasskey) {
-		web.Note(ctx, "login_failed")
+		web.NoteSignIn(ctx, web.SignInFailed, factorPasskey)
 	}
 	if err != nil {
 		return User{}, nil, err
@@ -279,7 +279,7 @@ func (s *Service) provePasskey(r *http.Request, purpose, browser string, in answ
 		return User{}, nil, err
 	}
 	if u.Suspended() {
-		web.Note(ctx, "login_suspended")
+		web.NoteSignIn(ctx, web.SignInSuspended, factorPasskey)
 		s.recordRefusal(ctx, ActorFor(r, u).Own(s.now(), "session.refused", "suspended"))
 		return User{}, nil, s.suspended(ctx)
 	}

@@ -46,7 +46,21 @@ type Hasher struct {
 	waiting atomic.Int64
 	params  string // the "m=…,t=…,p=…" of a current hash
 	dummy   func() algorithm.Digest
+
+	// Observer is told of each use, unless it is nil. Set it before the first use.
+	Observer HashObserver
 }
+
+// HashObserver watches the queue in front of the hasher. Safe for concurrent use.
+type HashObserver interface {
+	// HashBegun is called when a slot is taken, and what it returns when it is given back.
+	HashBegun() (ended func())
+	// HashRefused is called when too many wait.
+	HashRefused()
+}
+
+// Queue tells how many wait for a slot, and how many slots are taken.
+func (h *Hasher) Queue() (waiting, busy int) { return int(h.waiting.Load()), len(h.slots) }
 
 // HashMemory is what a hash of the product takes, in bytes.
 const HashMemory = 19 << 20
@@ -80,12 +94,19 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.waiting.Add(1) > maxHashWaiters {
 		h.waiting.Add(-1)
+		if h.Observer != nil {
+			h.Observer.HashRefused()
+		}
 		return nil, web.ErrBusy
 	}
 	defer h.waiting.Add(-1)
 	select {
 	case h.slots <- struct{}{}:
-		return func() { <-h.slots }, nil
+		ended := func() {}
+		if h.Observer != nil {
+			ended = h.Observer.HashBegun()
+		}
+		return func() { <-h.slots; ended() }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -328,6 +328,13 @@ func (l *statusWaiters) wake(release bool) {
 // now on: the service is about to stop, which must not take as long as they would.
 func (s *Service) ReleaseStatusWaiters() { s.waiters.wake(true) }
 
+// HeldStatusRequests are how many requests wait for a change of a status list.
+func (s *Service) HeldStatusRequests() int {
+	s.waiters.mu.Lock()
+	defer s.waiters.mu.Unlock()
+	return s.waiters.total
+}
+
 // preferredWait reads the preference wait=SECONDS; 0 means none. The first one
 // counts (RFC 7240 section 2), and one that is no number of seconds is ignored.
 func preferredWait(prefer []string) time.Duration {

@@ -57,7 +57,7 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 	bob, stale := w.signedIn("bob"), w.signedIn("root1")
 	w.now = start.Add(10*time.Minute + time.Second)
 	var paths []string
-	err := w.router.(*mux.Router).Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+	err := w.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		if path, err := r.GetPathTemplate(); err == nil && strings.Contains(path+"/", "/admin/") {
 			paths = append(paths, strings.NewReplacer("/id/", "/", "{handle}", "bob", "{id}", "x", "{code}", "AAAABBBBCCCCDDDD").Replace(path))
 		}

@@ -29,6 +29,7 @@ type Checked struct {
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
 	LogLevel        slog.Level
 	Mail            *Mail     // nil: no mails are sent
+	MetricsListen   string    // host:port; empty: nothing is counted
 	LogFormat       string    // "text", "json", or empty: text on a terminal, else json
 	TLS             *TLSFiles // nil: plain http
 }
@@ -42,7 +43,7 @@ func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
 		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
-		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkLog,
+		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkLog,
 	} {
 		if err := check(&c, s); err != nil {
 			return Checked{}, err
@@ -83,18 +84,35 @@ func (c Checked) Warnings() []string {
 }
 
 func checkListen(c *Checked, s Settings) error {
-	const remedy = "write host:port, as 127.0.0.1:4040, or :4040 for every address"
-	host, port, err := net.SplitHostPort(s.Listen)
+	c.Listen = s.Listen
+	return checkHostPort("listen", s.Listen, "write host:port, as 127.0.0.1:4040, or :4040 for every address")
+}
+
+func checkMetrics(c *Checked, s Settings) error {
+	const remedy = "write host:port, as 127.0.0.1:9464"
+	switch {
+	case s.MetricsListen == "" && s.Pprof:
+		return refuse("pprof", "set --metrics-listen (SERVICE_METRICS_LISTEN) too", "there is no listener for it")
+	case s.MetricsListen == "":
+		return nil
+	case s.MetricsListen == s.Listen && !strings.HasSuffix(s.Listen, ":0"):
+		return refuse("metrics-listen", "choose another port: what it serves is not for everyone", "%s is the address of --listen", s.Listen)
+	}
+	c.MetricsListen = s.MetricsListen
+	return checkHostPort("metrics-listen", s.MetricsListen, remedy)
+}
+
+func checkHostPort(flag, address, remedy string) error {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return refuse("listen", remedy, "%q is not host:port", s.Listen)
+		return refuse(flag, remedy, "%q is not host:port", address)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return refuse("listen", remedy, "%q is not a port between 0 and 65535", port)
+		return refuse(flag, remedy, "%q is not a port between 0 and 65535", port)
 	}
 	if _, err := netip.ParseAddr(host); host != "" && err != nil && !isHostname(strings.ToLower(host)) {
-		return refuse("listen", remedy, "%q is neither an IP address nor a host name", host)
+		return refuse(flag, remedy, "%q is neither an IP address nor a host name", host)
 	}
-	c.Listen = s.Listen
 	return nil
 }
 

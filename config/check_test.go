@@ -93,6 +93,11 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"issuer", "http://localhost.example.org", []string{"not https"}},
 		{"issuer", "https://example.org/" + strings.Repeat("a", 256), []string{"longer than"}},
 
+		{"metrics-listen", "9464", []string{"not host:port"}},
+		{"metrics-listen", "127.0.0.1:99999", []string{"port"}},
+		{"metrics-listen", "127.0.0.1:4040", []string{"the address of --listen"}},
+		{"pprof", "true", []string{"set --metrics-listen"}},
+
 		{"cookie-domain", ".example.org", []string{"dot", "write example.org"}},
 		{"cookie-domain", "Example.org", []string{"capital", "write example.org"}},
 		{"cookie-domain", "org", []string{"public suffix"}},

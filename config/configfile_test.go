@@ -87,7 +87,7 @@ func TestAWrongConfigFileIsRefused(t *testing.T) {
 		{"underscore", "c.yaml", "trusted_proxy: [a]", []string{`"trusted_proxy"`, "did you mean trusted-proxy?"}},
 		{"nothing near", "c.yaml", "sausages: x", []string{"c.yaml: line 1", `"sausages"`, "the names are listen, issuer"}},
 		{"secret", "c.yaml", "auth-jwt-secret: hunter2", []string{"never in this file", "SERVICE_AUTH_JWT_SECRET_FILE"}},
-		{"metrics", "c.yaml", "metrics-listen: :1", []string{"unknown key"}},
+		{"metrics", "c.yaml", "metrics: :1", []string{"unknown key"}},
 		{"file flags", "c.yaml", "env-file: x", []string{"unknown key"}},
 		{"duplicate", "c.yaml", "listen: a\nissuer: b\nlisten: c", []string{"c.yaml: line 3", `"listen" already defined`, "remove one"}},
 		{"no boolean", "c.yaml", "no-oidc: maybe", []string{"line 1", `"no-oidc": it is not a boolean`, "true or false"}},

@@ -36,6 +36,8 @@ type Settings struct {
 	MailFrom           string   `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails: club@example.org, or \"The Club <club@example.org>\"."`
 	ShutdownDelay      string   `name:"shutdown-delay" env:"SERVICE_SHUTDOWN_DELAY" default:"0s" help:"How long to go on serving after SIGTERM, while /readyz answers 503: longer than a proxy takes to notice."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
+	MetricsListen      string   `name:"metrics-listen" env:"SERVICE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address of a second listener, as 127.0.0.1:9464, with /metrics for Prometheus, and with /debug/pprof/ where only this machine reaches it. Without it nothing is counted."`
+	Pprof              bool     `name:"pprof" env:"SERVICE_PPROF" help:"Serve /debug/pprof/ on the address of --metrics-listen although other machines reach it."`
 	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
 }

@@ -37,6 +37,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) erro
 		return err
 	}
 	web.Note(r.Context(), "token_"+grantType)
+	web.Observe(r.Context(), func(o web.Observer) { o.Tokens(grantType, c.ID) })
 	p.writeOAuth(w, r, http.StatusOK, answer)
 	return nil
 }

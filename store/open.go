@@ -59,13 +59,15 @@ type Options struct {
 
 // Store is a database. Safe for concurrent use, also by several processes.
 type Store struct {
-	db      *gorm.DB
-	pool    *sql.DB
-	dialect string
-	dsn     string // PostgreSQL's, for the connections of migrations
-	log     *slog.Logger
-	clock   func() time.Time
-	timeout time.Duration
+	db       *gorm.DB
+	pool     *sql.DB
+	dialect  string
+	dsn      string // PostgreSQL's, for the connections of migrations
+	file     string // SQLite's
+	log      *slog.Logger
+	clock    func() time.Time
+	timeout  time.Duration
+	observer Observer // nil: not observed
 	// writer lets one transaction of this process write at a time on SQLite,
 	// which has one writer anyway: waiting here is fair and ends with the
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
@@ -104,7 +106,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		s.dialect, s.dsn = Postgres, dsn
 		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:
-		s.dialect = SQLite
+		s.dialect, s.file = SQLite, dsn
 		s.writer = make(chan struct{}, 1)
 		s.pool, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
 	}

@@ -76,6 +76,13 @@ func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) er
 
 // writeOne is write for a single statement, which needs no transaction.
 func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+	if s.observer != nil {
+		return s.observedWrite(ctx, doing, do)
+	}
+	return s.tryWrite(ctx, doing, do)
+}
+
+func (s *Store) tryWrite(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
 	unlock, err := s.lockWriter(ctx)
 	if err != nil {
 		return fail(doing, err)

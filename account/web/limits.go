@@ -170,6 +170,7 @@ func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time
 		return 0, nil
 	}
 	if c.Rate.Count = min(c.Rate.Count, most); c.Rate.Count <= 0 {
+		noteLimited(ctx, name)
 		return c.Rate.Window, nil
 	}
 	now := l.now()
@@ -184,7 +185,12 @@ func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time
 	if err != nil {
 		return 0, limitError("read", name, err)
 	}
+	noteLimited(ctx, name)
 	return max(time.Second, c.Rate.wait(counts.Previous.Events, counts.Current.Events, now)), nil
+}
+
+func noteLimited(ctx context.Context, name string) {
+	Observe(ctx, func(o Observer) { o.Limited(name) })
 }
 
 // LimitKey is what a guess counts for under one limit. Exempt, where it is given, may
@@ -194,16 +200,21 @@ type LimitKey struct {
 	Exempt    func(refusal error) error
 }
 
-func (k LimitKey) refuse(err error) error {
+func (k LimitKey) refuse(ctx context.Context, err error) error {
 	if k.Exempt != nil && (errors.Is(err, ErrRateLimited) || errors.Is(err, ErrBusy)) {
-		return k.Exempt(err)
+		err = k.Exempt(err)
+	}
+	if errors.Is(err, ErrRateLimited) {
+		noteLimited(ctx, k.Name)
 	}
 	return err
 }
 
 // Blocked is ErrRateLimited when the guesses that have failed use up the limit. It
 // counts nothing: it spares the work in front of Guess.
-func (l *Limits) Blocked(ctx context.Context, k LimitKey) error { return k.refuse(l.blocked(ctx, k)) }
+func (l *Limits) Blocked(ctx context.Context, k LimitKey) error {
+	return k.refuse(ctx, l.blocked(ctx, k))
+}
 
 func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
 	m, c := l.counter(k.Name, k.Key)
@@ -251,7 +262,7 @@ func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdic
 		if t != nil {
 			taken = append(taken, *t)
 		}
-		if err = k.refuse(err); err != nil {
+		if err = k.refuse(ctx, err); err != nil {
 			break
 		}
 	}

@@ -16,11 +16,27 @@ import (
 type RequestInfo struct {
 	ID      string
 	Address netip.Addr // of the client, behind trusted proxies
-	Proxied bool       // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
+	// Observer counts what happens in the request; nil: it is not counted.
+	Observer Observer
+	Proxied  bool // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
 
 	mu    sync.Mutex
 	user  string
 	event string
+	route string
+}
+
+// Observer counts what happens, for those who watch the service. What it is told is
+// chosen by this program or its operator, never by who sends a request: it becomes the
+// names of time series. Safe for concurrent use.
+type Observer interface {
+	// SignIn is the end of a sign-in: success, failed or suspended, with what was shown
+	// for it.
+	SignIn(outcome, factor string)
+	// Tokens are tokens that were issued; the client is a registered one.
+	Tokens(grantType, clientID string)
+	// Limited is a request that a limit has refused.
+	Limited(limit string)
 }
 
 type infoKey struct{}
@@ -67,6 +83,42 @@ func Noted(ctx context.Context, event string, err error) error {
 func NoteDefault(ctx context.Context, event string) {
 	add(ctx, func(i *RequestInfo) { i.event = cmp.Or(i.event, event) })
 }
+
+// NoteRoute keeps the template of the path that the router has chosen.
+func NoteRoute(ctx context.Context, template string) {
+	add(ctx, func(i *RequestInfo) { i.route = template })
+}
+
+// Route is the template of NoteRoute, "" where no path fitted.
+func (i *RequestInfo) Route() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.route
+}
+
+// Observe tells the observer of the request, if there is one.
+func Observe(ctx context.Context, tell func(Observer)) {
+	if i := infoOf(ctx); i != nil && i.Observer != nil {
+		tell(i.Observer)
+	}
+}
+
+// NoteSignIn notes how a sign-in has ended, for the log line and the observer.
+func NoteSignIn(ctx context.Context, outcome, factor string) {
+	event := "login"
+	if outcome != SignInSuccess {
+		event += "_" + outcome
+	}
+	Note(ctx, event)
+	Observe(ctx, func(o Observer) { o.SignIn(outcome, factor) })
+}
+
+// How a sign-in ends.
+const (
+	SignInSuccess   = "success"
+	SignInFailed    = "failed"
+	SignInSuspended = "suspended"
+)
 
 // NoteUser names the user for the log line.
 func NoteUser(ctx context.Context, sub string) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -79,7 +80,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if note != "" {
 		warnings = append(warnings, note)
 	}
-	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, Log: log}
+	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -88,6 +89,15 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if mails != nil {
 		defer mails.Close()
 		options.Mail, mailServer = mails, checked.Mail.Address()
+	}
+	var watched net.Listener
+	if checked.MetricsListen != "" {
+		b := thisBuild()
+		options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
+		if watched, err = listenOn(p.ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", checked.MetricsListen); err != nil {
+			return err
+		}
+		defer func() { _ = watched.Close() }()
 	}
 	handler, err := httpd.New(p.ctx, options)
 	if err != nil {
@@ -118,6 +128,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	// What the start needed (tables of libraries, a password hash at init) goes
 	// back to the system: an idle service on a small machine stays small.
 	debug.FreeOSMemory()
+	releaseProgramPages()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
 	defer context.AfterFunc(p.ctx, func() {
@@ -127,12 +138,30 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
+	if watched != nil {
+		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
+	}
 	background.Go(func() { superviseUntil(ctx, checked, l, log) })
 	err = serveUntil(ctx, srv, l)
 	cancel()
 	background.Wait()
 	log.Info("stopped")
 	return err
+}
+
+// serveMetrics serves what Prometheus reads, and profiles where only this machine reaches
+// them or the operator wants them, until the context ends.
+func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profiles bool, log *slog.Logger) {
+	address, isTCP := l.Addr().(*net.TCPAddr)
+	profiles = profiles || isTCP && address.IP.IsLoopback()
+	srv := httpd.NewServer(m.Handler(profiles), log)
+	srv.WriteTimeout = 2 * time.Minute // a profile takes as long as it was asked to
+	log.Info("metrics", "listen", l.Addr().String(), "pprof", profiles)
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		log.Error("metrics are not served any more", "error", err)
+	}
 }
 
 // turnOnOIDC is the remedy where there is no key.

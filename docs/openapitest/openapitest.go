@@ -85,9 +85,11 @@ func load() (*Document, error) {
 // place is a JSON pointer into the document.
 type place string
 
+var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
+
 func (p place) to(names ...string) place {
 	for _, name := range names {
-		p += place("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		p += place("/" + escape.Replace(name))
 	}
 	return p
 }
@@ -96,10 +98,9 @@ func (p place) to(names ...string) place {
 func (d *Document) at(p place) (place, any) {
 	var v any = d.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(string(p), "/"), "/") {
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		switch in := v.(type) {
 		case object:
-			v = in[name]
+			v = in[unescape.Replace(name)]
 		case []any:
 			i, _ := strconv.Atoi(name)
 			v = in[i]
@@ -213,7 +214,7 @@ func (d *Document) checkResponse(p place, x *Exchange) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at, header := d.object(p.to("headers", name))
 		text := x.Response.Get(name)
-		if text == "" {
+		if len(x.Response.Values(name)) == 0 {
 			if header["required"] == true {
 				return fmt.Errorf("no header %s", name)
 			}
@@ -288,8 +289,12 @@ func (d *Document) checkRequest(operation place, inPath map[string]string, x *Ex
 		if len(given) == 0 && parameter["required"] == true {
 			return fmt.Errorf("no parameter %s", name)
 		}
+		schema, s := d.object(p.to("schema"))
+		if s["type"] == "array" { // which is repeated
+			schema = schema.to("items")
+		}
 		for _, text := range given {
-			if err := d.validText(p.to("schema"), text); err != nil {
+			if err := d.validText(schema, text); err != nil {
 				return fmt.Errorf("parameter %s: %w", name, err)
 			}
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/docs"
 	"github.com/cairn-id/cairn/provider"
@@ -44,6 +45,9 @@ type Options struct {
 	Hasher  *account.Hasher  // nil: the product's
 	Now     func() time.Time // nil: time.Now
 	Mail    mail.Sender      // nil: no mails are sent
+	Metrics *metrics.Metrics // nil: nothing is counted
+	// MayLackKey: the operator wants no key, whatever was signed with one.
+	MayLackKey bool
 }
 
 // Handler is the HTTP handler with what runs beside it.
@@ -60,9 +64,6 @@ type Handler struct {
 
 // AnnounceStop makes /readyz answer 503 from now on, while everything else is served.
 func (h *Handler) AnnounceStop() { h.stopping.Store(true) }
-
-// errStopping is what /readyz answers after AnnounceStop.
-var errStopping = web.ErrUnavailable.With("The service is about to stop. Use another instance.")
 
 // Run runs the background work until ctx ends, and returns when all has ended.
 func (h *Handler) Run(ctx context.Context) {
@@ -111,6 +112,20 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
+	ready := &readiness{stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey, freeSpace: freeSpace, log: o.Log}
+	if o.Metrics != nil {
+		if err := observe(o, accounts, ready); err != nil {
+			return nil, err
+		}
+		root.Use(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
+					web.NoteRoute(r.Context(), strings.TrimPrefix(template, base))
+				}
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
 	h.routes = routes
 	accounts.Mount(routes)
 	admin.New(accounts, administration(o)).Mount(routes)
@@ -127,7 +142,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		h.background = append(h.background, oidc.SendLogouts)
 	}
 	mountActivity(routes, accounts, limits)
-	mountPlain(routes, accounts, pages, h.ready(o.Store))
+	mountPlain(routes, accounts, pages, ready)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})
@@ -136,7 +151,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, err
 	}
 	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log}).wrap(root)
+	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(root)
 	return h, nil
 }
 
@@ -172,33 +187,13 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// ready tells whether requests should come to this instance.
-func (h *Handler) ready(st *store.Store) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if h.stopping.Load() {
-			return errStopping
-		}
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		if err := st.Ping(ctx); err != nil {
-			return fmt.Errorf("%w: %w", account.ErrUnavailable, err)
-		}
-		return nil
-	}
-}
-
 // mountPlain registers what belongs to no package: health, schema, static
 // files and the way from the bare address to a page.
-func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready func(context.Context) error) {
+func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready *readiness) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
-	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if err := ready(r.Context()); err != nil {
-			return fmt.Errorf("readiness: %w", err)
-		}
-		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
-	})})
+	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(ready.serve)})
 	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": document("application/schema+json", 24*time.Hour, activityschema.Schema())})
 	a.Handle(m, "/openapi.yaml", web.Methods{"GET": document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))})
 	m.PathPrefix("/static/").Handler(pages.Static())
@@ -260,14 +255,16 @@ func administration(o Options) admin.Options {
 			return state.Failing, err
 		}
 	}
-	if file := o.KeyFile; file != "" && len(o.Keys) > 0 {
-		out.KeyCreated = func() (time.Time, error) {
-			info, err := os.Stat(file)
-			if err != nil {
-				return time.Time{}, fmt.Errorf("age of the key: %w", err)
-			}
-			return info.ModTime(), nil
-		}
+	if o.KeyFile != "" && len(o.Keys) > 0 {
+		out.KeyCreated = func() (time.Time, error) { return keyCreated(o.KeyFile) }
 	}
 	return out
+}
+
+func keyCreated(file string) (time.Time, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("age of the key: %w", err)
+	}
+	return info.ModTime(), nil
 }

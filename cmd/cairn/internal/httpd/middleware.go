@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -27,6 +28,7 @@ type middleware struct {
 	accounts *account.Service
 	limits   *web.Limits
 	log      *slog.Logger
+	metrics  *metrics.Metrics // nil: nothing is counted
 }
 
 // wrap puts the layers around h. From the outside in:
@@ -53,6 +55,10 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := &web.RequestInfo{ID: rand.Text()[:20]}
+		if m.metrics != nil {
+			info.Observer = m.metrics
+			m.metrics.RequestBegun()
+		}
 		info.Address, info.Proxied = clientAddress(r, m.config.TrustedProxies)
 		if id := r.Header.Get("X-Request-Id"); info.Proxied && requestIDForm.MatchString(id) {
 			info.ID = id
@@ -61,6 +67,9 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		ctx := templates.WithLanguage(r.Context(), templates.PickLanguage(r.Header.Get("Accept-Language")))
 		r = r.WithContext(web.WithRequestInfo(ctx, info))
 		got := httpsnoop.CaptureMetrics(next, w, r)
+		if m.metrics != nil {
+			m.metrics.RequestEnded(info.Route(), r.Method, got.Code, got.Duration)
+		}
 		user, event := info.Summary()
 		level := slog.LevelInfo
 		switch {

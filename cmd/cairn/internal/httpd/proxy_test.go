@@ -12,8 +12,6 @@ import (
 	"time"
 )
 
-const caddyFile = "/usr/bin/caddy"
-
 // deployed is a file of deploy/ with the words of a test, each of which it has just so often.
 func deployed(t *testing.T, name string, words ...string) string {
 	t.Helper()

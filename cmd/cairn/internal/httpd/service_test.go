@@ -26,6 +26,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/provider"
@@ -117,6 +118,7 @@ type serviceOptions struct {
 	Now      func() time.Time
 	Hasher   *account.Hasher // nil: a cheap one
 	Mail     mail.Sender
+	Metrics  *metrics.Metrics
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -181,7 +183,11 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
-	h, err := New(s.t.Context(), Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log})
+	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics}
+	if o.Metrics != nil {
+		options.KeyFile = settings.PrivateKeyFile
+	}
+	h, err := New(s.t.Context(), options)
 	noError(s.t, err)
 	s.handler = h
 	s.server = &httptest.Server{Listener: l, Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}

@@ -1,0 +1,140 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store"
+)
+
+// Conditions of readiness.
+const (
+	checkDatabase   = "database"
+	checkMigrations = "migrations"
+	checkKey        = "key"
+	checkDisk       = "disk"
+	checkStop       = "stop"
+)
+
+// readyTimeout is for all conditions together: who asks does so every few seconds.
+const readyTimeout = 2 * time.Second
+
+// leastSpace is what has to be free beside the file of SQLite: with less the next writes
+// fail, and a checkpoint of its log has no room.
+const leastSpace = 32 << 20
+
+// readiness tells whether this instance can do its work.
+type readiness struct {
+	stopping   func() bool // after AnnounceStop
+	store      *store.Store
+	hasKey     bool // that signs
+	mayLackKey bool
+	// freeSpace is how many bytes are left to this user in a folder.
+	freeSpace func(folder string) (int64, error)
+	log       *slog.Logger
+}
+
+// faults tells for each condition what is wrong: nil where it is met. The text of an error
+// names no address, path or user.
+func (r *readiness) faults(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	faults := map[string]error{checkDatabase: nil, checkMigrations: nil, checkKey: nil, checkDisk: nil}
+	switch err := r.store.CheckSchema(ctx); {
+	case errors.Is(err, store.ErrNotMigrated), errors.Is(err, store.ErrNewerSchema):
+		faults[checkMigrations] = err
+	case err != nil:
+		faults[checkDatabase] = errDatabaseSilent
+		faults[checkMigrations] = errNotKnown
+		if errors.Is(ctx.Err(), context.Canceled) {
+			faults[checkDatabase] = context.Canceled // the client has hung up
+		} else {
+			r.log.WarnContext(ctx, "not ready", "check", checkDatabase, "error", err)
+		}
+	}
+	if !r.hasKey && !r.mayLackKey {
+		switch issued, err := r.store.IssuedRS256(ctx); {
+		case err != nil:
+			faults[checkKey] = errNotKnown
+		case issued:
+			faults[checkKey] = errNoKey
+		}
+	}
+	if file := r.store.File(); file != "" {
+		switch left, err := r.freeSpace(filepath.Dir(file)); {
+		case err != nil:
+			faults[checkDisk] = errNotKnown
+		case left < leastSpace:
+			faults[checkDisk] = errDiskFull
+		}
+	}
+	return faults
+}
+
+var (
+	errStopping       = errors.New("the service is about to stop: use another instance")
+	errNotKnown       = errors.New("it cannot be found out")
+	errDatabaseSilent = errors.New("the database gives no answer: the log says why")
+	errNoKey          = errors.New("tokens are signed with a private key elsewhere, and this instance has none: set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) and restart it")
+	errDiskFull       = errors.New("less than 32 MB are free where the database is: make room, or writes will fail")
+)
+
+// states is faults for the metrics.
+func (r *readiness) states(ctx context.Context) map[string]bool {
+	met := map[string]bool{}
+	for check, fault := range r.faults(ctx) {
+		met[check] = fault == nil
+	}
+	return met
+}
+
+// readyAnswer is the body of /readyz; Checks are for the operator alone.
+type readyAnswer struct {
+	Status string            `json:"status"`
+	Checks map[string]string `json:"checks,omitempty"`
+}
+
+// serve answers 200, or 503 with Retry-After. Only who asks from this machine itself
+// learns what is wrong.
+func (r *readiness) serve(w http.ResponseWriter, req *http.Request) error {
+	answer, status, checks := readyAnswer{Status: "ready"}, http.StatusOK, map[string]string{}
+	faults := map[string]error{checkStop: errStopping}
+	if !r.stopping() {
+		faults = r.faults(req.Context())
+	}
+	for check, fault := range faults {
+		if errors.Is(fault, context.Canceled) {
+			return fault
+		}
+		checks[check] = "ok"
+		if fault != nil {
+			checks[check], answer.Status, status = fault.Error(), "not ready", http.StatusServiceUnavailable
+		}
+	}
+	if status != http.StatusOK {
+		w.Header().Set("Retry-After", "5")
+		web.Note(req.Context(), "not_ready")
+	}
+	if fromThisMachine(req) {
+		answer.Checks = checks
+	}
+	return web.WriteJSON(w, status, answer)
+}
+
+// fromThisMachine tells whether a request comes from this machine and from no further: what
+// a proxy on it hands on has a header that says so.
+func fromThisMachine(r *http.Request) bool {
+	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
+		if len(r.Header.Values(header)) > 0 {
+			return false
+		}
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback()
+}

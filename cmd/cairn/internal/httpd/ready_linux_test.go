@@ -1,0 +1,31 @@
+package httpd
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// A disk of 48 MB, on which somebody else writes 24.
+func TestFullDiskIsNotReady(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=48m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() { // after the store was closed
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	s := startService(t, serviceOptions{Store: storetest.Open(t, filepath.Join(dir, "cairn.db"))})
+	wantStatus(t, "empty disk", s.readyz("127.0.0.1:1"), http.StatusOK)
+	filler := filepath.Join(dir, "filler")
+	noError(t, os.WriteFile(filler, make([]byte, 24<<20), 0o600))
+	s.wantNotReady("disk", "make room")
+	noError(t, os.Remove(filler))
+	wantStatus(t, "room was made", s.readyz("127.0.0.1:1"), http.StatusOK)
+}

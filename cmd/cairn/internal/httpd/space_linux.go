@@ -1,0 +1,15 @@
+package httpd
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// freeSpace is how many bytes this user may still write in a folder.
+func freeSpace(folder string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return 0, fmt.Errorf("free space: %w", err)
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil // #nosec G115 -- disks are smaller
+}

@@ -1,0 +1,204 @@
+package httpd
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// scrape reads the series in Prometheus's text.
+func scrape(t *testing.T, m *metrics.Metrics) (text string, series map[string]float64) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("/metrics: %d %s", w.Code, w.Body)
+	}
+	text, series = w.Body.String(), map[string]float64{}
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		if i := strings.LastIndexByte(lines.Text(), ' '); i > 0 && lines.Text()[0] != '#' {
+			v, err := strconv.ParseFloat(lines.Text()[i+1:], 64)
+			noError(t, err)
+			series[lines.Text()[:i]] = v
+		}
+	}
+	return text, series
+}
+
+func TestWhatHappensIsCounted(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		m := metrics.New(metrics.Build{Version: "v1"})
+		limits := func(c *config.Settings) { c.RateLimits = []string{"register=1/15m", "all=off", "token=off"} }
+		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Limits: true, BasePath: "/id", Metrics: m, Settings: limits})
+		user := s.addUser("lovelace")
+		rp := s.app("app", nil)
+		b, token := s.signedInTokens(rp, "lovelace")
+		refreshed, _ := rp.refresh(token.RefreshToken).JSON(t)["refresh_token"].(string)
+		wantRevoked(t, "revocation", rp.revoke(refreshed))
+		s.visitor().login("lovelace", "not-the-password")
+		s.visitor().login("password-of-a-stranger", "not-the-password")
+		guesser := s.visitor()
+		for range 3 {
+			guesser.register("0123456789ABCDEF", "hopper")
+		}
+		b.do("BREW", "/path-of-a-stranger", "", "")
+		s.tokenRequest("client-of-a-stranger", "secret", rp.codeForm("x.y"))
+		uri, etag := listOf(t, b)
+		held := hold(t, strings.TrimSuffix(s.URL, "/id"), uri, etag)
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			if _, got := scrape(t, m); got["cairn_status_requests_held"] == 1 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the held request is not counted")
+			}
+		}
+		noError(t, s.store.Suspend(t.Context(), user.Sub, "", time.Now(), operator("user.suspend", "lovelace", "")))
+		<-held
+		s.visitor().login("lovelace", password)
+		text, got := scrape(t, m)
+		for name, want := range map[string]float64{
+			`cairn_sign_ins_total{factor="password",outcome="success"}`:                        1,
+			`cairn_sign_ins_total{factor="password",outcome="failed"}`:                         2,
+			`cairn_sign_ins_total{factor="password",outcome="suspended"}`:                      1,
+			`cairn_tokens_issued_total{client="app",grant_type="authorization_code"}`:          1,
+			`cairn_tokens_issued_total{client="app",grant_type="refresh_token"}`:               1,
+			`cairn_revocations_total{kind="grant"}`:                                            1,
+			`cairn_revocations_total{kind="session"}`:                                          1,
+			`cairn_limits_hit_total{limit="register"}`:                                         2,
+			`cairn_limits_hit_total{limit="login"}`:                                            0,
+			`cairn_http_requests_total{code="200",method="POST",route="/oauth2/token"}`:        2,
+			`cairn_http_requests_total{code="404",method="other",route="none"}`:                1,
+			`cairn_http_requests_total{code="200",method="GET",route="/oauth2/status/{list}"}`: 2,
+			`cairn_http_request_duration_seconds_count{method="POST",route="/oauth2/token"}`:   3,
+			`cairn_password_hash_duration_seconds_count`:                                       5, // one made for the user
+			`cairn_ready{check="database"}`:                                                    1,
+			`cairn_outbox_waiting{outbox="logout_notices"}`:                                    0,
+			`cairn_outbox_oldest_age_seconds{outbox="mails"}`:                                  0,
+			`cairn_work_last_done_timestamp_seconds{work="backup"}`:                            0,
+			`cairn_database_operation_duration_seconds_count{operation="suspend user"}`:        1,
+			`cairn_metrics_read_errors_total`:                                                  0,
+			`cairn_build_info{commit="",go_version="",sqlite="",version="v1"}`:                 1,
+		} {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s: %v, want %v", name, v, want)
+			}
+		}
+		_, hasFile := got[`cairn_database_file_bytes{file="database"}`]
+		if hasFile != (s.store.Dialect() == store.SQLite) || got[`cairn_database_connections_max`] < 8 {
+			t.Errorf("database: %v", got)
+		}
+		for _, private := range []string{"lovelace", "stranger", "hopper", "127.", user.Sub, token.AccessToken, refreshed, "not-the-password", "/id/"} {
+			if strings.Contains(text, private) {
+				t.Errorf("%q is among the metrics", private)
+			}
+		}
+		// One series an operation, however many: a statement that names rows would make one each.
+		operation := regexp.MustCompile(`(?m)^cairn_database_operation_duration_seconds_count\{operation="([^"]*)"`)
+		for _, found := range operation.FindAllStringSubmatch(text, -1) {
+			if !regexp.MustCompile(`^[a-zA-Z0-9_ ]+$`).MatchString(found[1]) || found[1] == "read other" {
+				t.Errorf("operation %q", found[1])
+			}
+		}
+	})
+}
+
+// The database fails: it is counted, the scrape goes on, and says so.
+func TestFailuresOfTheDatabaseAreCounted(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	s, db := startServiceWithDatabase(t, serviceOptions{Metrics: m})
+	s.addUser("ada")
+	mend := db.breaks("INSERT ON sessions")
+	wantProblem(t, "sign-in", s.visitor().login("ada", password), http.StatusServiceUnavailable, "unavailable")
+	mend()
+	wantProblem(t, "wrong password", s.visitor().login("ada", "wrong"), http.StatusUnauthorized, "invalid_credentials")
+	_, got := scrape(t, m)
+	if got[`cairn_database_errors_total{operation="create session"}`] != 1 || got[`cairn_sign_ins_total{factor="password",outcome="success"}`] != 0 {
+		t.Errorf("errors: %v", got)
+	}
+	noError(t, s.store.Close())
+	_, got = scrape(t, m)
+	if got[`cairn_ready{check="database"}`] != 0 || got["cairn_metrics_read_errors_total"] < 3 || got["cairn_database_connections_max"] != 8 {
+		t.Errorf("after the loss of the database: %v", got)
+	}
+}
+
+// readyz asks as a client of the address peer.
+func (s *service) readyz(peer string, header ...string) response {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+	r.RemoteAddr = peer
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.server.Config.Handler.ServeHTTP(w, r)
+	return response{w.Result(), w.Body.String()}
+}
+
+func (s *service) wantNotReady(check, fault string) {
+	s.t.Helper()
+	got := s.readyz("127.0.0.1:1234")
+	text, _ := got.JSON(s.t)["checks"].(map[string]any)[check].(string)
+	if got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" || !strings.Contains(text, fault) {
+		s.t.Errorf("%s: %d %s", check, got.StatusCode, got.Text)
+	}
+	if stranger := s.readyz("192.0.2.1:1234"); stranger.StatusCode != http.StatusServiceUnavailable || strings.TrimSpace(stranger.Text) != `{"status":"not ready"}` || stranger.Header.Get("Retry-After") == "" {
+		s.t.Errorf("%s, to a stranger: %d %s", check, stranger.StatusCode, stranger.Text)
+	}
+}
+
+func TestReadinessTellsOnlyThisMachineWhatIsWrong(t *testing.T) {
+	s, db := startServiceWithDatabase(t, serviceOptions{Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.1"} }})
+	const all = `{"status":"ready","checks":{"database":"ok","disk":"ok","key":"ok","migrations":"ok"}}`
+	for peer, want := range map[string]string{"127.0.0.1:1": all, "[::1]:1": all, "[::ffff:127.0.0.1]:1": all, "192.0.2.1:1": `{"status":"ready"}`, "[2001:db8::1]:1": `{"status":"ready"}`} {
+		if got := s.readyz(peer); got.StatusCode != http.StatusOK || strings.TrimSpace(got.Text) != want {
+			t.Errorf("%s: %d %s", peer, got.StatusCode, got.Text)
+		}
+	}
+	// The peer of a proxy's request is the proxy; what the header says is a stranger's.
+	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"} {
+		if got := s.readyz("127.0.0.1:1", header, "127.0.0.1"); got.StatusCode != http.StatusOK || strings.Contains(got.Text, "checks") {
+			t.Errorf("%s: %s", header, got.Text)
+		}
+	}
+	if got := s.readyz("192.0.2.1:1", "X-Forwarded-For", "127.0.0.1"); strings.Contains(got.Text, "checks") {
+		t.Errorf("a stranger: %s", got.Text)
+	}
+	db.exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
+	s.wantNotReady("migrations", "newer version")
+	db.exec("DELETE FROM goose_db_version WHERE version_id >= (SELECT max(version_id) - 1 FROM goose_db_version WHERE version_id < 9999)")
+	s.wantNotReady("migrations", "has to be migrated")
+	noError(t, s.store.Close())
+	s.wantNotReady("database", "no answer")
+	if !strings.Contains(s.log.String(), `"check":"database"`) {
+		t.Error("the log does not say why")
+	}
+	wantStatus(t, "the process is well", s.visitor().get("/healthz"), http.StatusOK)
+}
+
+// Another instance has a key and has issued tokens; this one would refuse them all.
+func TestInstanceWithoutTheKeyIsNotReady(t *testing.T) {
+	withKey, _, rp := startDatabaseApp(t, nil)
+	withKey.signedInTokens(rp, "ada")
+	for name, noOIDC := range map[string]bool{"forgotten": false, "wanted": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startService(t, serviceOptions{HS256: true, Store: withKey.store, Settings: func(c *config.Settings) { c.NoOIDC = noOIDC }})
+			if noOIDC {
+				wantStatus(t, "ready", s.readyz("127.0.0.1:1"), http.StatusOK)
+				return
+			}
+			s.wantNotReady("key", "--private-key-file")
+		})
+	}
+}

@@ -1,0 +1,161 @@
+// Package metrics counts what the service does, for Prometheus. It implements the
+// observers of packages account, account/web and store, and alone knows the library that
+// keeps the time series.
+//
+// Every label is a name of this program, or one that the operator has chosen, as a client's
+// id: never what a stranger sends, which would make a series each, and never a secret, a
+// handle or an address.
+package metrics
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Build is what the program was made from.
+type Build struct{ Version, Commit, Go, SQLite string }
+
+// Metrics are the time series of one service, in a registry of their own. Its methods are
+// safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests      *prometheus.CounterVec
+	durations     *prometheus.HistogramVec
+	inFlight      prometheus.Gauge
+	signIns       *prometheus.CounterVec
+	tokens        *prometheus.CounterVec
+	limits        *prometheus.CounterVec
+	hashes        prometheus.Histogram
+	hashesRefused prometheus.Counter
+	operations    *prometheus.HistogramVec
+	failures      *prometheus.CounterVec
+	revoked       *prometheus.CounterVec
+}
+
+// duration describes a histogram of seconds: a native one, and a few buckets for a
+// Prometheus that does not store these.
+func duration(name, help string, buckets ...float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.2, NativeHistogramMaxBucketNumber: 80, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+// New makes the series of a service.
+func New(b Build) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: counter("cairn_http_requests_total", "Requests by the template of their path, none where no path fitted.", "route", "method", "code"),
+		durations: prometheus.NewHistogramVec(duration("cairn_http_request_duration_seconds",
+			"How long requests took. Those for a status list may be held on purpose.", .01, .05, .25, 1, 5), []string{"route", "method"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "cairn_http_requests_in_flight", Help: "Requests that are being answered."}),
+		signIns:  counter("cairn_sign_ins_total", "Sign-ins by outcome, and by what was shown for them.", "outcome", "factor"),
+		tokens:   counter("cairn_tokens_issued_total", "Answers of the token endpoint with tokens.", "grant_type", "client"),
+		limits:   counter("cairn_limits_hit_total", "Requests that a rate limit has refused.", "limit"),
+		hashes: prometheus.NewHistogram(duration("cairn_password_hash_duration_seconds",
+			"How long a slot of the password hasher was taken.", .025, .1, .5)),
+		hashesRefused: prometheus.NewCounter(prometheus.CounterOpts{Name: "cairn_password_hashes_refused_total", Help: "Requests that were refused because too many waited for the password hasher."}),
+		operations: prometheus.NewHistogramVec(duration("cairn_database_operation_duration_seconds",
+			"Operations of the database: reads by table, writes by name with the wait for other writers and the commit.", .001, .01, .1, 1), []string{"operation"}),
+		failures: counter("cairn_database_errors_total", "Operations that the database could not do.", "operation"),
+		revoked:  counter("cairn_revocations_total", "Sessions, grants and tokens that were ended by this process.", "kind"),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "cairn_build_info", Help: "1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.Go, "sqlite": b.SQLite}})
+	build.Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		build, m.requests, m.durations, m.inFlight, m.signIns, m.tokens, m.limits, m.hashes, m.hashesRefused, m.operations, m.failures, m.revoked)
+	// What a rate is taken of is there before it happens for the first time.
+	for _, outcome := range []string{"success", "failed", "suspended"} {
+		for _, factor := range []string{"password", "passkey"} {
+			m.signIns.WithLabelValues(outcome, factor)
+		}
+	}
+	for _, kind := range []string{"session", "grant", "token"} {
+		m.revoked.WithLabelValues(kind)
+	}
+	return m
+}
+
+// Limits makes the series of limits of these names.
+func (m *Metrics) Limits(names []string) {
+	for _, name := range names {
+		m.limits.WithLabelValues(name)
+	}
+}
+
+// methods are those that a request is counted by: a stranger may send any word.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
+
+// RequestBegun counts a request until RequestEnded.
+func (m *Metrics) RequestBegun() { m.inFlight.Inc() }
+
+// RequestEnded counts a request; route is a template, "" where no path fitted.
+func (m *Metrics) RequestEnded(route, method string, code int, took time.Duration) {
+	m.inFlight.Dec()
+	if route == "" {
+		route = "none"
+	}
+	if !slices.Contains(methods, method) {
+		method = "other"
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
+	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
+}
+
+// SignIn implements web.Observer.
+func (m *Metrics) SignIn(outcome, factor string) { m.signIns.WithLabelValues(outcome, factor).Inc() }
+
+// Tokens implements web.Observer.
+func (m *Metrics) Tokens(grantType, clientID string) {
+	m.tokens.WithLabelValues(grantType, clientID).Inc()
+}
+
+// Limited implements web.Observer.
+func (m *Metrics) Limited(limit string) { m.limits.WithLabelValues(limit).Inc() }
+
+// HashBegun implements account.HashObserver.
+func (m *Metrics) HashBegun() (ended func()) {
+	begin := time.Now()
+	return func() { m.hashes.Observe(time.Since(begin).Seconds()) }
+}
+
+// HashRefused implements account.HashObserver.
+func (m *Metrics) HashRefused() { m.hashesRefused.Inc() }
+
+// Operation implements store.Observer.
+func (m *Metrics) Operation(name string, took time.Duration, failed bool) {
+	m.operations.WithLabelValues(name).Observe(took.Seconds())
+	if failed {
+		m.failures.WithLabelValues(name).Inc()
+	}
+}
+
+// Revoked implements store.Observer.
+func (m *Metrics) Revoked(kind string, n int) { m.revoked.WithLabelValues(kind).Add(float64(n)) }
+
+// Handler serves /metrics, and with profiles /debug/pprof/, which tell the memory of the
+// process to whoever reaches them.
+func (m *Metrics) Handler(profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError}))
+	if profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}

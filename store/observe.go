@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// Observer watches the operations of a Store. Its methods are called when one has ended,
+// and are safe for concurrent use.
+type Observer interface {
+	// Operation is a write, by its name ("create session"), with the wait for other
+	// writers and the commit; or a read, by its table ("read sessions"). failed means that
+	// the database could not do it: a refusal is no failure.
+	Operation(name string, took time.Duration, failed bool)
+	// Revoked are sessions, grants or tokens (of clients for themselves) that were ended.
+	Revoked(kind string, n int)
+}
+
+// Observe makes the store tell o of each operation. Call it once, before the store is used
+// by several goroutines; it does not undo itself.
+func (s *Store) Observe(o Observer) error {
+	s.observer = o
+	for _, kind := range []struct {
+		get     func(string) func(*gorm.DB)
+		replace func(string, func(*gorm.DB)) error
+		name    string
+	}{
+		{s.db.Callback().Query().Get, s.db.Callback().Query().Replace, "gorm:query"},
+		{s.db.Callback().Raw().Get, s.db.Callback().Raw().Replace, "gorm:raw"},
+	} {
+		run := kind.get(kind.name)
+		err := kind.replace(kind.name, func(db *gorm.DB) {
+			begin := s.clock()
+			run(db)
+			statement := db.Statement.SQL.String()
+			if ended, ok := db.Statement.Context.Value(revokedKey{}).(*revokedRows); ok {
+				ended.count(statement, db)
+				return // the write tells of itself
+			}
+			failed := db.Error != nil && !errors.Is(db.Error, gorm.ErrRecordNotFound) && !errors.Is(canceled(db.Statement.Context, db.Error), context.Canceled)
+			s.observer.Operation("read "+firstTable(statement), s.clock().Sub(begin), failed)
+		})
+		if err != nil {
+			return fmt.Errorf("observe the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// observedWrite is writeOne for an observer.
+func (s *Store) observedWrite(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+	var ended revokedRows
+	begin := s.clock()
+	err := s.tryWrite(context.WithValue(ctx, revokedKey{}, &ended), doing, func(db *gorm.DB) error {
+		ended = revokedRows{}
+		return do(db)
+	})
+	s.observer.Operation(doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
+	if err == nil {
+		for i, n := range ended {
+			if n > 0 {
+				s.observer.Revoked(revokingStatements[i].kind, int(n))
+			}
+		}
+	}
+	return err
+}
+
+// revokingStatements are the statements that end something, by how they begin.
+var revokingStatements = [...]struct{ kind, statement string }{
+	{"session", "UPDATE sessions SET ended_at = "},
+	{"grant", "UPDATE grants SET revoked_at = "},
+	{"token", "UPDATE client_tokens SET revoked_at = "},
+}
+
+// revokedRows counts for each of them the rows that a transaction has changed.
+type (
+	revokedRows [len(revokingStatements)]int64
+	revokedKey  struct{}
+)
+
+func (r *revokedRows) count(statement string, db *gorm.DB) {
+	for i, kind := range revokingStatements {
+		if db.Error == nil && strings.HasPrefix(statement, kind.statement) {
+			r[i] += db.RowsAffected
+		}
+	}
+}
+
+// firstTable is the first table that a statement reads.
+func firstTable(statement string) string {
+	for rest := statement; ; {
+		_, after, found := strings.Cut(rest, "FROM ")
+		if !found {
+			return "other"
+		}
+		end := strings.IndexFunc(after, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
+		switch {
+		case end < 0:
+			return after
+		case end > 0:
+			return after[:end]
+		}
+		rest = after // a query in brackets
+	}
+}
+
+// PoolStats are those of the connections.
+func (s *Store) PoolStats() sql.DBStats { return s.pool.Stats() }
+
+// File is the path of the SQLite file, "" on PostgreSQL.
+func (s *Store) File() string { return s.file }
+
+// LogoutState is how many logout notices wait, and since when the oldest does; the zero
+// time when none does.
+func (s *Store) LogoutState(ctx context.Context) (waiting int, oldest time.Time, err error) {
+	var row struct {
+		Waiting int
+		Oldest  int64
+	}
+	err = s.conn(ctx).Raw("SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest FROM logout_outbox").Find(&row).Error
+	return row.Waiting, fromUnix(row.Oldest), fail("state of the logout notices", err)
+}
