@@ -47,7 +47,7 @@ load seconds="10":
 
 # three instances behind HAProxy under the load of 32 clients, with a rolling restart, a sweep, a backup and a failover of PostgreSQL; before: a program of an earlier version, to be upgraded from
 soak seconds="600" before="":
-    CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE={{ if before == "" { "" } else { quote(canonicalize(before)) } }} go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster
+    CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE="$(realpath -q {{quote(before)}} || true)" go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster
 
 # more of what schemathesis sends by docs/openapi.yaml; testdata/schemathesis/install installs it
 schemathesis examples="100":

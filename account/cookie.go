@@ -1,11 +1,14 @@
 package account
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -54,6 +57,9 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey) (*minter, e
 // as its id: its ID tokens would be session tokens.
 const SessionAudience = session.Audience
 
+// SessionLifetime is how long a session token is valid at most.
+const SessionLifetime = session.Lifetime
+
 // sessionClaims is the payload of the session token, exactly.
 type sessionClaims struct {
 	Issuer   string                       `json:"iss"`
@@ -87,6 +93,32 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 		return "", fmt.Errorf("session token of %d bytes is too long for a cookie", len(t))
 	}
 	return t, nil
+}
+
+// CheckSecrets mints a session token with the secret, or with the first of the keys where
+// there are any, and verifies it as another application would.
+func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose.JSONWebKey, now time.Time) error {
+	m, err := newMinter(issuer, secret, keys)
+	if err != nil {
+		return err
+	}
+	n := &Session{ID: rand.Text(), AuthTime: now, ExpiresAt: now.Add(SessionLifetime), StatusList: 1}
+	token, err := m.token(User{Sub: rand.Text(), Handle: "check", Flags: []string{}}, n, rand.Text())
+	if err != nil {
+		return err
+	}
+	verifier := session.Verifier{Issuer: issuer, Secret: secret, Now: func() time.Time { return now }}
+	if len(keys) > 0 {
+		public := make([]jose.JSONWebKey, len(keys))
+		for i, k := range keys {
+			public[i] = k.Public()
+		}
+		verifier.Secret, verifier.Keys = nil, session.NewStaticKeySet(public...)
+	}
+	if _, err := verifier.Verify(ctx, token); err != nil {
+		return fmt.Errorf("verify a session token: %w", err)
+	}
+	return nil
 }
 
 type cookieNames struct{ session, domain, login string }

@@ -28,10 +28,18 @@ type Checked struct {
 	AllowedOrigins  []string         // as a browser writes Origin
 	RateLimits      map[string]Limit // every name of DefaultRateLimits
 	LogLevel        slog.Level
-	Mail            *Mail     // nil: no mails are sent
-	MetricsListen   string    // host:port; empty: nothing is counted
+	Mail            *Mail  // nil: no mails are sent
+	MetricsListen   string // host:port; empty: nothing is counted
+	Backup          Backup
 	LogFormat       string    // "text", "json", or empty: text on a terminal, else json
 	TLS             *TLSFiles // nil: plain http
+}
+
+// Backup says where and when the service makes backups by itself.
+type Backup struct {
+	Dir   string // empty: it does not
+	Every time.Duration
+	Keep  int
 }
 
 // Check turns the settings into typed values. It reads no file. The error is one line that names the first setting
@@ -43,7 +51,7 @@ func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
 		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
-		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkLog,
+		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {
 		if err := check(&c, s); err != nil {
 			return Checked{}, err
@@ -171,6 +179,19 @@ func checkProxies(c *Checked, s Settings) error {
 		}
 		c.TrustedProxies = append(c.TrustedProxies, p)
 	}
+	return nil
+}
+
+func checkBackup(c *Checked, s Settings) error {
+	every, err := wholeSeconds(s.BackupEvery, 31*24*time.Hour)
+	if err != nil {
+		return refuse("backup-every", "write 1s to 744h in whole seconds, as 24h", "%w", err)
+	}
+	keep, err := strconv.Atoi(s.BackupKeep)
+	if err != nil || keep < 1 || keep > 10000 {
+		return refuse("backup-keep", "write a number from 1 to 10000, as 14", "%q is not a number of files to keep", s.BackupKeep)
+	}
+	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep}
 	return nil
 }
 

@@ -71,12 +71,22 @@ func checkPrivate(name, path string, info os.FileInfo) error {
 // createFile makes a file that only its owner can read, whole and on the disk or not at all. It never overwrites: an
 // existing path is an error that wraps os.ErrExist.
 func createFile(path string, text []byte) error {
+	return CreateFile(path, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+}
+
+// CreateFile makes a file that only its owner can read of what fill writes, whole and on the disk or not at all: while
+// fill runs it has another name, which begins with a dot. It never overwrites: an existing path is an error that wraps
+// os.ErrExist.
+func CreateFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(text)
+	err = fill(f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
@@ -90,7 +100,12 @@ func createFile(path string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
-	folder, err := os.Open(filepath.Dir(path)) // its entry too survives a power loss
+	return SyncFolder(path)
+}
+
+// SyncFolder makes the entry of a file in its folder survive a power loss.
+func SyncFolder(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("opening the folder: %w", err)
 	}

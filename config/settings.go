@@ -34,6 +34,9 @@ type Settings struct {
 	SMTPURL            string   `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587, without the password. Without it no mails are sent."`
 	SMTPPasswordFile   string   `name:"smtp-password-file" path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
 	MailFrom           string   `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails: club@example.org, or \"The Club <club@example.org>\"."`
+	BackupDir          string   `name:"backup-dir" path:"true" env:"SERVICE_BACKUP_DIR" placeholder:"FOLDER" help:"Folder for backups: one every --backup-every, and one before each migration."`
+	BackupEvery        string   `name:"backup-every" env:"SERVICE_BACKUP_EVERY" default:"24h" help:"How often a backup is made in --backup-dir."`
+	BackupKeep         string   `name:"backup-keep" env:"SERVICE_BACKUP_KEEP" default:"14" help:"How many of these backups are kept; the oldest are deleted."`
 	ShutdownDelay      string   `name:"shutdown-delay" env:"SERVICE_SHUTDOWN_DELAY" default:"0s" help:"How long to go on serving after SIGTERM, while /readyz answers 503: longer than a proxy takes to notice."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	MetricsListen      string   `name:"metrics-listen" env:"SERVICE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address of a second listener, as 127.0.0.1:9464, with /metrics for Prometheus, and with /debug/pprof/ where only this machine reaches it. Without it nothing is counted."`

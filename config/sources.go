@@ -98,6 +98,28 @@ func (e *Environment) Find() string {
 // a folder where others may write, a file of theirs would choose the database and the keys.
 func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
 
+// LoadAs reads a config file as if it were at another path: relative paths in it are relative to that.
+func (e *Environment) LoadAs(path, place string) error {
+	text, _, err := readFile(path, maxTextFile)
+	if err != nil {
+		return err
+	}
+	values, err := parseConfig(text, filepath.Dir(place))
+	if err != nil {
+		return err
+	}
+	e.config, e.configFile = values, place
+	return nil
+}
+
+// ListInConfig is InConfig of a setting that is a list.
+func (e *Environment) ListInConfig(flag string) []string {
+	if e.config[flag] == "" {
+		return nil
+	}
+	return kong.SplitEscaped(e.config[flag], ',')
+}
+
 // ForgetConfig drops what was read of a config file.
 func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
 

@@ -105,8 +105,9 @@ func hostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 // servers connects to the one of several hosts that takes writes; beginning with the one
 // that did last: the others may be switched off, which takes a while to find out.
 type servers struct {
-	hosts  []driver.Connector
-	latest atomic.Int64 // index of the host of the newest connection
+	hosts   []driver.Connector
+	primary atomic.Int64 // index of the host of the newest connection
+	next    atomic.Int64 // index of the host to begin with
 	// era is how often the primary is known to have changed. A connection of an earlier
 	// one is not used again: it may lead to a server that takes no writes, or nowhere.
 	era atomic.Int64
@@ -131,16 +132,21 @@ func newPool(config *pgx.ConnConfig, connections int) *sql.DB {
 
 // Connect implements driver.Connector.
 func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
-	first, era := s.latest.Load(), s.era.Load()
+	first, era := s.next.Load(), s.era.Load()
 	var errs []error
 	for i := range int64(len(s.hosts)) {
 		host := (first + i) % int64(len(s.hosts))
 		c, err := s.hosts[host].Connect(ctx)
 		if err != nil {
 			errs = append(errs, err)
+			if ctx.Err() != nil { // there was no time for the others: the next caller begins with them
+				s.next.CompareAndSwap(first, (host+1)%int64(len(s.hosts)))
+				break
+			}
 			continue
 		}
-		if host != first && s.latest.CompareAndSwap(first, host) {
+		s.next.Store(host)
+		if s.primary.Swap(host) != host {
 			era = s.era.Add(1)
 		}
 		if c, ok := c.(*stdlib.Conn); ok {
@@ -162,22 +168,30 @@ var primaryLost = []string{"25006", "57P01", "57P02"}
 // keepConnection tells whether a connection can be used after an error of the server.
 func (s *servers) keepConnection(c *pgconn.PgConn, e *pgconn.PgError) bool {
 	if slices.Contains(primaryLost, e.Code) {
-		if era, ok := c.CustomData()[eraKey].(int64); ok {
-			s.era.CompareAndSwap(era, era+1)
-		}
+		s.end(c)
 		return false
 	}
 	return cmp.Or(e.SeverityUnlocalized, e.Severity) != "FATAL"
 }
 
+// end ends the era of a connection.
+func (s *servers) end(c *pgconn.PgConn) {
+	if era, ok := c.CustomData()[eraKey].(int64); ok {
+		s.era.CompareAndSwap(era, era+1)
+	}
+}
+
 // checkIdle asks a connection that was idle whether it is alive, no longer than it takes to
 // connect: the one who asks for it may have time for another. It pings itself, because the
-// driver would wait as long as the caller does.
+// driver would wait as long as the caller does, with one connection after the other.
 func (s *servers) checkIdle(ctx context.Context, p stdlib.ShouldPingParams) bool {
 	if p.IdleDuration > pingAfter && s.current(p.Conn) {
-		ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+		ping, cancel := context.WithTimeout(ctx, hostTimeout)
 		defer cancel()
-		_ = p.Conn.PgConn().Ping(ctx) // reset sees whether it was closed
+		err := p.Conn.PgConn().Ping(ping) // reset sees whether it was closed
+		if err != nil && ping.Err() != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			s.end(p.Conn.PgConn()) // its server hangs
+		}
 	}
 	return false
 }

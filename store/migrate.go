@@ -125,6 +125,15 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
+// SchemaOfProgram is the number of the last migration that this program has.
+func SchemaOfProgram() int64 {
+	version, err := programVersion(SQLite) // both dialects have the same numbers
+	if err != nil {
+		panic(err) // the program was built with other files
+	}
+	return version
+}
+
 // programVersion is the highest number among the embedded migrations.
 func programVersion(dialect string) (int64, error) {
 	files, err := migrations.ReadDir("migrations/" + dialect)

@@ -102,7 +102,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	switch {
 	case dsn == "":
 		return nil, errors.New("open database: no path or URL given")
-	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
+	case isPostgres(dsn):
 		s.dialect, s.dsn = Postgres, dsn
 		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:

@@ -132,7 +132,17 @@ func changeLists(tx *gorm.DB, changed []revocation) error {
 // alone: never because time has passed.
 func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	out := []int{}
-	err := s.conn(ctx).Raw("SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0 ORDER BY status_index", list).Find(&out).Error
+	var issued int
+	err := s.conn(ctx).Raw("SELECT issued FROM status_lists WHERE id = ?", list).Find(&issued).Error
+	if err == nil && issued == wholeList {
+		for i := range account.StatusListSize {
+			out = append(out, i)
+		}
+		return out, nil
+	}
+	if err == nil {
+		err = s.conn(ctx).Raw("SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0 ORDER BY status_index", list).Find(&out).Error
+	}
 	return out, fail("read status list", err)
 }
 

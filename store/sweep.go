@@ -228,8 +228,9 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 	err := s.batches(ctx, "note revocations", func(b *batch) (bool, error) {
 		var missing []revocation
 		err := s.conn(ctx).Raw(`SELECT s.status_list, s.status_index, s.expires_at FROM sessions s WHERE s.ended_at > ? AND s.ended_at > 0 AND s.expires_at > ?
-			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index) LIMIT ?`,
-			s.revocationsNoted.Load(), toUnix(now), b.rows).Find(&missing).Error
+			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
+			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = ?) LIMIT ?`,
+			s.revocationsNoted.Load(), toUnix(now), wholeList, b.rows).Find(&missing).Error
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}

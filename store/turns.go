@@ -7,6 +7,9 @@ import (
 	"gorm.io/gorm"
 )
 
+// TurnBackup is the name of the turn of a backup.
+const TurnBackup = "backup"
+
 // A Turn is the right to do a piece of background work, which only one instance has at a
 // time. The zero value is none.
 type Turn struct {
@@ -51,4 +54,12 @@ func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, deta
 	}
 	err = s.conn(ctx).Raw("SELECT done_at, detail FROM turns WHERE name = ?", name).Find(&row).Error
 	return fromUnix(row.DoneAt), row.Detail, fail("read the last turn of "+name, err)
+}
+
+// NoteDone is for work of a name that was done without a turn.
+func (s *Store) NoteDone(ctx context.Context, name string, done time.Time, detail string) error {
+	return s.writeOne(ctx, "note that "+name+" was done", func(db *gorm.DB) error {
+		return db.Exec(`INSERT INTO turns (name, done_at, detail) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`, name, toUnix(done), sanitize(detail)).Error
+	})
 }

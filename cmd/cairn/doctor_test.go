@@ -46,7 +46,7 @@ func TestDoctorsExitCodeIsThatOfTheWorstFinding(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 	fatalIf(t, os.Chmod(key, 0o644))
-	if code, out := examine("-q"); code != exitUsage || out != "signing-key\nbackup\nsecond-factor\n" {
+	if code, out := examine("-q"); code != exitUsage || out != "backup\nsigning-key\nsecond-factor\n" {
 		t.Errorf("%d %s", code, out)
 	}
 	fatalIf(t, os.Chmod(key, 0o600))

@@ -16,7 +16,8 @@ import (
 
 // databaseFlags are the settings of a command that only needs the database.
 type databaseFlags struct {
-	Database string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
+	Database  string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
+	BackupDir string `name:"backup-dir" env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
 	// MailServer tells whether the service sends mails: users are told of what is done to their accounts.
 	MailServer string `name:"smtp-url" env:"SERVICE_SMTP_URL" hidden:""`
 }
@@ -24,7 +25,7 @@ type databaseFlags struct {
 // withStore opens the database for the length of do.
 func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
 	settings := config.Defaults()
-	settings.Database = c.Database
+	settings.Database, settings.BackupDir = c.Database, c.BackupDir
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -71,7 +72,9 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 	}
 	switch err = st.CheckSchema(ctx); {
 	case errors.Is(err, store.ErrNotMigrated):
-		err = st.Migrate(ctx)
+		if err = backupBeforeMigration(ctx, st, c, log); err == nil {
+			err = st.Migrate(ctx)
+		}
 	case errors.Is(err, store.ErrNewerSchema):
 		err = fmt.Errorf("%s was migrated by a newer cairn: run that version, or restore a backup", c.DatabaseLabel())
 	}

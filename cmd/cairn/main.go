@@ -41,6 +41,9 @@ type cli struct {
 	Session     sessionCommand     `cmd:"" group:"people" help:"List sessions and end them."`
 	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
+	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
+	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
+	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`

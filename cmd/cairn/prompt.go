@@ -63,18 +63,27 @@ func onlyNow(secret string) string {
 
 // promptPassword asks twice, without echo.
 func promptPassword(p *program) (string, error) {
-	var answers [2]string
-	for i, prompt := range []string{"Password (10 to 128 characters): ", "The same again: "} {
+	return promptSecret(p, "Password (10 to 128 characters): ", true)
+}
+
+// promptSecret asks without echo, twice for a secret that is new.
+func promptSecret(p *program, prompt string, again bool) (string, error) {
+	prompts := []string{prompt}
+	if again {
+		prompts = append(prompts, "The same again: ")
+	}
+	answers := make([]string, len(prompts))
+	for i, prompt := range prompts {
 		fmt.Fprint(p.stderr, prompt)
 		b, err := term.ReadPassword(int(p.stdin.(*os.File).Fd()))
 		fmt.Fprintln(p.stderr)
 		if err != nil {
-			return "", fmt.Errorf("read the password: %w", err)
+			return "", fmt.Errorf("read the answer: %w", err)
 		}
 		answers[i] = string(b)
 	}
-	if answers[0] != answers[1] {
-		return "", errors.New("the two passwords differ: start again")
+	if answers[0] != answers[len(answers)-1] {
+		return "", errors.New("the two answers differ: start again")
 	}
 	return answers[0], nil
 }

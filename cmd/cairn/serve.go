@@ -51,6 +51,11 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
+	release, err := useWithOthers(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
 	st, err := openExisting(p.ctx, checked, log)
 	if err != nil {
 		return err
@@ -125,10 +130,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		log.Warn(w)
 	}
 	ready()
-	// What the start needed (tables of libraries, a password hash at init) goes
-	// back to the system: an idle service on a small machine stays small.
-	debug.FreeOSMemory()
-	releaseProgramPages()
+	releaseMemory()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
 	defer context.AfterFunc(p.ctx, func() {
@@ -140,6 +142,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	background.Go(func() { sweepUntil(ctx, st, log) })
 	if watched != nil {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
+	}
+	if checked.Backup.Dir != "" {
+		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
+		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
 	background.Go(func() { superviseUntil(ctx, checked, l, log) })
 	err = serveUntil(ctx, srv, l)
@@ -177,6 +183,14 @@ func newLog(w io.Writer, c config.Checked) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
+// releaseMemory gives what only the start has needed (tables of libraries, the pages of
+// the program that made them) back to the system: an idle service on a small machine
+// stays small.
+func releaseMemory() {
+	debug.FreeOSMemory()
+	releaseProgramPages()
+}
+
 // sweepInterval is how often what has expired is deleted, by one instance of all. Nothing
 // depends on it: expired rows are refused whether they are still there or not.
 const sweepInterval = 10 * time.Minute
@@ -184,10 +198,12 @@ const sweepInterval = 10 * time.Minute
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
+	afterFirst := sync.OnceFunc(releaseMemory)
 	for {
 		if err := sweepInTurn(ctx, st); err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
+		afterFirst()
 		select {
 		case <-ctx.Done():
 			return

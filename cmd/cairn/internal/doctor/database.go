@@ -29,7 +29,7 @@ func databaseFile(_ context.Context, x *examination) Finding {
 		case err != nil:
 			return found(Problem, "Run cairn doctor as the user of the service.", "%v.", err)
 		case info.Mode().Perm()&0o077 != 0:
-			return found(Problem, "Run chmod 600 "+config.ShellQuote(name)+", and take a copy that others made for known to them.",
+			return found(Problem, "Run chmod 600 "+config.ShellQuote(name)+"; where other people use this machine, change the secrets.",
 				"Other users of this machine can open %s (mode %04o), which holds password hashes and secrets.", name, info.Mode().Perm())
 		}
 	}

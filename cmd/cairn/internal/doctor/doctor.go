@@ -110,8 +110,6 @@ type check struct {
 // checks in the order in which they are done and shown. The settings come first.
 var checks = []check{
 	{"settings-conflicts", 0, settingsConflicts},
-	{"signing-key", 0, signingKey},
-	{"key-age", oidc, keyAge},
 	{"database-file", sqlite, databaseFile},
 	{"database-filesystem", sqlite, databaseFilesystem},
 	{"disk-space", sqlite, diskSpace},
@@ -123,6 +121,8 @@ var checks = []check{
 	{"database-integrity", schema | sqlite, databaseIntegrity},
 	{"disk-growth", schema | health | sqlite, diskGrowth},
 	{"backup", schema, lastBackup},
+	{"signing-key", 0, signingKey},
+	{"key-age", oidc, keyAge},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, hs256Sessions},

@@ -47,7 +47,7 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 	}
 	res, err := client.Do(r)
 	if err != nil {
-		return address, fmt.Errorf("the service does not answer: %w", err)
+		return address, fmt.Errorf("the service does not answer: %w: start cairn serve, or name its address with --listen (SERVICE_LISTEN)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {

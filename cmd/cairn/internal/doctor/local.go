@@ -47,7 +47,16 @@ func signingKey(ctx context.Context, x *examination) Finding {
 	switch {
 	case err != nil:
 		return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
-	case len(keys) == 0:
+	case len(keys) == 0 && x.current:
+		issued, err := x.store.IssuedRS256(ctx)
+		if err != nil {
+			return unreadable(err)
+		}
+		if issued {
+			return found(Problem, "Name the file of the key in cairn.yaml as private-key-file; cairn serve does not start before.", "No key is set, and this installation has issued tokens that one has signed.")
+		}
+	}
+	if len(keys) == 0 {
 		return found(Warning, newKey, "There is no key: session cookies are HS256, whoever holds the shared secret can make them, and OpenID Connect is off.")
 	}
 	x.keys = keys

@@ -249,6 +249,10 @@ func administration(o Options) admin.Options {
 		}
 		return list, nil
 	}}
+	out.LastBackup = func(ctx context.Context) (time.Time, error) {
+		at, _, err := o.Store.LastTurn(ctx, store.TurnBackup)
+		return at, err
+	}
 	if o.Mail != nil {
 		out.MailFailing = func(ctx context.Context) (int, error) {
 			state, err := o.Store.MailState(ctx)

@@ -1,0 +1,391 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+)
+
+type backupCommand struct {
+	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up the installation, also while it runs: cairn backup FILE."`
+	Verify backupVerifyCommand `cmd:"" help:"Check that a backup can be restored."`
+}
+
+// installationFlags are the settings of what belongs to an installation.
+type installationFlags struct {
+	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" hidden:""`
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" hidden:""`
+}
+
+// Settings that name key files, as the manifest has them.
+const (
+	signingKeySetting    = "private-key-file"
+	additionalKeySetting = "additional-key-file"
+	secretFileSetting    = "SERVICE_AUTH_JWT_SECRET_FILE"
+)
+
+// keyFiles are the files of keys and of the secret that are named, whether they exist or not.
+func (c installationFlags) keyFiles(env *config.Environment) (files []backupfile.File) {
+	add := func(setting, path string) {
+		if path != "" {
+			files = append(files, backupfile.File{Name: backupfile.Keys + strconv.Itoa(len(files)+1), Setting: setting, Path: path})
+		}
+	}
+	add(signingKeySetting, c.PrivateKeyFile)
+	for _, path := range c.AdditionalKeyFiles {
+		add(additionalKeySetting, path)
+	}
+	secret, _ := env.Lookup(secretFileSetting)
+	add(secretFileSetting, secret)
+	return files
+}
+
+// passphraseFlags say where the passphrase of a backup comes from.
+type passphraseFlags struct {
+	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it the passphrase is asked for on a terminal."`
+}
+
+func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err error) {
+	switch {
+	case c.PassphraseFile != "":
+		b, err := p.read(c.PassphraseFile, 4096)
+		if err != nil {
+			return "", fmt.Errorf("--passphrase-file: %w", err)
+		}
+		phrase, _, _ = strings.Cut(string(b), "\n")
+		phrase = strings.TrimRight(phrase, "\r")
+	case !isTerminal(p.stdin):
+		return "", usageError{"--passphrase-file FILE (- for standard input) is needed: a passphrase is never taken as a flag's value"}
+	default:
+		if phrase, err = promptSecret(p, "Passphrase: ", again); err != nil {
+			return "", err
+		}
+	}
+	if again && len(phrase) < backupfile.MinPassphrase {
+		return "", usageError{fmt.Sprintf("the passphrase needs at least %d characters: it alone protects the keys", backupfile.MinPassphrase)}
+	}
+	return phrase, nil
+}
+
+type backupCreateCommand struct {
+	File string `arg:"" placeholder:"FILE" help:"File to make, as cairn-2026-11-22.tar.gz. It must not exist."`
+	Keys bool   `help:"Add the files of the private keys and of the shared secret. The file is then encrypted under a passphrase."`
+	passphraseFlags
+	databaseFlags
+	installationFlags
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*backupCreateCommand) Help() string {
+	return `The file holds the database and cairn.yaml. Without --keys it is not encrypted, and it is a secret: the database holds
+the secret that signs HS256 cookies, password hashes and addresses. Before the command ends it reads the file again and
+checks that it can be restored.`
+}
+
+// backedUp is what backup and backup verify print.
+type backedUp struct {
+	File      string    `json:"file"`
+	Bytes     int64     `json:"bytes"`
+	Created   time.Time `json:"created"`
+	Version   string    `json:"version"`
+	Schema    int64     `json:"schema"`
+	Dialect   string    `json:"dialect"`
+	Issuer    string    `json:"issuer"`
+	Users     int64     `json:"users"`
+	Rows      int64     `json:"rows"`
+	Settings  bool      `json:"settings"` // cairn.yaml is in it
+	KeyFiles  int       `json:"key_files"`
+	Encrypted bool      `json:"encrypted"`
+}
+
+func (o output) printBackup(p *program, file string, b *checkedBackup) error {
+	m := b.manifest
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	d := backedUp{
+		File: file, Bytes: info.Size(), Created: m.Created, Version: m.Program, Schema: m.Schema, Dialect: m.Dialect, Issuer: m.Issuer, Users: m.Rows["users"],
+		Settings: b.file(backupfile.Config) != nil, KeyFiles: len(b.keys()), Encrypted: b.encrypted,
+	}
+	for _, n := range m.Rows {
+		d.Rows += n
+	}
+	protection := "not encrypted: only you may be able to read it"
+	if d.Encrypted {
+		protection = "encrypted under the passphrase, without which it is lost"
+	}
+	return o.print(p, file, d, pairs{
+		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d of them users", d.Rows, d.Users)}, {"made", d.Created.Format(time.RFC3339)},
+		{"key files", fmt.Sprint(d.KeyFiles)}, {"protection", protection},
+	})
+}
+
+// Run makes a backup and records that it was made.
+func (c *backupCreateCommand) Run(p *program) error {
+	if exists(c.File) {
+		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
+	}
+	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer}
+	var err error
+	switch {
+	case c.Keys:
+		source.keys = c.keyFiles(p.env)
+		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
+			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment and not in the backup: keep it elsewhere")
+		}
+		if source.passphrase, err = c.passphrase(p, true); err != nil {
+			return err
+		}
+	case c.PassphraseFile != "":
+		return usageError{"--passphrase-file is for --keys: without the keys a backup is not encrypted"}
+	}
+	return c.withStore(p, func(st *store.Store) error {
+		source.store, source.database = st, c.Database
+		b, err := source.make(p.ctx, c.File)
+		if err != nil {
+			return err
+		}
+		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, c.File); err != nil {
+			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, and the service does not know of it: %s\n", err)
+		}
+		return c.printBackup(p, c.File, b)
+	})
+}
+
+type backupVerifyCommand struct {
+	File string `arg:"" placeholder:"FILE" help:"Backup to check."`
+	passphraseFlags
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*backupVerifyCommand) Help() string {
+	return "Every byte of the file is read; the database in it is checked, counted against the manifest, and opened; a session token\nis made with its secrets and verified."
+}
+
+// Run checks a backup.
+func (c *backupVerifyCommand) Run(p *program) error {
+	work, done, err := workFolder(p.ctx, "")
+	if err != nil {
+		return err
+	}
+	defer done()
+	b, err := openBackup(p.ctx, c.File, work, func() (string, error) { return c.passphrase(p, false) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	return c.printBackup(p, c.File, b)
+}
+
+// backupSource is what goes into a backup.
+type backupSource struct {
+	store      *store.Store
+	database   string // of the store
+	config     string // file, or empty
+	issuer     string // empty: not known
+	keys       []backupfile.File
+	passphrase string // empty: not encrypted, and without keys
+}
+
+// make writes a backup, which only gets its name once it was read again from the disk and
+// found good.
+func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, err error) {
+	work, done, err := workFolder(ctx, s.database)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	err = config.CreateFile(path, func(f *os.File) error {
+		snapshot := filepath.Join(work, backupfile.Database)
+		m := &backupfile.Manifest{Program: programVersion(), Created: time.Now().UTC().Truncate(time.Second), Issuer: s.issuer, Dialect: s.store.Dialect()}
+		contents, err := s.store.Snapshot(ctx, snapshot)
+		if err != nil {
+			return err
+		}
+		m.Schema, m.Rows, m.Changed = contents.Schema, contents.Rows, contents.Changed
+		m.Files = []backupfile.File{{Name: backupfile.Database, Path: snapshot}}
+		if s.config != "" {
+			m.Files = append(m.Files, backupfile.File{Name: backupfile.Config, Path: s.config})
+		}
+		m.Files = append(m.Files, s.keys...)
+		// The copy is checked while it is packed. That what was packed is the copy its sum
+		// tells, of what is then read from the disk.
+		both, together := errgroup.WithContext(ctx)
+		b = &checkedBackup{}
+		both.Go(func() (err error) {
+			b.contents, err = store.ReadSnapshot(together, snapshot)
+			return err
+		})
+		both.Go(func() error { return errors.Join(backupfile.Create(together, f, m, s.passphrase), f.Sync()) })
+		if err := both.Wait(); err != nil {
+			return err
+		}
+		if err := contents.Compare(b.contents); err != nil {
+			return err
+		}
+		return b.readAgain(ctx, f.Name(), filepath.Join(work, "read"), m, s.passphrase)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("no backup was made: %s %w", path, err)
+	}
+	return b, nil
+}
+
+// checkedBackup is a backup that was read and found good.
+type checkedBackup struct {
+	manifest  *backupfile.Manifest
+	contents  store.Contents
+	encrypted bool
+}
+
+// readAgain checks that a file is the backup m, and the secrets in it with the copy of the
+// database of which m was made.
+func (b *checkedBackup) readAgain(ctx context.Context, file, folder string, m *backupfile.Manifest, passphrase string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	b.encrypted = passphrase != ""
+	if b.manifest, err = backupfile.Check(ctx, f, folder, func() (string, error) { return passphrase, nil }); err != nil {
+		return fmt.Errorf("read the backup again: %w", err)
+	}
+	for i, f := range m.Files {
+		if read := b.manifest.Files; len(read) != len(m.Files) || read[i].SHA256 != f.SHA256 {
+			return fmt.Errorf("read the backup again: %w", backupfile.ErrDamaged)
+		}
+	}
+	return b.checkSecrets(ctx, m.Files[0].Path)
+}
+
+func (b *checkedBackup) file(name string) *backupfile.File {
+	for i, f := range b.manifest.Files {
+		if f.Name == name {
+			return &b.manifest.Files[i]
+		}
+	}
+	return nil
+}
+
+// keys are the key files in it.
+func (b *checkedBackup) keys() (keys []backupfile.File) {
+	for _, f := range b.manifest.Files {
+		if strings.HasPrefix(f.Name, backupfile.Keys) {
+			keys = append(keys, f)
+		}
+	}
+	return keys
+}
+
+// openBackup reads a backup into a folder and checks all of it: the file, the database, its
+// counts, and that its secrets sign what verifies.
+func openBackup(ctx context.Context, file, folder string, passphrase func() (string, error)) (*checkedBackup, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	b := &checkedBackup{}
+	b.manifest, err = backupfile.Open(ctx, f, folder, func() (string, error) {
+		b.encrypted = true
+		return passphrase()
+	})
+	if err != nil {
+		return nil, err
+	}
+	database := b.file(backupfile.Database).Path
+	if b.contents, err = store.ReadSnapshot(ctx, database); err != nil {
+		return nil, err
+	}
+	m := b.manifest
+	if err := (store.Contents{Schema: m.Schema, Rows: m.Rows}).Compare(b.contents); err != nil {
+		return nil, err
+	}
+	return b, b.checkSecrets(ctx, database)
+}
+
+func (b *checkedBackup) checkSecrets(ctx context.Context, database string) error {
+	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler), ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	secret, err := st.Secret(ctx, account.SecretJWT)
+	if err = errors.Join(err, st.Close()); err != nil {
+		return fmt.Errorf("read the secret in the backup: %w", err)
+	}
+	var signing string
+	var additional []string
+	for _, f := range b.keys() {
+		switch f.Setting {
+		case signingKeySetting:
+			signing = f.Path
+		case additionalKeySetting:
+			additional = append(additional, f.Path)
+		case secretFileSetting:
+			if secret, _, err = config.Secret(func(name string) (string, bool) {
+				return map[string]string{secretFileSetting: f.Path}[name], name == secretFileSetting
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	keys, err := config.LoadSigningKeys(signing, additional)
+	if err != nil {
+		return fmt.Errorf("load the keys in the backup: %w", err)
+	}
+	return account.CheckSecrets(ctx, cmp.Or(b.manifest.Issuer, config.Defaults().Issuer), secret, keys, time.Now().UTC().Truncate(time.Second))
+}
+
+const (
+	workPrefix = ".cairn-work-"
+	// workRest keeps the folder of another process, which may have made it just now.
+	workRest = time.Minute
+)
+
+// workFolder makes a folder for copies of a database: beside that, which is as secret and
+// has room for its like; for PostgreSQL, and without a database, where large temporary
+// files belong. done removes it. One that a killed process has left is removed.
+func workFolder(ctx context.Context, database string) (folder string, done func(), err error) {
+	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
+	if database != "" && !isURL(database) {
+		parent = filepath.Dir(database)
+	} else if _, err := os.Stat(parent); err != nil {
+		parent = os.TempDir()
+	}
+	left, _ := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
+	for _, folder := range left {
+		info, err := os.Stat(folder)
+		if err != nil || time.Since(info.ModTime()) < workRest {
+			continue
+		}
+		if release, err := store.Use(ctx, filepath.Join(folder, "work"), true); err == nil {
+			_ = os.RemoveAll(folder)
+			release()
+		}
+	}
+	if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
+		return "", nil, fmt.Errorf("make a folder for the copy of the database: %w", err)
+	}
+	release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return folder, func() { _ = os.RemoveAll(folder); release() }, nil
+}

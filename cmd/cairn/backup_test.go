@@ -1,0 +1,648 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+const passphrase = "correct horse battery"
+
+// shell runs commands in a folder of their own and keeps what they print.
+type shell struct {
+	t       *testing.T
+	environ []string
+	stdin   string
+	printed strings.Builder
+}
+
+func (s *shell) run(args ...string) (code int, printed string) {
+	s.t.Helper()
+	var out bytes.Buffer
+	code = run(s.t.Context(), args, s.environ, strings.NewReader(s.stdin), &out, &out)
+	s.printed.Write(out.Bytes())
+	return code, out.String()
+}
+
+func (s *shell) must(args ...string) string {
+	s.t.Helper()
+	code, printed := s.run(args...)
+	if code != exitDone {
+		s.t.Fatalf("%s: exit code %d: %s", strings.Join(args, " "), code, printed)
+	}
+	return printed
+}
+
+// refused runs a command that must fail with one line that has these words.
+func (s *shell) refused(words []string, args ...string) {
+	s.t.Helper()
+	code, printed := s.run(args...)
+	if code == exitDone || strings.Count(printed, "\n") != 1 {
+		s.t.Errorf("%s: exit code %d: %s", strings.Join(args, " "), code, printed)
+	}
+	for _, w := range words {
+		if !strings.Contains(printed, w) {
+			s.t.Errorf("%s: %q lacks %q", strings.Join(args, " "), printed, w)
+		}
+	}
+}
+
+// onEach runs a test with an installation on each database, in an empty working folder,
+// where empty gives further databases of its kind.
+func onEach(t *testing.T, test func(t *testing.T, s *shell, dsn string)) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		t.Chdir(t.TempDir())
+		s := &shell{t: t, environ: []string{"SERVICE_DATABASE=" + dsn}, stdin: password}
+		s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
+		s.stdin = passphrase
+		test(t, s, dsn)
+	})
+}
+
+// other is an empty database of the same kind.
+func other(t *testing.T, dsn string) string {
+	t.Helper()
+	if !isURL(dsn) {
+		return filepath.Join(t.TempDir(), "other.db")
+	}
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("cairn_backup_%d_%d", os.Getpid(), rand.Uint32())
+	if _, err := db.Exec("CREATE SCHEMA " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := db.Exec("DROP SCHEMA " + name + " CASCADE")
+		if err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	})
+	return regexp.MustCompile(`search_path=\w+`).ReplaceAllString(dsn, "search_path="+name)
+}
+
+// visitor is a browser and an application at a running service.
+type visitor struct {
+	t       *testing.T
+	address string
+}
+
+func (v visitor) do(method, path, cookie string, form url.Values) (status int, header http.Header, body string) {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, "http://"+v.address+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: cookie})
+	}
+	got, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	b, err := io.ReadAll(got.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return got.StatusCode, got.Header, string(b)
+}
+
+func (v visitor) signIn() (cookie string) {
+	v.t.Helper()
+	got, err := http.Post("http://"+v.address+"/api/auth/login", "application/json", strings.NewReader(`{"handle":"keeper","password":"`+password+`"}`))
+	if err != nil || got.StatusCode != http.StatusOK {
+		v.t.Fatalf("sign in: %v %v", got, err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	return got.Cookies()[0].Value
+}
+
+func (v visitor) me(cookie string) int {
+	v.t.Helper()
+	status, _, _ := v.do("GET", "/api/me", cookie, nil)
+	return status
+}
+
+// refreshToken is what the trusted client gets for a signed-in browser.
+func (v visitor) refreshToken(client, cookie string) string {
+	v.t.Helper()
+	verifier := strings.Repeat("v", 43)
+	sum := sha256.Sum256([]byte(verifier))
+	q := url.Values{
+		"client_id": {client}, "redirect_uri": {"https://app.example.org/cb"}, "response_type": {"code"}, "scope": {"openid offline_access"},
+		"state": {"0123456789"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+	}
+	_, header, body := v.do("GET", "/oauth2/authorize?"+q.Encode(), cookie, nil)
+	back, err := url.Parse(header.Get("Location"))
+	if err != nil || back.Query().Get("code") == "" {
+		v.t.Fatalf("no code: %s %s", header.Get("Location"), body)
+	}
+	status, _, body := v.do("POST", "/oauth2/token", "", url.Values{"grant_type": {"authorization_code"}, "client_id": {client},
+		"redirect_uri": q["redirect_uri"], "code": {back.Query().Get("code")}, "code_verifier": {verifier}})
+	var tokens struct {
+		RefreshToken string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal([]byte(body), &tokens); err != nil || tokens.RefreshToken == "" {
+		v.t.Fatalf("no refresh token: %d %s", status, body)
+	}
+	return tokens.RefreshToken
+}
+
+func (v visitor) refresh(client, token string) int {
+	v.t.Helper()
+	status, _, _ := v.do("POST", "/oauth2/token", "", url.Values{"grant_type": {"refresh_token"}, "client_id": {client}, "refresh_token": {token}})
+	return status
+}
+
+// payload decodes the claims of a JWT, which the service under test has signed.
+func payload(t *testing.T, token string, into any) {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// list reads the bits of a status list, and its entity tag.
+func (v visitor) list(path string) (bits []byte, etag string) {
+	v.t.Helper()
+	status, header, body := v.do("GET", path, "", nil)
+	if status != http.StatusOK {
+		v.t.Fatalf("%s: %d %s", path, status, body)
+	}
+	var list struct {
+		StatusList struct{ Lst string } `json:"status_list"`
+	}
+	payload(v.t, body, &list)
+	packed, err := base64.RawURLEncoding.DecodeString(list.StatusList.Lst)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if bits, err = io.ReadAll(z); err != nil {
+		v.t.Fatal(err)
+	}
+	return bits, header.Get("ETag")
+}
+
+// revoked tells what the status list says of a cookie, and the list's entity tag.
+func (v visitor) revoked(cookie string) (revoked bool, etag string) {
+	v.t.Helper()
+	var c struct {
+		Status struct {
+			Ref struct {
+				Idx int
+				URI string
+			} `json:"status_list"`
+		}
+	}
+	payload(v.t, cookie, &c)
+	at, err := url.Parse(c.Status.Ref.URI)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	bits, etag := v.list(at.Path)
+	return bits[c.Status.Ref.Idx/8]>>(c.Status.Ref.Idx%8)&1 == 1, etag
+}
+
+func versionOfList(t *testing.T, dsn string) int64 {
+	t.Helper()
+	st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	n, err := st.StatusVersion(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A session that was ended after the backup is live in it. So a restore ends all of them,
+// where they are looked up and where other applications look; and with --keep-sessions
+// those alone that the backup does not know.
+func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		client := strings.TrimSpace(s.must("client", "add", "App", "--redirect-uri", "https://app.example.org/cb", "--public", "--trusted", "--scope", "openid", "--scope", "offline_access", "-q"))
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
+		v := visitor{t, p.address}
+		before := v.signIn()
+		refresh := v.refreshToken(client, before)
+		_, oldTag := v.revoked(before)
+		s.must("backup", "b.tar.gz")
+		after := v.signIn()
+		s.refused([]string{"cairn serve runs", "stop it first"}, "restore", "b.tar.gz", "--force")
+		s.refused([]string{"cairn serve runs", "stop it first"}, "copy", "--to", "copy.db")
+		p.stop()
+		<-p.code
+		for _, keep := range []bool{false, true} {
+			target := other(t, dsn)
+			args := []string{"restore", "b.tar.gz", "--database", target}
+			if keep {
+				args = append(args, "--keep-sessions")
+			}
+			s.must(args...)
+			if now, then := versionOfList(t, target), versionOfList(t, dsn); now <= then {
+				t.Errorf("keep %t: the list has version %d, before it had %d", keep, now, then)
+			}
+			p := startProcess(t, "--database", target, "--private-key-file", "key.pem")
+			v := visitor{t, p.address}
+			want := map[bool]int{false: http.StatusUnauthorized, true: http.StatusOK}[keep]
+			if got := v.me(before); got != want {
+				t.Errorf("keep %t: the earlier cookie gets %d", keep, got)
+			}
+			if got := v.me(after); got != http.StatusUnauthorized {
+				t.Errorf("keep %t: a cookie from after the backup gets %d", keep, got)
+			}
+			if got, tag := v.revoked(before); got == keep || tag == oldTag {
+				t.Errorf("keep %t: the list says %t of the earlier cookie, and its tag changed: %t", keep, got, tag != oldTag)
+			}
+			if got, _ := v.revoked(after); !got {
+				t.Errorf("keep %t: the list has a cookie from after the backup for valid", keep)
+			}
+			if got := v.refresh(client, refresh); (got == http.StatusOK) != keep {
+				t.Errorf("keep %t: the refresh token gets %d", keep, got)
+			}
+			fresh := v.signIn()
+			if revoked, _ := v.revoked(fresh); revoked || v.me(fresh) != http.StatusOK {
+				t.Errorf("keep %t: a new session is revoked", keep)
+			}
+			// A list that was opened after the backup, and is not in it.
+			if bits, _ := v.list("/oauth2/status/2"); bytes.Count(bits, []byte{0xff}) != len(bits) {
+				t.Errorf("keep %t: a list of after the backup does not have every token revoked", keep)
+			}
+			p.stop()
+			<-p.code
+			if got := s.must("session", "list", "keeper", "--database", target, "-q"); strings.Count(got, "\n") != map[bool]int{false: 1, true: 2}[keep] {
+				t.Errorf("keep %t: sessions %q", keep, got)
+			}
+		}
+	})
+}
+
+// Every write that was acknowledged before a backup began is in it, and what belongs to
+// one transaction is in it whole, however many go on writing.
+func TestBackupBesideWritersIsOneMoment(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = st.Close() }()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var acknowledged atomic.Int64
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					now := time.Now().UTC().Truncate(time.Second)
+					u := account.User{Sub: fmt.Sprintf("s%d-%d", w, i), Handle: fmt.Sprintf("h%d-%d", w, i), DisplayName: "H", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
+					if err := st.CreateUser(context.WithoutCancel(ctx), u, operator("user.create", u.Handle, "")); err != nil {
+						t.Error(err)
+						return
+					}
+					acknowledged.Add(1)
+				}
+			})
+		}
+		for n := range 3 {
+			least := acknowledged.Load()
+			file := fmt.Sprintf("b%d.tar.gz", n)
+			var d backedUp
+			if err := json.Unmarshal([]byte(s.must("backup", file, "-o", "json")), &d); err != nil {
+				t.Fatal(err)
+			}
+			if d.Users <= least {
+				t.Errorf("%d users are in the backup, %d were acknowledged before it", d.Users, least)
+			}
+			target := filepath.Join(t.TempDir(), "restored.db")
+			s.must("restore", file, "--database", target)
+			db, err := sql.Open("sqlite3", target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var users, counted, written, words int64
+			err = db.QueryRow(`SELECT (SELECT count(*) FROM users), (SELECT value FROM counters WHERE name = 'users'),
+				(SELECT count(*) FROM audit WHERE action = 'user.create'), (SELECT count(DISTINCT handle) FROM user_words)`).Scan(&users, &counted, &written, &words)
+			_ = db.Close()
+			if err != nil || users != d.Users || counted != users || written != users || words != users {
+				t.Errorf("%d users, counter %d, audit rows %d, in words %d, said %d: %v", users, counted, written, words, d.Users, err)
+			}
+		}
+		stop()
+		writers.Wait()
+	})
+}
+
+// From PostgreSQL to a file, into another PostgreSQL and to a file again; nothing in places
+// that are taken.
+func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		if !isURL(dsn) {
+			return // the way below leads through SQLite
+		}
+		s.must("invite", "add")
+		next := other(t, dsn)
+		var rows []map[string]int64
+		for _, way := range [][2]string{{dsn, "one.db"}, {"one.db", next}, {next, "two.db"}} {
+			var d struct{ Rows map[string]int64 }
+			if err := json.Unmarshal([]byte(s.must("copy", "--database", way[0], "--to", way[1], "-o", "json")), &d); err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, d.Rows)
+		}
+		for table, n := range rows[0] {
+			if rows[1][table] != n || rows[2][table] != n {
+				t.Errorf("%s has %d, %d and %d rows", table, n, rows[1][table], rows[2][table])
+			}
+		}
+		s.refused([]string{"has an installation"}, "copy", "--to", next)
+		s.refused([]string{"one.db exists"}, "copy", "--to", "one.db")
+		s.refused([]string{"the database itself"}, "copy", "--to", dsn)
+		s.must("backup", "b.tar.gz")
+		s.refused([]string{"has an installation", "empty database"}, "restore", "b.tar.gz", "--force")
+		if got := s.must("invite", "list", "-q", "--database", "two.db"); strings.Count(got, "\n") != 1 {
+			t.Errorf("invites %q", got)
+		}
+		p := startProcess(t, "--database", "two.db", "--private-key-file", "key.pem")
+		v := visitor{t, p.address}
+		if v.me(v.signIn()) != http.StatusOK {
+			t.Error("the copy serves no sign-in")
+		}
+		p.stop()
+		<-p.code
+	})
+}
+
+// At whatever instant a process is killed, a file with the name of a backup is one, and a
+// database with the name of the restored one is that, with its sessions ended.
+func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		s.must("backup", "good.tar.gz")
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed := func(after time.Duration, args ...string) {
+			c := exec.CommandContext(t.Context(), program)
+			c.Args = append([]string{"cairn"}, args...)
+			c.Env = append(os.Environ(), s.environ...)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(after) // the instant of the kill: any is right
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+		made, times, longest := 0, 12, 250
+		if isURL(dsn) {
+			times, longest = 6, 1500 // a database is migrated
+		}
+		for i := range times {
+			after := time.Duration(30+rand.IntN(longest)) * time.Millisecond
+			file := fmt.Sprintf("k%d.tar.gz", i)
+			killed(after, "backup", file)
+			if exists(file) {
+				made++
+				s.must("backup", "verify", file)
+			}
+			target := other(t, dsn)
+			killed(after, "restore", "good.tar.gz", "--database", target)
+			code, said := s.run("restore", "good.tar.gz", "--database", target)
+			if code != exitDone && !strings.Contains(said, "exists, with 1 users") && !strings.Contains(said, "has an installation") {
+				t.Errorf("after a kill at %s the restore does not go through: %s", after, said)
+			}
+			if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
+				t.Errorf("restored users: %q", got)
+			}
+		}
+		t.Logf("%d of %d backups were done before the kill", made, times)
+	})
+}
+
+// sqliteShell is onEach for what is the same on both databases.
+func sqliteShell(t *testing.T) (s *shell, key string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	s = &shell{t: t, stdin: password}
+	s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
+	text, err := os.ReadFile("key.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stdin = passphrase
+	return s, string(text)
+}
+
+// Damage and places that are taken end with one line, and change nothing.
+func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("backup", "plain.tar.gz")
+	target := filepath.Join(t.TempDir(), "target.db")
+	whole, err := os.ReadFile("plain.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[len(whole)*2/3] ^= 1
+	if err := os.WriteFile("damaged", whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"damaged: the backup is damaged"}, "backup", "verify", "damaged")
+	s.refused([]string{"the backup is damaged", "nothing was changed"}, "restore", "damaged", "--database", target)
+	s.refused([]string{"not a backup"}, "restore", "cairn.yaml", "--database", target)
+	s.refused([]string{"exists and is not overwritten"}, "backup", "plain.tar.gz")
+	s.refused([]string{"without the keys"}, "backup", "new.age", "--passphrase-file", "-")
+	s.refused([]string{"exists, with 1 users", "--force"}, "restore", "plain.tar.gz")
+	s.must("invite", "add")
+	db, err := sql.Open("sqlite3", "cairn.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE audit SET at = at + 5"); err != nil { // in a later second
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	s.refused([]string{"it is newer than the backup"}, "restore", "plain.tar.gz")
+	if exists(target) {
+		t.Error("a database was made")
+	}
+	said := s.must("restore", "plain.tar.gz", "--force")
+	moved := regexp.MustCompile(`\S+\.before-restore-\S+`).FindString(said)
+	if got := s.must("invite", "list", "-q", "--database", moved); strings.Count(got, "\n") != 1 {
+		t.Errorf("the earlier database: %q", got)
+	}
+	if got := s.must("invite", "list", "-q"); got != "" {
+		t.Errorf("the restored database: %q", got)
+	}
+	if err := errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
+}
+
+// With --keys a backup is all that a new machine needs, and nothing without its passphrase.
+func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
+	s, key := sqliteShell(t)
+	s.must("backup", "b.age", "--keys", "--passphrase-file", "-")
+	sealed, err := os.ReadFile("b.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, []byte("keeper")) || bytes.HasPrefix(sealed, []byte{0x1f, 0x8b}) {
+		t.Error("the backup is not encrypted")
+	}
+	secret := strings.TrimSpace(s.must("show-secret"))
+	s.printed.Reset()
+	file, err := filepath.Abs("b.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	s.stdin = "another passphrase"
+	s.refused([]string{"passphrase is wrong"}, "restore", file, "--passphrase-file", "-")
+	s.stdin = "short"
+	s.refused([]string{"at least 12 characters"}, "backup", "new.age", "--keys", "--passphrase-file", "-", "--database", filepath.Join(filepath.Dir(file), "cairn.db"))
+	if left, _ := filepath.Glob("*"); len(left) > 0 {
+		t.Errorf("a refused restore has left %q", left)
+	}
+	s.stdin = passphrase
+	s.must("restore", file, "--passphrase-file", "-")
+	if restored, err := os.ReadFile("key.pem"); err != nil || string(restored) != key {
+		t.Errorf("the key: %v", err)
+	}
+	if kid := s.must("keys", "list", "-q"); len(strings.TrimSpace(kid)) != 43 {
+		t.Errorf("keys %q", kid)
+	}
+	p := startProcess(t)
+	v := visitor{t, p.address}
+	if v.me(v.signIn()) != http.StatusOK {
+		t.Error("the restored installation serves no sign-in")
+	}
+	p.stop()
+	<-p.code
+	if err := os.WriteFile("key.pem", []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"key.pem exists and differs"}, "restore", file, "--passphrase-file", "-", "--force")
+	for _, hidden := range []string{secret, passphrase, key[40:80]} {
+		if strings.Contains(s.printed.String(), hidden) {
+			t.Errorf("a secret was printed: %s", s.printed.String())
+		}
+	}
+}
+
+// The service makes backups by itself, keeps as many as it is told, and deletes no file of
+// another name.
+func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		folder := t.TempDir()
+		foreign := filepath.Join(folder, "cairn-20200101T000000Z.tar.gz.kept")
+		if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--backup-dir", folder, "--backup-every", "1s", "--backup-keep", "2")
+		seen := map[string]bool{}
+		for end := time.Now().Add(30 * time.Second); len(seen) < 4 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			files, _ := filepath.Glob(filepath.Join(folder, "cairn-*Z.tar.gz"))
+			for _, f := range files {
+				seen[f] = true
+			}
+		}
+		p.stop()
+		<-p.code
+		left, _ := filepath.Glob(filepath.Join(folder, "*"))
+		if len(seen) < 4 || len(left) > 4 || !exists(foreign) {
+			t.Errorf("made %d, left %q", len(seen), left)
+		}
+		for _, f := range left {
+			if f != foreign {
+				s.must("backup", "verify", f)
+			}
+		}
+		st, err := store.Open(t.Context(), dsn, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = st.Close() }()
+		if at, file, err := st.LastTurn(t.Context(), store.TurnBackup); err != nil || time.Since(at) > time.Minute || !seen[file] {
+			t.Errorf("the last backup is noted as %s %q: %v", at, file, err)
+		}
+	})
+}
+
+// Before an installation is migrated there is a backup, which a later version restores.
+func TestMigrationHasABackupBeforeIt(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		driver := map[bool]string{false: "sqlite3", true: "pgx"}[isURL(dsn)]
+		db, err := sql.Open(driver, dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range undoLastMigrations {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		_ = db.Close()
+		folder := t.TempDir()
+		if !isURL(dsn) {
+			folder = filepath.Dir(dsn)
+		} else {
+			s.environ = append(s.environ, "SERVICE_BACKUP_DIR="+folder)
+		}
+		s.must("user", "list", "-q")
+		files, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*.tar.gz"))
+		if len(files) != 1 {
+			t.Fatalf("backups before the migration: %q", files)
+		}
+		s.must("user", "list", "-q") // nothing is left to migrate
+		target := other(t, dsn)
+		s.must("restore", files[0], "--database", target)
+		if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
+			t.Errorf("restored users: %q", got)
+		}
+		if again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*.tar.gz")); len(again) != 1 {
+			t.Errorf("backups before the migration: %q", again)
+		}
+	})
+}
+
+// undoLastMigrations makes an installation one of schema 11.
+var undoLastMigrations = []string{"DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12"}

@@ -1,0 +1,3 @@
+package backupfile
+
+func init() { workFactor = 10 }

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+)
+
+type restoreCommand struct {
+	File         string `arg:"" placeholder:"FILE" help:"Backup to restore."`
+	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to make, or the postgres:// URL of an empty database. Without it: as the settings say."`
+	Force        bool   `help:"Replace the SQLite database that is there. It is renamed, not deleted."`
+	KeepSessions bool   `help:"Keep sessions, grants and codes. What was revoked or spent after the backup is live again."`
+	passphraseFlags
+	installationFlags
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*restoreCommand) Help() string {
+	return `The backup is checked whole before anything is changed, and put into an empty place only. Sessions and grants end, and
+every application learns of it by the status list: what was revoked after the backup would be live again otherwise.
+
+Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
+rest. Key files in the backup are written where the settings name them.`
+}
+
+// restored is what restore prints.
+type restored struct {
+	Database   string    `json:"database"`
+	Created    time.Time `json:"created"` // the backup
+	Users      int64     `json:"users"`
+	Sessions   string    `json:"sessions"` // "ended" or "kept"
+	MovedTo    string    `json:"moved_to,omitempty"`
+	ConfigFile string    `json:"config_file,omitempty"`
+	KeyFiles   []string  `json:"key_files"`
+}
+
+// Run restores: the settings, the keys, and last the database, without which it is not done.
+func (c *restoreCommand) Run(p *program) error {
+	work, done, err := workFolder(p.ctx, cmp.Or(c.Database, "cairn.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { done() }()
+	b, err := openBackup(p.ctx, c.File, work, func() (string, error) { return c.passphrase(p, false) })
+	if err != nil {
+		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
+	}
+	files, err := c.plan(p, b, work)
+	if err != nil {
+		return err
+	}
+	settings := config.Defaults()
+	settings.Database = cmp.Or(c.Database, settings.Database)
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	release, err := useAlone(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
+	place, err := newPlace(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	if place.existing != "" && !c.Force {
+		return place.refuse(b.manifest)
+	}
+	audit := operator("installation.restore", "installation", "backup of "+b.manifest.Created.Format(time.RFC3339)+map[bool]string{true: ", sessions kept"}[c.KeepSessions])
+	database := b.file(backupfile.Database).Path
+	if err := store.PrepareRestored(p.ctx, database, c.KeepSessions, audit); err != nil {
+		return fmt.Errorf("prepare the restored database: %w", err)
+	}
+	d := restored{
+		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.manifest.Rows["users"], KeyFiles: []string{},
+		Sessions: map[bool]string{false: "ended", true: "kept"}[c.KeepSessions],
+	}
+	for _, f := range files {
+		if err := copyFile(f.to, f.from); err != nil {
+			return fmt.Errorf("%s %w", f.to, err)
+		}
+		if f.settings {
+			d.ConfigFile = f.to
+		} else {
+			d.KeyFiles = append(d.KeyFiles, f.to)
+		}
+	}
+	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
+		return err
+	}
+	if err := c.print(p, d.Database, d, pairs{
+		{"database", d.Database}, {"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))}, {"sessions", d.Sessions},
+		{"earlier database", d.MovedTo}, {"settings", d.ConfigFile}, {"key files", fmt.Sprint(len(d.KeyFiles))}, {"next", p.name + " serve"},
+	}); err != nil {
+		return err
+	}
+	for _, f := range b.keys() {
+		if f.Setting == secretFileSetting {
+			fmt.Fprintf(p.stderr, "cairn: the shared secret was in the file of %s: it is not stored in the database\n", f.Setting)
+		}
+	}
+	return nil
+}
+
+// restoredFile is a file of the backup beside the database.
+type restoredFile struct {
+	from, to string
+	settings bool
+}
+
+// plan finds the settings of the restored installation and where its files belong. It
+// changes nothing: no file of another content may be there.
+func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files []restoredFile, err error) {
+	if stored := b.file(backupfile.Config); stored != nil && p.env.ConfigFile() == "" && c.Database == "" {
+		// Its relative paths are those of its place.
+		if err := p.env.LoadAs(stored.Path, config.ConfigName); err != nil {
+			return nil, fmt.Errorf("the settings in the backup: %w", err)
+		}
+		files = append(files, restoredFile{from: stored.Path, to: config.ConfigName, settings: true})
+		c.Database, _ = p.env.InConfig("database")
+		c.PrivateKeyFile, _ = p.env.InConfig(signingKeySetting)
+		c.AdditionalKeyFiles = p.env.ListInConfig(additionalKeySetting)
+	}
+	named := map[string][]string{}
+	for _, f := range c.keyFiles(p.env) {
+		named[f.Setting] = append(named[f.Setting], f.Path)
+	}
+	for _, f := range b.keys() {
+		if len(named[f.Setting]) == 0 {
+			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: name the file to write it to, as %s", f.Setting,
+				map[string]string{signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE"}[f.Setting])
+		}
+		files = append(files, restoredFile{from: f.Path, to: named[f.Setting][0]})
+		named[f.Setting] = named[f.Setting][1:]
+	}
+	missing := files[:0:0]
+	for _, f := range files {
+		there, err := os.ReadFile(f.to)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			missing = append(missing, f)
+		case err != nil:
+			return nil, err
+		default:
+			want, err := os.ReadFile(f.from)
+			if err != nil {
+				return nil, err
+			}
+			if !bytes.Equal(there, want) {
+				return nil, fmt.Errorf("%s exists and differs from that of the backup: move it away, or name another file", f.to)
+			}
+		}
+	}
+	return missing, nil
+}
+
+func copyFile(to, from string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	return config.CreateFile(to, func(f *os.File) error {
+		_, err := io.Copy(f, source)
+		return err
+	})
+}
+
+// useAlone keeps the service from the database, and refuses where it runs.
+func useAlone(ctx context.Context, c config.Checked) (release func(), err error) {
+	release, err = store.Use(ctx, c.Database, true)
+	if errors.Is(err, store.ErrInUse) {
+		return nil, fmt.Errorf("cairn serve runs on %s: stop it first, every instance", c.DatabaseLabel())
+	}
+	if err != nil {
+		return nil, databaseError(err)
+	}
+	return release, nil
+}
+
+// useWithOthers marks the database as in use by the service.
+func useWithOthers(ctx context.Context, c config.Checked) (release func(), err error) {
+	if !isURL(c.Database) && !exists(c.Database) {
+		return func() {}, nil // it is not opened either
+	}
+	release, err = store.Use(ctx, c.Database, false)
+	if errors.Is(err, store.ErrInUse) {
+		return nil, fmt.Errorf("%s is being restored or copied: start the service when that is done", c.DatabaseLabel())
+	}
+	if err != nil {
+		return nil, databaseError(err)
+	}
+	return release, nil
+}
+
+// place is where a whole database is put.
+type place struct {
+	checked  config.Checked
+	existing string // the SQLite file that is there, or empty
+	contents *store.Contents
+}
+
+// newPlace looks at what is there. A PostgreSQL database must have no installation.
+func newPlace(ctx context.Context, c config.Checked) (*place, error) {
+	pl := &place{checked: c}
+	if isURL(c.Database) {
+		st, err := store.Open(ctx, c.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return nil, databaseError(err)
+		}
+		defer func() { _ = st.Close() }()
+		version, err := st.SchemaVersion(ctx)
+		if err == nil && version > 0 {
+			if _, err = st.Secret(ctx, account.SecretJWT); err == nil {
+				return nil, fmt.Errorf("%s has an installation, which is not replaced: name an empty database (createdb), or empty its schema with: DROP SCHEMA public CASCADE; CREATE SCHEMA public", c.DatabaseLabel())
+			}
+			if errors.Is(err, account.ErrNotInitialized) {
+				err = nil
+			}
+		}
+		return pl, err
+	}
+	info, err := os.Stat(c.Database)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		for _, end := range []string{"-wal", "-journal"} {
+			if log := c.Database + end; exists(log) {
+				return nil, fmt.Errorf("%s holds changes of a database that is not beside it any more: put %s back, or move the log away", log, c.Database)
+			}
+		}
+		return pl, nil
+	case err != nil:
+		return nil, databaseError(err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file: name another one", c.Database)
+	}
+	pl.existing = c.Database
+	// What cannot be read is replaced with --force, too: it may be why there is a restore.
+	if st, err := store.Open(ctx, c.Database, store.Options{Log: slog.New(slog.DiscardHandler)}); err == nil {
+		if contents, err := st.SQLiteContents(ctx); err == nil {
+			pl.contents = &contents
+		}
+		_ = st.Close()
+	}
+	return pl, nil
+}
+
+// refuse says what is there that would be replaced, and how it compares.
+func (pl *place) refuse(m *backupfile.Manifest) error {
+	what := "and cannot be read"
+	if c := pl.contents; c != nil {
+		what = fmt.Sprintf("with %d users and changes until %s", c.Rows["users"], c.Changed.Format(time.RFC3339))
+		switch {
+		case c.Schema > m.Schema:
+			what += fmt.Sprintf("; it is newer than the backup (schema %d, the backup has %d)", c.Schema, m.Schema)
+		case c.Changed.After(m.Changed):
+			what += fmt.Sprintf("; it is newer than the backup, which has changes until %s", m.Changed.Format(time.RFC3339))
+		}
+	}
+	return fmt.Errorf("%s exists, %s: restore into another file with --database FILE, or add --force, which renames it", pl.existing, what)
+}
+
+// fill puts a database, a single SQLite file, in the place. movedTo is the new name of the one that was there.
+func (pl *place) fill(ctx context.Context, database string) (movedTo string, err error) {
+	if isURL(pl.checked.Database) {
+		st, err := store.Open(ctx, pl.checked.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return "", databaseError(err)
+		}
+		defer func() { _ = st.Close() }()
+		if err := st.Migrate(ctx); err != nil {
+			return "", databaseError(err)
+		}
+		return "", st.LoadSnapshot(ctx, database)
+	}
+	if pl.existing != "" {
+		movedTo = pl.existing + ".before-restore-" + time.Now().UTC().Format(stampFormat)
+		if exists(movedTo) {
+			return "", fmt.Errorf("%s exists: move it away", movedTo)
+		}
+		// The log goes with its database. A new one beside a log of another would be damaged by it.
+		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+			if err := os.Rename(pl.existing+end, movedTo+end); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return "", fmt.Errorf("rename the earlier database: %w", err)
+			}
+		}
+	}
+	if err := os.Link(database, pl.checked.Database); err != nil { // another disk, or no links
+		if err := copyFile(pl.checked.Database, database); err != nil {
+			return movedTo, fmt.Errorf("%s %w", pl.checked.Database, err)
+		}
+	}
+	return movedTo, config.SyncFolder(pl.checked.Database)
+}
+
+type copyCommand struct {
+	To string `required:"" placeholder:"DATABASE" help:"SQLite file to make, or the postgres:// URL of an empty database; a password comes from PGPASSWORD or ~/.pgpass."`
+	databaseFlags
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*copyCommand) Help() string {
+	return `Everything goes along: users, sessions, grants, status lists, the audit log. The service must not run, so that nothing
+is written that would not be copied. Afterwards write the new place into cairn.yaml as database.`
+}
+
+// Run copies the database, counts the rows of both and compares them.
+func (c *copyCommand) Run(p *program) error {
+	settings := config.Defaults()
+	settings.Database = c.To
+	to, err := settings.Check()
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	settings.Database = c.Database
+	from, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	if to.Database == from.Database || !isURL(to.Database) && samePath(to.Database, from.Database) {
+		return usageError{"--to is the database itself: name another one"}
+	}
+	for _, checked := range []config.Checked{from, to} {
+		if checked.Database == from.Database && !isURL(from.Database) && !exists(from.Database) {
+			continue // withStore says what to do
+		}
+		release, err := useAlone(p.ctx, checked)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	place, err := newPlace(p.ctx, to)
+	if err != nil {
+		return err
+	}
+	if place.existing != "" {
+		return fmt.Errorf("--to: %s exists and is not overwritten: name another file", place.existing)
+	}
+	work, done, err := workFolder(p.ctx, to.Database)
+	if err != nil {
+		return err
+	}
+	defer done()
+	snapshot := filepath.Join(work, backupfile.Database)
+	var contents store.Contents
+	if err := c.withStore(p, func(st *store.Store) error {
+		contents, err = st.Snapshot(p.ctx, snapshot)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := store.PrepareMoved(p.ctx, snapshot); err != nil {
+		return err
+	}
+	read, err := store.ReadSnapshot(p.ctx, snapshot)
+	if err == nil {
+		err = contents.Compare(read)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := place.fill(p.ctx, snapshot); err != nil {
+		return err
+	}
+	var rows int64
+	for _, n := range contents.Rows {
+		rows += n
+	}
+	return c.print(p, to.DatabaseLabel(), map[string]any{"from": from.DatabaseLabel(), "to": to.DatabaseLabel(), "rows": contents.Rows}, pairs{
+		{"copied", from.DatabaseLabel()}, {"to", to.DatabaseLabel()}, {"compared", fmt.Sprintf("%d rows in %d tables", rows, len(contents.Rows))},
+		{"next", "write database: " + to.DatabaseLabel() + " into cairn.yaml and start cairn serve"},
+	})
+}

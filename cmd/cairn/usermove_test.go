@@ -1,0 +1,26 @@
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// What a spreadsheet would run is quoted, and comes back as it was.
+func TestGuardedCellsComeBackAsTheyWere(t *testing.T) {
+	parts := []string{"'", "=", "+", "-", "@", "|", "%", "＝", ";", "\t", "\n", "\r", " ", "\u00a0", "a", "é"}
+	for range 200_000 {
+		s := ""
+		for range rand.IntN(7) {
+			s += parts[rand.IntN(len(parts))]
+		}
+		safe := guarded(s)
+		if unguarded(safe) != s {
+			t.Fatalf("%q became %q and then %q", s, safe, unguarded(safe))
+		}
+		for i := range len(safe) {
+			if (i == 0 || endsField(safe[i-1])) && safe[i] != '\'' && startsFormula(safe[i:]) {
+				t.Fatalf("%q begins a formula at %d", safe, i)
+			}
+		}
+	}
+}

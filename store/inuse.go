@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrInUse means that the service runs on the database, or that it is being replaced.
+var ErrInUse = errors.New("the database is in use")
+
+// useLock begins the numbers of the advisory locks that mark a database as in use; the
+// schema gives the rest, because installations may share a database.
+const useLock int64 = 0x636169726e << 16
+
+// reconnectPause is between two attempts to lock again when the connection was lost.
+const reconnectPause = time.Second
+
+// lockFile is beside the SQLite file: closing a second handle of the file itself would
+// drop SQLite's own locks. It is never removed, or two processes could lock two files of
+// that name.
+func lockFile(database string) string { return database + ".lock" }
+
+func isPostgres(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// Use marks the database at dsn, which need not exist, as in use until release is called
+// or the process ends, however it does. Any number may use it at once, and one alone:
+// then no one else may. ErrInUse.
+func Use(ctx context.Context, dsn string, alone bool) (release func(), err error) {
+	if !isPostgres(dsn) {
+		release, err := lockPath(lockFile(dsn), alone)
+		if err != nil {
+			return nil, fmt.Errorf("lock the database: %w", err)
+		}
+		return release, nil
+	}
+	conn, err := lockPostgres(ctx, dsn, alone)
+	if err != nil {
+		return nil, fmt.Errorf("lock the database: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			_, _ = conn.WaitForNotification(ctx) // there is none: it returns when the connection is lost
+			_ = conn.Close(context.WithoutCancel(ctx))
+			for conn = nil; conn == nil && ctx.Err() == nil; {
+				if conn, err = lockPostgres(ctx, dsn, alone); err != nil {
+					sleep(ctx, reconnectPause)
+				}
+			}
+			if conn == nil {
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error) {
+	config, _, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, openError(Postgres, err)
+	}
+	function := "pg_try_advisory_lock_shared"
+	if alone {
+		function = "pg_try_advisory_lock"
+	}
+	var schema string
+	var got bool
+	if err = conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err == nil {
+		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", useLock^int64(crc32.ChecksumIEEE([]byte(schema)))).Scan(&got)
+	}
+	if err == nil && !got {
+		err = ErrInUse
+	}
+	if err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
+}

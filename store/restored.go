@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+const (
+	// wholeList in place of the count of indices given of a list: every index of it is
+	// revoked.
+	wholeList = -1
+	// listsAfterBackup is how many lists may have been opened after a backup: they answer
+	// with every index revoked. Beyond them there is none, and a token of it is refused too.
+	listsAfterBackup = 64
+	// listEpoch is subtracted from Unix seconds for the number of the first list after a
+	// restore: greater than that of any list before, as long as there is not one a second,
+	// and within the 31 bits that verifiers read.
+	listEpoch = 1577836800 // 2020-01-01
+)
+
+// PrepareRestored makes a snapshot fit to be put into service: on this program's schema,
+// with no work leased to an instance of then. What was revoked or spent after the
+// snapshot is live in it, so every session, grant, code and pending request is ended,
+// unless keepSessions is set. Tokens that were issued after the snapshot are revoked in
+// both cases: no list of before gives an index again, and its indices are revoked but for
+// those of sessions that are kept.
+func PrepareRestored(ctx context.Context, path string, keepSessions bool, a account.Audit) error {
+	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	err = s.Migrate(ctx)
+	if err == nil {
+		err = s.prepareRestored(ctx, keepSessions, a)
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	return singleFile(ctx, path)
+}
+
+// PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything in
+// it goes on.
+func PrepareMoved(ctx context.Context, path string) error {
+	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if err = s.Migrate(ctx); err == nil {
+		err = s.writeOne(ctx, "end leases", endLeases)
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	return singleFile(ctx, path)
+}
+
+// singleFile puts all of a database into its one file, and that on the disk.
+func singleFile(ctx context.Context, path string) error {
+	db, err := openSnapshot(path, "?_journal_mode=DELETE")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
+		return err
+	}
+	return syncFile(path)
+}
+
+func endLeases(tx *gorm.DB) error { return tx.Exec("UPDATE turns SET leased_until = 0").Error }
+
+func (s *Store) prepareRestored(ctx context.Context, keepSessions bool, a account.Audit) error {
+	now := toUnix(a.At)
+	// When the last cookie of before has expired.
+	until := now + int64(account.SessionLifetime/time.Second)
+	return s.write(ctx, "prepare the restored database", func(tx *gorm.DB) error {
+		if err := endLeases(tx); err != nil {
+			return err
+		}
+		if !keepSessions {
+			if err := endEverything(tx, now); err != nil {
+				return err
+			}
+		}
+		args := []any{sql.Named("now", now), sql.Named("until", until), sql.Named("whole", wholeList), sql.Named("more", listsAfterBackup),
+			sql.Named("size", account.StatusListSize), sql.Named("first", now-listEpoch)}
+		statements := []string{
+			"INSERT INTO status_lists (id, issued) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM status_lists)",
+			// A verifier that has a copy sees another version in any case.
+			"UPDATE status_lists SET version = max(version + 1, @now)",
+			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists UNION ALL SELECT id + 1 FROM n WHERE id < (SELECT max(id) FROM status_lists) + @more)
+				INSERT INTO status_lists (id, issued, version) SELECT id, @whole, @now FROM n`,
+		}
+		if keepSessions {
+			statements = append(statements, `WITH RECURSIVE i (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
+				INSERT INTO revocations (status_list, status_index, expires_at) SELECT l.id, i.n, @until FROM status_lists l, i
+				WHERE l.issued <> @whole AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
+				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`)
+		} else {
+			statements = append(statements, "UPDATE status_lists SET issued = @whole")
+		}
+		statements = append(statements,
+			// A revocation keeps a list until its last cookie has expired.
+			`INSERT INTO revocations (status_list, status_index, expires_at) SELECT id, 0, @until FROM status_lists WHERE issued = @whole
+				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`,
+			"INSERT INTO status_lists (id, issued, version) SELECT max(max(id) + 1, @first), 0, @now FROM status_lists",
+		)
+		for _, statement := range statements {
+			named := args
+			if !strings.Contains(statement, "@") {
+				named = nil
+			}
+			if err := tx.Exec(statement, named...).Error; err != nil {
+				return err
+			}
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// endEverything ends what lets people and applications in, and what would make something
+// of that: an invite alone stays.
+func endEverything(tx *gorm.DB, now int64) error {
+	for statement, args := range map[string][]any{
+		"UPDATE sessions SET ended_at = ? WHERE ended_at = 0":          {now},
+		"UPDATE grants SET revoked_at = ? WHERE revoked_at = 0":        {now},
+		"UPDATE client_tokens SET revoked_at = ? WHERE revoked_at = 0": {now},
+		"DELETE FROM reset_codes":                                      nil, "DELETE FROM mailed_reset_codes": nil, "DELETE FROM pushed_requests": nil,
+		"DELETE FROM logout_outbox": nil, "DELETE FROM mail_outbox": nil,
+	} {
+		if err := tx.Exec(statement, args...).Error; err != nil {
+			return err
+		}
+	}
+	// Links and forms that were sealed before the restore may have been used since.
+	secret := make([]byte, 48)
+	_, _ = rand.Read(secret) // never fails (crypto/rand)
+	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", secret, account.SecretInstallation).Error
+}

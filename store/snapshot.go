@@ -1,0 +1,582 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/mattn/go-sqlite3"
+	"github.com/pressly/goose/v3"
+	"gorm.io/driver/sqlite"
+)
+
+// A snapshot is a SQLite file, whichever database it was taken of: one form can be
+// checked (integrity_check), brought to a later schema and put back into both.
+
+// Contents are what a database or a snapshot holds.
+type Contents struct {
+	Schema int64            // number of the last migration
+	Rows   map[string]int64 // by table
+	// Changed is the time of the newest row of the audit log.
+	Changed time.Time
+}
+
+// versionTable is goose's. Its rows are made by migrating, never copied.
+const versionTable = "goose_db_version"
+
+// longTimeout is of a Store of which a statement may touch every row.
+const longTimeout = 6 * time.Hour
+
+// Snapshot writes a copy of the database as it is at one moment into a new SQLite file,
+// which is on the disk when it returns. It holds back no writer. Whoever can read the file
+// can read every secret in it: the caller chooses a place that only the owner can open.
+func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err error) {
+	if s.dialect == SQLite {
+		c, err = s.snapshotPages(ctx, path)
+	} else {
+		c, err = s.snapshotRows(ctx, path)
+	}
+	return c, fail("copy the database", canceled(ctx, err))
+}
+
+// Snapshots are written without a journal: an unfinished one is deleted.
+const (
+	snapshotParameters = "?_journal_mode=OFF&_synchronous=OFF&_foreign_keys=off&_busy_timeout=10000"
+	readOnlyParameters = "?mode=ro&_busy_timeout=10000"
+)
+
+func openSnapshot(path, parameters string) (*sql.DB, error) {
+	db, err := sql.Open(sqlite.DriverName, "file:"+(&url.URL{Path: path}).EscapedPath()+parameters)
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+const (
+	snapshotStep = 256     // pages, 1 MiB
+	snapshotSync = 8 << 20 // bytes that are not on the disk yet: all at once they would hold up the fsync of others
+)
+
+// snapshotPages copies the file page by page. A step of SQLite's online backup starts again
+// after each write of another process, unless its connection is in a transaction: then all
+// steps see the database as that does, and in WAL mode it holds back no writer.
+func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err error) {
+	source, err := s.pool.Conn(ctx)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if _, err := source.ExecContext(ctx, "BEGIN DEFERRED"); err != nil { // BeginTx would take the write lock
+		return c, err
+	}
+	defer func() { _, _ = source.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
+	if c, err = contentsOfSQLite(ctx, source); err != nil {
+		return c, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	copied, err := openSnapshot(path, "?_synchronous=OFF")
+	if err != nil {
+		return c, err
+	}
+	target, err := copied.Conn(ctx)
+	if err != nil {
+		return c, errors.Join(err, copied.Close())
+	}
+	err = target.Raw(func(to any) error {
+		return source.Raw(func(from any) error {
+			return copyPages(ctx, to.(*sqlite3.SQLiteConn), from.(*sqlite3.SQLiteConn), file)
+		})
+	})
+	if err = errors.Join(err, target.Close(), copied.Close()); err != nil {
+		return c, err
+	}
+	// The copy says of itself that it has a WAL. Without one it is a single file.
+	if copied, err = openSnapshot(path, "?_journal_mode=DELETE&_synchronous=OFF"); err == nil {
+		err = errors.Join(copied.PingContext(ctx), copied.Close())
+	}
+	return c, errors.Join(err, file.Sync())
+}
+
+func copyPages(ctx context.Context, to, from *sqlite3.SQLiteConn, file *os.File) error {
+	b, err := to.Backup("main", from, "main")
+	if err != nil {
+		return err
+	}
+	const pageSize = 4096
+	for done, unsynced := false, 0; !done && err == nil; {
+		if done, err = b.Step(snapshotStep); err == nil {
+			err = ctx.Err()
+		}
+		if unsynced += snapshotStep * pageSize; err == nil && unsynced >= snapshotSync {
+			unsynced, err = 0, file.Sync()
+		}
+	}
+	return errors.Join(err, b.Finish())
+}
+
+// column of a table, as SQLite describes it.
+type column struct {
+	name string
+	text bool
+	key  int // place in the primary key from 1, 0: not in it
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// tablesOf are the tables of a SQLite database with their columns.
+func tablesOf(ctx context.Context, q querier) (map[string][]column, error) {
+	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`, versionTable)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	tables := map[string][]column{}
+	for rows.Next() {
+		var table string
+		var c column
+		if err := rows.Scan(&table, &c.name, &c.text, &c.key); err != nil {
+			return nil, err
+		}
+		tables[table] = append(tables[table], c)
+	}
+	return tables, rows.Err()
+}
+
+func names(columns []column) (list []string) {
+	for _, c := range columns {
+		list = append(list, c.name)
+	}
+	return list
+}
+
+// inOrder is an ORDER BY of the primary key in the order of bytes: rows that come so are
+// appended to its index.
+func inOrder(columns []column, bytewise string) string {
+	keys := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.key == 0 })
+	slices.SortFunc(keys, func(a, b column) int { return a.key - b.key })
+	var list []string
+	for _, c := range keys {
+		name := c.name
+		if c.text {
+			name += bytewise
+		}
+		list = append(list, name)
+	}
+	if list == nil {
+		return ""
+	}
+	return " ORDER BY " + strings.Join(list, ", ")
+}
+
+func contentsOfSQLite(ctx context.Context, q querier) (c Contents, err error) {
+	tables, err := tablesOf(ctx, q)
+	if err != nil {
+		return c, err
+	}
+	one := func(query string) (n int64, err error) { return n, q.QueryRowContext(ctx, query).Scan(&n) }
+	return contentsOf(tables, one)
+}
+
+// contentsOf counts with one, which returns the number that a query gives.
+func contentsOf(tables map[string][]column, one func(query string) (int64, error)) (c Contents, err error) {
+	c.Rows = make(map[string]int64, len(tables))
+	if c.Schema, err = one("SELECT max(version_id) FROM " + versionTable); err != nil {
+		return c, err
+	}
+	for table := range tables {
+		if c.Rows[table], err = one("SELECT count(*) FROM " + table); err != nil {
+			return c, err
+		}
+	}
+	changed, err := one("SELECT coalesce(max(at), 0) FROM audit")
+	c.Changed = fromUnix(changed)
+	return c, err
+}
+
+// SQLiteContents are those of this database, which is a SQLite file.
+func (s *Store) SQLiteContents(ctx context.Context) (Contents, error) {
+	c, err := contentsOfSQLite(ctx, s.pool)
+	return c, fail("read the database", err)
+}
+
+// ReadSnapshot reads a snapshot whole: it is what SQLite takes for sound, and every
+// reference leads somewhere.
+func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
+	db, err := openSnapshot(path, readOnlyParameters)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var verdict string
+	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+		return c, fmt.Errorf("check the copy of the database: %w", err)
+	}
+	if verdict != "ok" {
+		return c, fmt.Errorf("check the copy of the database: it is damaged: %s", verdict)
+	}
+	var table string
+	switch err := db.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table); {
+	case err == nil:
+		return c, fmt.Errorf("check the copy of the database: a row of %s refers to one that is not there", table)
+	case !errors.Is(err, sql.ErrNoRows):
+		return c, fmt.Errorf("check the copy of the database: %w", err)
+	}
+	return contentsOfSQLite(ctx, db)
+}
+
+// snapshotRows copies PostgreSQL row by row, as one transaction sees it.
+func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err error) {
+	schema, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return c, err
+	}
+	if err := createSnapshot(ctx, path, schema); err != nil {
+		return c, err
+	}
+	target, err := openSnapshot(path, snapshotParameters)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, target.Close(), syncFile(path)) }()
+	tables, err := tablesOf(ctx, target)
+	if err != nil {
+		return c, err
+	}
+	err = s.onPostgres(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		one := func(query string) (n int64, err error) { return n, tx.QueryRow(ctx, query).Scan(&n) }
+		if c, err = contentsOf(tables, one); err != nil {
+			return err
+		}
+		if c.Schema != schema {
+			return errors.New("the database was migrated meanwhile: start again")
+		}
+		return withoutIndexes(ctx, target, func() error {
+			for table, columns := range tables {
+				if err := fillSQLite(ctx, target, tx, table, columns); err != nil {
+					return fmt.Errorf("table %s: %w", table, err)
+				}
+			}
+			return nil
+		})
+	})
+	return c, err
+}
+
+// createSnapshot makes an empty SQLite database with a schema and no rows.
+func createSnapshot(ctx context.Context, path string, schema int64) error {
+	s, err := Open(ctx, path, Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	err = s.withMigrator(ctx, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, schema)
+		return err
+	})
+	return errors.Join(err, s.pool.Close())
+}
+
+// onPostgres runs a transaction without limits on its statements, on a connection of its own.
+func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
+	config, _, err := postgresConfig(s.dsn)
+	if err != nil {
+		return err
+	}
+	config.RuntimeParams["statement_timeout"], config.RuntimeParams["idle_in_transaction_session_timeout"] = "0", "0"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return pgx.BeginTxFunc(ctx, conn, o, do)
+}
+
+// withoutIndexes drops the indexes of a snapshot, which are made faster after do.
+func withoutIndexes(ctx context.Context, db *sql.DB, do func() error) error {
+	rows, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var drop, create []string
+	for rows.Next() {
+		var name, statement string
+		if err := rows.Scan(&name, &statement); err != nil {
+			return err
+		}
+		drop, create = append(drop, "DROP INDEX "+name), append(create, statement)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, statement := range drop {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	for _, statement := range create {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertParameters is about how many parameters one INSERT has.
+const insertParameters = 500
+
+func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, columns []column) error {
+	to, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = to.Rollback() }()
+	if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+		return err
+	}
+	list := strings.Join(names(columns), ", ")
+	one := "(" + repeated("?", len(columns)) + ")"
+	most := max(insertParameters/len(columns), 1)
+	insert := func(rows int) string {
+		return "INSERT INTO " + table + " (" + list + ") VALUES " + repeated(one, rows)
+	}
+	full, err := to.PrepareContext(ctx, insert(most))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = full.Close() }()
+	rows, err := from.Query(ctx, "SELECT "+list+" FROM "+table+inOrder(columns, ` COLLATE "C"`))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	args := make([]any, 0, most*len(columns))
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		if args = append(args, values...); len(args) < most*len(columns) {
+			continue
+		}
+		if _, err := full.ExecContext(ctx, args...); err != nil {
+			return err
+		}
+		args = args[:0]
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if _, err := to.ExecContext(ctx, insert(len(args)/len(columns)), args...); err != nil {
+			return err
+		}
+	}
+	// A number that was given once does not come again, here neither.
+	var sequence *string
+	if err := from.QueryRow(ctx, "SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname)) FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''", table).Scan(&sequence); err != nil {
+		return err
+	}
+	if sequence != nil {
+		var last int64
+		if err := from.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM "+*sequence).Scan(&last); err != nil {
+			return err
+		}
+		if _, err := to.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
+			return err
+		}
+		if _, err := to.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last); err != nil {
+			return err
+		}
+	}
+	return to.Commit()
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation,
+// with the rows of a snapshot of the same schema: all or nothing.
+func (s *Store) LoadSnapshot(ctx context.Context, path string) error {
+	return fail("fill the database", s.loadSnapshot(ctx, path))
+}
+
+func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
+	if s.dialect != Postgres {
+		return errors.New("a snapshot is a SQLite database already")
+	}
+	source, err := openSnapshot(path, readOnlyParameters)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	tables, err := tablesOf(ctx, source)
+	if err != nil {
+		return err
+	}
+	has, err := contentsOfSQLite(ctx, source)
+	if err != nil {
+		return err
+	}
+	err = s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		one := func(query string) (n int64, err error) { return n, tx.QueryRow(ctx, query).Scan(&n) }
+		if n, err := one("SELECT count(*) FROM settings"); err != nil || n > 0 {
+			return errors.Join(err, errors.New("there is an installation already"))
+		}
+		restore, err := dropIndexes(ctx, tx, tables)
+		if err != nil {
+			return err
+		}
+		for table, columns := range tables {
+			if err := fillPostgres(ctx, tx, source, table, columns); err != nil {
+				return fmt.Errorf("table %s: %w", table, err)
+			}
+		}
+		for _, statement := range restore {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		now, err := contentsOf(tables, one)
+		if err != nil {
+			return err
+		}
+		return has.Compare(now)
+	})
+	if err != nil {
+		return err
+	}
+	// So that the first statements have a plan.
+	return s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		for table := range tables {
+			if _, err := tx.Exec(ctx, "ANALYZE "+table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Compare says where other has another number of rows.
+func (c Contents) Compare(other Contents) error {
+	if c.Schema != other.Schema {
+		return fmt.Errorf("the copy has schema %d, and not %d", other.Schema, c.Schema)
+	}
+	if len(c.Rows) != len(other.Rows) {
+		return fmt.Errorf("the copy has %d tables, and not %d", len(other.Rows), len(c.Rows))
+	}
+	for table, n := range c.Rows {
+		if other.Rows[table] != n {
+			return fmt.Errorf("the copy has %d rows in %s, and not %d", other.Rows[table], table, n)
+		}
+	}
+	return nil
+}
+
+// dropIndexes drops the indexes and the references of tables, which are made faster when
+// the rows are there, and returns the statements that do it.
+func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (restore []string, err error) {
+	var ours []string
+	for table := range tables {
+		ours = append(ours, table)
+	}
+	rows, err := tx.Query(ctx, `SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
+			'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname) || ' ' || pg_get_constraintdef(oid), (contype = 'f')::int * 2 AS place
+		FROM pg_constraint WHERE conrelid = ANY($1::text[]::regclass[]) AND contype IN ('f', 'u')
+		UNION ALL SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid), 1
+		FROM pg_index WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
+		ORDER BY place`, ours)
+	if err != nil {
+		return nil, err
+	}
+	var drop []string
+	var d, r string
+	var place int
+	if _, err := pgx.ForEachRow(rows, []any{&d, &r, &place}, func() error {
+		drop, restore = append(drop, d), append(restore, r)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, statement := range slices.Backward(drop) {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return nil, err
+		}
+	}
+	return restore, nil
+}
+
+func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, columns []column) (err error) {
+	if _, err := to.Exec(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+		return err
+	}
+	booleans := map[string]bool{}
+	described, err := to.Query(ctx, "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND atttypid = 'boolean'::regtype", table)
+	if err != nil {
+		return err
+	}
+	var name string
+	if _, err := pgx.ForEachRow(described, []any{&name}, func() error { booleans[name] = true; return nil }); err != nil {
+		return err
+	}
+	list := strings.Join(names(columns), ", ")
+	rows, err := db.QueryContext(ctx, "SELECT "+list+" FROM "+table+inOrder(columns, ""))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	values, places := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	_, err = to.CopyFrom(ctx, pgx.Identifier{table}, names(columns), pgx.CopyFromFunc(func() ([]any, error) {
+		if !rows.Next() {
+			return nil, rows.Err()
+		}
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
+		}
+		for i, c := range columns {
+			if booleans[c.name] {
+				values[i] = values[i] != int64(0)
+			}
+		}
+		return values, nil
+	}))
+	if err != nil {
+		return err
+	}
+	var last int64
+	switch err := db.QueryRowContext(ctx, "SELECT seq FROM sqlite_sequence WHERE name = ? AND seq > 0", table).Scan(&last); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = to.Exec(ctx, "SELECT setval(pg_get_serial_sequence($1, 'id'), $2)", table, last)
+	return err
+}
