@@ -54,6 +54,20 @@ schemathesis examples="100":
     cmd/cairn/internal/httpd/testdata/schemathesis/install
     CI=true CAIRN_SCHEMATHESIS_EXAMPLES={{examples}} go test -count 1 -timeout 60m -run '^TestSchemathesisFindsNoFault$' -v ./cmd/cairn/internal/httpd
 
+# the Debian package on a fresh Debian with systemd, as root; mmdebstrap, systemd-container and lintian are needed
+package-test:
+    .ci/build cairn
+    deploy/debian/test ./cairn bootstrap
+    deploy/test-container ./cairn
+
+# binaries and Debian packages for amd64 and arm64, SBOM and checksums, into a folder; gcc-aarch64-linux-gnu is needed for arm64
+release folder="release":
+    deploy/release {{quote(folder)}}
+
+# the release, built twice from nothing and compared, and the arm64 program run; qemu-user-static is needed
+release-check:
+    deploy/release --check
+
 # pictures of each state of the pages, light, dark, on a phone and without JavaScript, into a folder
 shots folder:
     mkdir -p {{quote(folder)}}

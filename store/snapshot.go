@@ -79,7 +79,8 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 		return c, err
 	}
 	defer func() { _, _ = source.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
-	if c, err = contentsOfSQLite(ctx, source); err != nil {
+	var tables int
+	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil { // the moment
 		return c, err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -101,6 +102,10 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 		})
 	})
 	if err = errors.Join(err, target.Close(), copied.Close()); err != nil {
+		return c, err
+	}
+	// Counting reads here and there: now that all of the file was read in its order, from memory.
+	if c, err = contentsOfSQLite(ctx, source); err != nil {
 		return c, err
 	}
 	// The copy says of itself that it has a WAL. Without one it is a single file.

@@ -273,6 +273,9 @@ func (c *initCommand) check(in *installationPlan) error {
 		if info, err := os.Stat(filepath.Dir(f.path)); err != nil || !info.IsDir() {
 			return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", filepath.Dir(f.path), f.what)
 		}
+		if name := ownerBesideRoot(filepath.Dir(f.path)); name != "" {
+			return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: run this as that user, as with sudo -u %s", filepath.Dir(f.path), name, f.what, name)
+		}
 	}
 	return nil
 }

@@ -104,3 +104,20 @@ func TestInitLeavesTheConfigFileToARunBesideIt(t *testing.T) {
 type readerFunc func(b []byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// As root beside the service's user it would make a database that the service cannot open.
+func TestInitAsRootLeavesTheFolderOfAnotherUserAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes files for others")
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	code := run(t.Context(), []string{"init", "--handle", "keeper", "--generate-password", "--database", filepath.Join(dir, "cairn.db")}, nil, strings.NewReader(""), io.Discard, &errs)
+	made, err := os.ReadDir(dir)
+	if code != exitFailed || !strings.Contains(errs.String(), "sudo -u 12345") || err != nil || len(made) > 0 {
+		t.Errorf("%d %s %v %v", code, &errs, made, err)
+	}
+}

@@ -2,8 +2,31 @@
 
 package main
 
-import "syscall"
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
 
 // ownerOnly makes every file that the program creates private: the database
 // holds people's data, the keys hold their sessions.
 func ownerOnly() { syscall.Umask(0o077) }
+
+// ownerBesideRoot is the user whose folder this is, where the program runs as root and the
+// folder is not root's: files that root makes there are closed to that user.
+func ownerBesideRoot(folder string) string {
+	info, err := os.Stat(folder)
+	if err != nil || os.Geteuid() != 0 {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 {
+		return ""
+	}
+	uid := strconv.FormatUint(uint64(stat.Uid), 10)
+	if u, err := user.LookupId(uid); err == nil {
+		return u.Username
+	}
+	return uid
+}

@@ -37,6 +37,7 @@ import (
 
 // A visitor is known while the session lasts, and not a second longer.
 func TestRPVerifyGoProgramKnowsWhoIsSignedIn(t *testing.T) {
+	foreign(t)
 	program := filepath.Join(t.TempDir(), "verify")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../../docs/verify").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
