@@ -133,20 +133,24 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			[]string{"warning clock"}, "differ by 2m"},
 		"clock runs an hour early": {answers(func(h http.Header) { h.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)) }),
 			[]string{"problem clock"}, "differ by 1h"},
-		"plain http is served":       {func(d *deployment) { d.plain = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) } }, []string{"warning https-redirect"}, "200 OK"},
-		"plain http leads elsewhere": {func(d *deployment) { d.plain = http.RedirectHandler("https://evil.example/", http.StatusMovedPermanently).ServeHTTP }, []string{"warning https-redirect"}, "301"},
-		"nothing on port 80":         {func(d *deployment) { d.plain = nil }, []string{}, ""},
-		"no HSTS":                    {answers(func(h http.Header) { h.Del("Strict-Transport-Security") }), []string{"warning hsts"}, `""`},
-		"HSTS for a day":             {answers(func(h http.Header) { h.Set("Strict-Transport-Security", "max-age=86400") }), []string{"warning hsts"}, "86400"},
-		"cookie without Secure":      {cookie("; Secure", ""), []string{"problem session-cookie"}, "Secure"},
-		"cookie without HttpOnly":    {cookie("; HttpOnly", ""), []string{"problem session-cookie"}, "HttpOnly"},
-		"cookie without SameSite":    {cookie("; SameSite=Lax", ""), []string{"problem session-cookie"}, "SameSite"},
-		"cookie of another path":     {cookie("Path=/", "Path=/id"), []string{"problem session-cookie"}, `"/id"`},
-		"cookie of another domain":   {cookie("Path=/", "Path=/; Domain=example.org"), []string{"problem session-cookie"}, "example.org"},
-		"cookie of a public suffix":  {cookie("Path=/", "Path=/; Domain=co.uk"), []string{"problem session-cookie"}, "public suffix"},
-		"cookie of another name":     {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not come through"},
-		"no ETag":                    {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
-		"no Cache-Control":           {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
+		"plain http is served": {func(d *deployment) {
+			d.plain = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+		}, []string{"warning https-redirect"}, "200 OK"},
+		"plain http leads elsewhere": {func(d *deployment) {
+			d.plain = http.RedirectHandler("https://evil.example/", http.StatusMovedPermanently).ServeHTTP
+		}, []string{"warning https-redirect"}, "301"},
+		"nothing on port 80":        {func(d *deployment) { d.plain = nil }, []string{}, ""},
+		"no HSTS":                   {answers(func(h http.Header) { h.Del("Strict-Transport-Security") }), []string{"warning hsts"}, `""`},
+		"HSTS for a day":            {answers(func(h http.Header) { h.Set("Strict-Transport-Security", "max-age=86400") }), []string{"warning hsts"}, "86400"},
+		"cookie without Secure":     {cookie("; Secure", ""), []string{"problem session-cookie"}, "Secure"},
+		"cookie without HttpOnly":   {cookie("; HttpOnly", ""), []string{"problem session-cookie"}, "HttpOnly"},
+		"cookie without SameSite":   {cookie("; SameSite=Lax", ""), []string{"problem session-cookie"}, "SameSite"},
+		"cookie of another path":    {cookie("Path=/", "Path=/id"), []string{"problem session-cookie"}, `"/id"`},
+		"cookie of another domain":  {cookie("Path=/", "Path=/; Domain=example.org"), []string{"problem session-cookie"}, "example.org"},
+		"cookie of a public suffix": {cookie("Path=/", "Path=/; Domain=co.uk"), []string{"problem session-cookie"}, "public suffix"},
+		"cookie of another name":    {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not come through"},
+		"no ETag":                   {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
+		"no Cache-Control":          {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
 		"If-None-Match is dropped": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("If-None-Match") })
 		},
