@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -124,8 +125,13 @@ func TestComposeFileGivesNothingThatIsNotNeeded(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		for _, secret := range s.Secrets {
-			if file.Secrets[secret].File == "" {
+			path := file.Secrets[secret].File
+			if path == "" {
 				t.Errorf("%s: the secret %s is no file", name, secret)
+			}
+			// Docker reads all else of the repository to build, and keeps it in its cache.
+			if !slices.Contains(strings.Fields(deployed(t, "../.dockerignore")), filepath.Dir(filepath.Join("deploy", path))) {
+				t.Errorf("%s is not in .dockerignore", path)
 			}
 		}
 		for _, volume := range s.Volumes {
@@ -185,5 +191,36 @@ func TestTraefikFileNamesOnlyWhatItHas(t *testing.T) {
 	}
 	if len(file.HTTP.Routers) == 0 {
 		t.Error("no router")
+	}
+}
+
+// The unit deletes its own oldest backups, none that the service or a person has made there.
+func TestBackupUnitDeletesItsOwnBackupsAlone(t *testing.T) {
+	m := regexp.MustCompile(`(?m)^ExecStartPost=/bin/sh -c '(.*)'$`).FindStringSubmatch(deployed(t, "cairn-backup.service"))
+	if m == nil {
+		t.Fatal("there is no line that deletes")
+	}
+	folder := t.TempDir()
+	kept := []string{
+		"cairn-20251122T030000Z.tar.gz", "cairn-20261122T030000Z.tar.gz", "cairn-2026-11-21T031712Z.tar.gz", "cairn-2026-11-22T031712Z.tar.gz",
+		"cairn-2026-friday.tar.gz", "cairn-before-schema-12-20261122T030000Z.tar.gz",
+	}
+	for _, name := range append([]string{"cairn-2026-11-19T031712Z.tar.gz", "cairn-2026-11-20T031712Z.tar.gz"}, kept...) {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(m[1], "/var/backups/cairn", folder))
+	c.Env = append(os.Environ(), "BACKUP_KEEP=2")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var left []string
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if slices.Sort(kept); err != nil || !slices.Equal(left, kept) {
+		t.Errorf("left are %q, want %q", left, kept)
 	}
 }

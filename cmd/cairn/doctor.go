@@ -61,8 +61,8 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 			}
 			continue
 		}
-		// What a proxy or a database said may have line breaks and tabs.
-		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, strings.Join(strings.Fields(f.Found), " "))
+		// What a proxy or a database said may have line breaks, tabs and other control characters.
+		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, printable(strings.Join(strings.Fields(f.Found), " ")))
 		if f.Do != "" {
 			fmt.Fprintf(t, "\t\t-> %s\n", f.Do)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // output are the flags of a command that prints what it did or found.
@@ -65,6 +66,17 @@ func writePairs(w io.Writer, labels pairs) error {
 		}
 	}
 	return t.Flush()
+}
+
+// printable is what a file, a proxy or a database said, as one line that gives a terminal
+// no command.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }
 
 // list prints entries as they are read: the ids alone, one JSON array, or a table.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
 )
 
 type importUsersCommand struct {
@@ -83,7 +84,7 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 	}
 	for _, r := range i.Results {
 		if r.Outcome != account.ImportCreated {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, r.Reason)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, printable(r.Reason))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -93,7 +94,11 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 	if c.DryRun || refused > 0 {
 		added = "could be added"
 	}
-	return writePairs(p.stdout, append(pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}, notes...))
+	lines := pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}
+	for _, n := range notes {
+		lines = append(lines, [2]string{n[0], printable(n[1])})
+	}
+	return writePairs(p.stdout, lines)
 }
 
 // store stores what was checked, and reports. The file of codes comes first: one without
@@ -124,19 +129,14 @@ func (c importFlags) store(p *program, o output, users *account.Administration, 
 }
 
 func (c importFlags) writeCodes(codes []account.ImportedCode) error {
-	f, err := os.OpenFile(c.ResetCodes, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	w := csv.NewWriter(f)
-	err = w.Write([]string{"handle", "code", "url", "expires_at"})
-	for _, code := range codes {
-		if err == nil {
-			err = w.Write([]string{code.Handle, code.Shown(), account.ResetURL(c.Issuer, code.Handle, code.ResetCode), code.ExpiresAt.Format(time.RFC3339)})
+	return config.CreateFile(c.ResetCodes, func(f *os.File) error {
+		w := csv.NewWriter(f)
+		rows := [][]string{{"handle", "code", "url", "expires_at"}}
+		for _, code := range codes {
+			rows = append(rows, []string{code.Handle, code.Shown(), account.ResetURL(c.Issuer, code.Handle, code.ResetCode), code.ExpiresAt.Format(time.RFC3339)})
 		}
-	}
-	w.Flush()
-	return errors.Join(err, w.Error(), f.Sync(), f.Close())
+		return w.WriteAll(rows)
+	})
 }
 
 // read reads the rows of the file, JSON if it begins with a bracket.

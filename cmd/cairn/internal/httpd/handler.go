@@ -150,7 +150,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	accounts.Handle(routes, probePath, web.Methods{"GET": accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler))})
+	routes.Handle(probePath, accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler)))
 	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(root)
 	return h, nil
 }

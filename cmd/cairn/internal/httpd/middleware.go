@@ -66,25 +66,30 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		w.Header().Set("X-Request-Id", info.ID)
 		ctx := templates.WithLanguage(r.Context(), templates.PickLanguage(r.Header.Get("Accept-Language")))
 		r = r.WithContext(web.WithRequestInfo(ctx, info))
-		got := httpsnoop.CaptureMetrics(next, w, r)
-		if m.metrics != nil {
-			m.metrics.RequestEnded(info.Route(), r.Method, got.Code, got.Duration)
-		}
-		user, event := info.Summary()
-		level := slog.LevelInfo
-		switch {
-		case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
-			level = slog.LevelDebug // given up because the client hung up: not the service's failure
-		case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
-			level = slog.LevelError
-		case got.Code == http.StatusOK && m.isHealthCheck(r):
-			level = slog.LevelDebug // every few seconds, from each that watches the service
-		}
-		m.log.LogAttrs(r.Context(), level, "request",
-			slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
-			slog.Int("status", got.Code), slog.Int64("bytes", got.Written), slog.Float64("ms", float64(got.Duration.Microseconds())/1000),
-			slog.String("address", info.Address.String()), slog.String("user", user), slog.String("event", event))
+		got := httpsnoop.Metrics{Code: http.StatusOK}
+		defer func() { m.ended(r, info, got) }() // also where http.ErrAbortHandler breaks the answer off
+		got.CaptureMetrics(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	})
+}
+
+func (m *middleware) ended(r *http.Request, info *web.RequestInfo, got httpsnoop.Metrics) {
+	if m.metrics != nil {
+		m.metrics.RequestEnded(info.Route(), r.Method, got.Code, got.Duration)
+	}
+	user, event := info.Summary()
+	level := slog.LevelInfo
+	switch {
+	case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
+		level = slog.LevelDebug // given up because the client hung up: not the service's failure
+	case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
+		level = slog.LevelError
+	case got.Code == http.StatusOK && m.isHealthCheck(r):
+		level = slog.LevelDebug // every few seconds, from each that watches the service
+	}
+	m.log.LogAttrs(r.Context(), level, "request",
+		slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
+		slog.Int("status", got.Code), slog.Int64("bytes", got.Written), slog.Float64("ms", float64(got.Duration.Microseconds())/1000),
+		slog.String("address", info.Address.String()), slog.String("user", user), slog.String("event", event))
 }
 
 // loggedPath is the path for the log. What comes after /api/invites/ is an

@@ -30,9 +30,9 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 		noError(t, err)
 		return sealed
 	}
-	get := func(path, question string) (*http.Response, map[string]any) {
+	send := func(method, path, question string) (*http.Response, map[string]any) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		noError(t, err)
 		r.Header.Set("X-Forwarded-For", "203.0.113.9, 127.0.0.1")
 		if question != "" {
@@ -45,6 +45,10 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 		noError(t, json.NewDecoder(res.Body).Decode(&body))
 		delete(body, "request_id")
 		return res, body
+	}
+	get := func(path, question string) (*http.Response, map[string]any) {
+		t.Helper()
+		return send(http.MethodGet, path, question)
 	}
 	_, nothing := get("/nothing", "")
 	good := seal(secret, sealProbe, now, "nonce")
@@ -59,6 +63,9 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 		if diff := cmp.Diff(nothing, body); diff != "" || res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s %s", name, res.Status, diff)
 		}
+	}
+	if res, body := send(http.MethodPut, probePath, ""); res.StatusCode != http.StatusNotFound || res.Header.Get("Allow") != "" {
+		t.Errorf("another method: %s %v", res.Status, body)
 	}
 	res, body := get(probePath, good)
 	if res.StatusCode != http.StatusOK || res.Header.Get("Cache-Control") != "no-store" || len(res.Cookies()) > 0 {

@@ -2,6 +2,8 @@ package httpd
 
 import (
 	"bufio"
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -111,6 +113,28 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An answer that breaks off, as an export whose database fails, has ended and is logged.
+func TestAnAnswerThatBreaksOffIsCounted(t *testing.T) {
+	var log bytes.Buffer
+	m := metrics.New(metrics.Build{})
+	h := (&middleware{metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}).identify(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("["))
+		panic(http.ErrAbortHandler)
+	}))
+	func() {
+		defer func() {
+			if v := recover(); v != http.ErrAbortHandler {
+				t.Errorf("the connection does not end: %v", v)
+			}
+		}()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/me/export", nil))
+	}()
+	_, got := scrape(t, m)
+	if got["cairn_http_requests_in_flight"] != 0 || got[`cairn_http_requests_total{code="200",method="GET",route="none"}`] != 1 || !strings.Contains(log.String(), "path=/api/me/export") {
+		t.Errorf("%v in flight, log %q", got["cairn_http_requests_in_flight"], &log)
+	}
 }
 
 // The database fails: it is counted, the scrape goes on, and says so.

@@ -146,13 +146,13 @@ func (m *Metrics) Operation(name string, took time.Duration, failed bool) {
 func (m *Metrics) Revoked(kind string, n int) { m.revoked.WithLabelValues(kind).Add(float64(n)) }
 
 // Handler serves /metrics, and with profiles /debug/pprof/, which tell the memory of the
-// process to whoever reaches them.
+// process to whoever reaches them. Not its command line: that may hold the password of the
+// database.
 func (m *Metrics) Handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError}))
 	if profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
