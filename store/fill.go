@@ -23,7 +23,7 @@ type Filling struct {
 	Progress                func(users int) // how many there are; may be nil
 }
 
-// ErrNotNew means that somebody uses the database.
+// ErrNotNew means that the database is in use already.
 var ErrNotNew = errors.New("the database has more in it than its first administrator")
 
 // fillBatch is how many users one transaction of Fill adds.

@@ -54,7 +54,7 @@ func postgresConfig(dsn string) (config *pgx.ConnConfig, connections int, err er
 	}
 	connections = postgresConnections
 	if size, given := config.RuntimeParams[poolSize]; given {
-		// One is not enough: a batch waits for nobody, but its progress is read beside it.
+		// One is not enough: a batch needs one, and its progress is read beside it.
 		if connections, err = strconv.Atoi(size); err != nil || connections < 2 || connections > maxPostgresConnections {
 			return nil, 0, errPoolSize
 		}
@@ -182,7 +182,7 @@ func (s *servers) end(c *pgconn.PgConn) {
 }
 
 // checkIdle asks a connection that was idle whether it is alive, no longer than it takes to
-// connect: the one who asks for it may have time for another. It pings itself, because the
+// connect: the caller may have time for another. It pings itself, because the
 // driver would wait as long as the caller does, with one connection after the other.
 func (s *servers) checkIdle(ctx context.Context, p stdlib.ShouldPingParams) bool {
 	if p.IdleDuration > pingAfter && s.current(p.Conn) {

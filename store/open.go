@@ -212,9 +212,9 @@ const sqliteConnections = 8
 
 // sqliteParameters: WAL lets readers and the writer go on side by side; FULL
 // makes an acknowledged write survive a power cut; immediate takes the write
-// lock when a transaction begins, because taking it later can fail at once
-// at once, without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is
-// deleted, so that the data of a deleted user is not in the file any more.
+// lock when a transaction begins, because taking it later can fail at once,
+// without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is deleted, so
+// that the data of a deleted user is not in the file any more.
 const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fast" + sqliteReading
 
 // sqliteReading are those that change nothing in the file.

@@ -28,7 +28,7 @@ const (
 )
 
 // PrepareRestored makes a snapshot fit to be put into service: on this program's schema,
-// with no work leased to an instance of then. What was revoked or spent after the
+// with no work leased to an earlier instance. What was revoked or spent after the
 // snapshot is live in it, so every session, grant, code and pending request is ended,
 // unless keepSessions is set. Tokens that were issued after the snapshot are revoked in
 // both cases: no list of before gives an index again, and its indices are revoked but for

@@ -396,7 +396,7 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 			return err
 		}
 	}
-	// A number that was given once does not come again, here neither.
+	// A number that was given once is not given again in the copy either.
 	var sequence *string
 	if err := from.QueryRow(ctx, "SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname)) FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''", table).Scan(&sequence); err != nil {
 		return err

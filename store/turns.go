@@ -23,7 +23,7 @@ type Turn struct {
 
 // TakeTurn gives the turn to do the work of a name, unless another instance has it or the
 // work was done less than every ago. Without EndTurn, after a crash, the turn ends with
-// its lease. One that outlasts its lease loses it to the next who asks.
+// its lease. One that outlasts its lease loses it to the next caller.
 func (s *Store) TakeTurn(ctx context.Context, name string, now time.Time, every, lease time.Duration) (turn Turn, ok bool, err error) {
 	t := Turn{name: name, until: toUnix(now.Add(lease))}
 	err = s.writeOne(ctx, "take the turn of "+name, func(db *gorm.DB) error {
@@ -39,7 +39,7 @@ func (s *Store) TakeTurn(ctx context.Context, name string, now time.Time, every,
 }
 
 // EndTurn gives the turn back. done is when the work was done, zero when it was not and the
-// next who asks should try; detail says what came of it. A turn that was lost changes nothing.
+// next caller should try; detail says what came of it. A turn that was lost changes nothing.
 func (s *Store) EndTurn(ctx context.Context, t Turn, done time.Time, detail string) error {
 	return s.writeOne(ctx, "end the turn of "+t.name, func(db *gorm.DB) error {
 		if done.IsZero() {

@@ -87,7 +87,7 @@ func (d *database) start(args ...string) {
 	eventually(d.t, time.Minute, "postgres answers", func() error { return d.db.Ping() })
 }
 
-// kill is the end of the machine that it runs on: nothing is said to anybody, and none of
+// kill is the end of the machine that it runs on: no connection is closed, and none of
 // its processes lives on to acknowledge a write.
 func (d *database) kill() {
 	d.t.Helper()
@@ -95,7 +95,7 @@ func (d *database) kill() {
 	<-d.ended
 }
 
-// hang leaves connections open that nobody serves.
+// hang leaves connections open that no process serves.
 func (d *database) hang() {
 	d.t.Helper()
 	d.signal(syscall.SIGSTOP)
