@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,8 +24,13 @@ const reconnectPause = time.Second
 
 // lockFile is beside the SQLite file: closing a second handle of the file itself would
 // drop SQLite's own locks. It is never removed, or two processes could lock two files of
-// that name.
-func lockFile(database string) string { return database + ".lock" }
+// that name. Of a link it is beside the file, as SQLite's own files are.
+func lockFile(database string) string {
+	if file, err := filepath.EvalSymlinks(database); err == nil {
+		database = file
+	}
+	return database + ".lock"
+}
 
 func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
@@ -53,6 +59,7 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 			_, _ = conn.WaitForNotification(ctx) // there is none: it returns when the connection is lost
 			_ = conn.Close(context.WithoutCancel(ctx))
 			for conn = nil; conn == nil && ctx.Err() == nil; {
+				var err error
 				if conn, err = lockPostgres(ctx, dsn, alone); err != nil {
 					sleep(ctx, reconnectPause)
 				}

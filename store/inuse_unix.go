@@ -5,13 +5,21 @@ package store
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
-// lockPath locks a file, which is made where it is missing. The system drops the lock with
-// the process.
+// lockPath locks a file, which is made where it is missing, but not where a link leads. The
+// system drops the lock with the process.
 func lockPath(path string, alone bool) (release func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	const flags = os.O_RDWR | syscall.O_NOFOLLOW
+	f, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		f, err = os.OpenFile(path, flags, 0)
+	case err == nil:
+		err = giveAway(f)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -27,4 +35,20 @@ func lockPath(path string, alone bool) (release func(), err error) {
 		return nil, err
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// giveAway gives a file that root has made to the owner of its folder: the service is to
+// lock it too.
+func giveAway(f *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	folder, err := os.Stat(filepath.Dir(f.Name()))
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if s, ok := folder.Sys().(*syscall.Stat_t); ok && s.Uid != 0 {
+		_ = f.Chown(int(s.Uid), int(s.Gid)) // not every file system can
+	}
+	return nil
 }

@@ -7,8 +7,12 @@ import (
 	"gorm.io/gorm"
 )
 
-// TurnBackup is the name of the turn of a backup.
-const TurnBackup = "backup"
+// TurnBackup is the name of backups, however they are made, TurnScheduledBackup that of the
+// turn of those that the service makes: one by hand does not delay them.
+const (
+	TurnBackup          = "backup"
+	TurnScheduledBackup = "scheduled backup"
+)
 
 // A Turn is the right to do a piece of background work, which only one instance has at a
 // time. The zero value is none.

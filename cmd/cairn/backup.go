@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -214,6 +215,9 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 	defer done()
 	err = config.CreateFile(path, func(f *os.File) error {
 		snapshot := filepath.Join(work, backupfile.Database)
+		if err := s.checkRoom(work, 1); err != nil {
+			return err
+		}
 		m := &backupfile.Manifest{Program: programVersion(), Created: time.Now().UTC().Truncate(time.Second), Issuer: s.issuer, Dialect: s.store.Dialect()}
 		contents, err := s.store.Snapshot(ctx, snapshot)
 		if err != nil {
@@ -225,6 +229,9 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			m.Files = append(m.Files, backupfile.File{Name: backupfile.Config, Path: s.config})
 		}
 		m.Files = append(m.Files, s.keys...)
+		if err := s.checkRoom(filepath.Dir(path), 0.5); err != nil { // packed it is smaller
+			return err
+		}
 		// The copy is checked while it is packed. That what was packed is the copy its sum
 		// tells, of what is then read from the disk.
 		both, together := errgroup.WithContext(ctx)
@@ -246,6 +253,23 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 		return nil, fmt.Errorf("no backup was made: %s %w", path, err)
 	}
 	return b, nil
+}
+
+// spareRoom is what a backup leaves on a disk: the service writes there too, and is not
+// ready with less than half of it.
+const spareRoom = 64 << 20
+
+// checkRoom refuses a folder that has no room for a part of a SQLite database.
+func (s backupSource) checkRoom(folder string, part float64) error {
+	info, err := os.Stat(s.database)
+	if isURL(s.database) || err != nil {
+		return nil //nolint:nilerr // of PostgreSQL the size is not known, and its disk is another one
+	}
+	free, err := httpd.FreeSpace(folder)
+	if need := int64(float64(info.Size())*part) + spareRoom; err == nil && free < need {
+		err = fmt.Errorf("%s has %d MB free, and it takes %d: make room there", folder, free>>20, need>>20)
+	}
+	return err
 }
 
 // checkedBackup is a backup that was read and found good.
@@ -310,6 +334,9 @@ func openBackup(ctx context.Context, file, folder string, passphrase func() (str
 	if err != nil {
 		return nil, err
 	}
+	if b.manifest.Schema > store.SchemaOfProgram() {
+		return nil, fmt.Errorf("the backup was made by a newer program: use version %s of cairn", b.manifest.Program)
+	}
 	database := b.file(backupfile.Database).Path
 	if b.contents, err = store.ReadSnapshot(ctx, database); err != nil {
 		return nil, err
@@ -371,8 +398,9 @@ func workFolder(ctx context.Context, database string) (folder string, done func(
 	}
 	left, _ := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
 	for _, folder := range left {
-		info, err := os.Stat(folder)
-		if err != nil || time.Since(info.ModTime()) < workRest {
+		// In /var/tmp others can make a link of that name, or a folder with links in it.
+		info, err := os.Lstat(folder)
+		if err != nil || !info.IsDir() || !config.OwnFile(info) || time.Since(info.ModTime()) < workRest {
 			continue
 		}
 		if release, err := store.Use(ctx, filepath.Join(folder, "work"), true); err == nil {

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -647,4 +648,121 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 }
 
 // undoLastMigrations makes an installation one of schema 11.
-var undoLastMigrations = []string{"DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12"}
+var undoLastMigrations = []string{"DROP INDEX logout_outbox_client", "DROP INDEX mail_outbox_sub", "DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12"}
+
+// A backup by hand is another file in another place: the next scheduled one is as far away as before.
+func TestBackupByHandDoesNotDelayScheduledOnes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		s.must("backup", "by-hand.tar.gz")
+		folder := t.TempDir()
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--backup-dir", folder)
+		var files []string
+		for end := time.Now().Add(30 * time.Second); len(files) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			files, _ = filepath.Glob(filepath.Join(folder, "cairn-*Z.tar.gz"))
+		}
+		p.stop()
+		if <-p.code; len(files) == 0 {
+			t.Error("the service makes none")
+		}
+	})
+}
+
+// A folder for temporary files that others can write to: what looks like the rest of a killed
+// process leads nowhere, and is not touched where it is another user's.
+func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("backup", "b.tar.gz")
+	tmp, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	t.Setenv("TMPDIR", tmp)
+	before := time.Now().Add(-time.Hour)
+	folder := func(name string, uid int) string {
+		path := filepath.Join(tmp, workPrefix+name)
+		if err := errors.Join(os.Mkdir(path, 0o700), os.Symlink(victim, filepath.Join(path, "work.lock")), os.Chtimes(path, before, before), os.Chown(path, uid, -1)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	folder("own", os.Geteuid())
+	var foreign string
+	if os.Geteuid() == 0 {
+		foreign = folder("foreign", 65534)
+	}
+	s.must("backup", "verify", "b.tar.gz")
+	if exists(victim) {
+		t.Error("a file was made where a link leads")
+	}
+	if foreign != "" && !exists(foreign) {
+		t.Error("the folder of another user was removed")
+	}
+}
+
+// The lock is that of the file, by whatever name: a link to it, too.
+func TestRestoreSeesTheServiceBehindALink(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("backup", "b.tar.gz")
+	if err := os.Symlink("cairn.db", "link.db"); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "--database", "link.db", "--private-key-file", "key.pem")
+	s.refused([]string{"cairn serve runs"}, "restore", "b.tar.gz", "--force")
+	p.stop()
+	<-p.code
+	s.must("restore", "b.tar.gz", "--force", "--database", "link.db")
+	if info, err := os.Lstat("link.db"); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the link was replaced: %v", err)
+	}
+	if old, _ := filepath.Glob("cairn.db.before-restore-*Z"); len(old) != 1 {
+		t.Errorf("the earlier database: %q", old)
+	}
+}
+
+// What a command writes while the database is copied or replaced would be lost.
+func TestCommandsStayAwayWhileTheDatabaseIsReplaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		release, err := store.Use(t.Context(), dsn, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.refused([]string{"being restored or copied"}, "invite", "add")
+		release()
+		s.must("invite", "add")
+	})
+}
+
+func TestBackupOfANewerProgramIsRefused(t *testing.T) {
+	s, _ := sqliteShell(t)
+	var b bytes.Buffer
+	m := &backupfile.Manifest{Program: "v9.8.7", Schema: store.SchemaOfProgram() + 1, Files: []backupfile.File{{Name: backupfile.Database, Path: "cairn.db"}}}
+	if err := errors.Join(backupfile.Create(t.Context(), &b, m, ""), os.WriteFile("b.tar.gz", b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.refused([]string{"v9.8.7"}, "backup", "verify", "b.tar.gz")
+	s.refused([]string{"v9.8.7", "nothing was changed"}, "restore", "b.tar.gz", "--database", "new.db")
+}
+
+// Instances that are updated at once have one folder for backups.
+func TestCommandsThatMigrateAtOnceShareABackup(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		db, err := sql.Open(map[bool]string{false: "sqlite3", true: "pgx"}[isURL(dsn)], dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range undoLastMigrations {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		_ = db.Close()
+		environ := append(s.environ, "SERVICE_BACKUP_DIR="+t.TempDir())
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				var out bytes.Buffer
+				if code := run(t.Context(), []string{"user", "list", "-q"}, environ, strings.NewReader(""), &out, &out); code != exitDone {
+					t.Errorf("exit code %d: %s", code, out.String())
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -30,6 +30,11 @@ func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error 
 	if err != nil {
 		return err
 	}
+	release, err := useWithOthers(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
 	st, err := openExisting(p.ctx, checked, quietLog(p))
 	if err != nil {
 		return err

@@ -142,6 +142,11 @@ func (c *migrateKeysCommand) Run(p *program) error {
 	if len(keys) == 0 {
 		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
 	}
+	release, err := useWithOthers(p.ctx, checked)
+	if err != nil {
+		return err
+	}
+	defer release()
 	st, err := openExisting(p.ctx, checked, quietLog(p))
 	if err != nil {
 		return err

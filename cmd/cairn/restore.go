@@ -185,7 +185,7 @@ func copyFile(to, from string) error {
 func useAlone(ctx context.Context, c config.Checked) (release func(), err error) {
 	release, err = store.Use(ctx, c.Database, true)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("cairn serve runs on %s: stop it first, every instance", c.DatabaseLabel())
+		return nil, fmt.Errorf("cairn serve runs on %s, or another command uses it: stop it first, every instance", c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)
@@ -193,14 +193,15 @@ func useAlone(ctx context.Context, c config.Checked) (release func(), err error)
 	return release, nil
 }
 
-// useWithOthers marks the database as in use by the service.
+// useWithOthers marks the database as in use by the service or a command: what that writes
+// while it is copied or replaced would be lost.
 func useWithOthers(ctx context.Context, c config.Checked) (release func(), err error) {
 	if !isURL(c.Database) && !exists(c.Database) {
 		return func() {}, nil // it is not opened either
 	}
 	release, err = store.Use(ctx, c.Database, false)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("%s is being restored or copied: start the service when that is done", c.DatabaseLabel())
+		return nil, fmt.Errorf("%s is being restored or copied: wait until that is done", c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)
@@ -217,6 +218,9 @@ type place struct {
 
 // newPlace looks at what is there. A PostgreSQL database must have no installation.
 func newPlace(ctx context.Context, c config.Checked) (*place, error) {
+	if file, err := filepath.EvalSymlinks(c.Database); !isURL(c.Database) && err == nil {
+		c.Database = file // what a link names is replaced, not the link
+	}
 	pl := &place{checked: c}
 	if isURL(c.Database) {
 		st, err := store.Open(ctx, c.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
@@ -302,6 +306,9 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 	}
 	if err := os.Link(database, pl.checked.Database); err != nil { // another disk, or no links
 		if err := copyFile(pl.checked.Database, database); err != nil {
+			if movedTo != "" {
+				err = fmt.Errorf("%w; the earlier database is %s now", err, movedTo)
+			}
 			return movedTo, fmt.Errorf("%s %w", pl.checked.Database, err)
 		}
 	}
@@ -328,7 +335,7 @@ func (c *copyCommand) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	settings.Database = c.Database
+	settings.Database, settings.BackupDir = c.Database, c.BackupDir
 	from, err := settings.Check()
 	if err != nil {
 		return err
@@ -338,7 +345,7 @@ func (c *copyCommand) Run(p *program) error {
 	}
 	for _, checked := range []config.Checked{from, to} {
 		if checked.Database == from.Database && !isURL(from.Database) && !exists(from.Database) {
-			continue // withStore says what to do
+			continue // openExisting says what to do
 		}
 		release, err := useAlone(p.ctx, checked)
 		if err != nil {
@@ -359,11 +366,12 @@ func (c *copyCommand) Run(p *program) error {
 	}
 	defer done()
 	snapshot := filepath.Join(work, backupfile.Database)
-	var contents store.Contents
-	if err := c.withStore(p, func(st *store.Store) error {
-		contents, err = st.Snapshot(p.ctx, snapshot)
+	st, err := openExisting(p.ctx, from, quietLog(p)) // withStore is kept out by useAlone
+	if err != nil {
 		return err
-	}); err != nil {
+	}
+	contents, err := st.Snapshot(p.ctx, snapshot)
+	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}
 	if err := store.PrepareMoved(p.ctx, snapshot); err != nil {

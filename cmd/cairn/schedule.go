@@ -51,7 +51,7 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 
 func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (file string, err error) {
 	now := time.Now().UTC()
-	turn, ok, err := source.store.TakeTurn(ctx, store.TurnBackup, now, b.Every, backupLease)
+	turn, ok, err := source.store.TakeTurn(ctx, store.TurnScheduledBackup, now, b.Every, backupLease)
 	if err != nil || !ok {
 		return "", err
 	}
@@ -61,7 +61,7 @@ func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (fi
 	if err != nil {
 		done, file = time.Time{}, ""
 	} else {
-		err = removeOldBackups(b.Dir, scheduledBackup, b.Keep)
+		err = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file), removeOldBackups(b.Dir, scheduledBackup, b.Keep))
 	}
 	return file, errors.Join(err, source.store.EndTurn(context.WithoutCancel(ctx), turn, done, file))
 }
@@ -131,7 +131,11 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 		}
 	}
 	file := filepath.Join(folder, prefix+now.Format(stampFormat)+".tar.gz")
-	if _, err := (backupSource{store: st, database: c.Database}).make(ctx, file); err != nil {
+	_, err = backupSource{store: st, database: c.Database}.make(ctx, file)
+	if errors.Is(err, os.ErrExist) {
+		return nil // another instance has made it just now
+	}
+	if err != nil {
 		return fmt.Errorf("before a migration there must be a backup: %w: make room there, or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)

@@ -41,6 +41,10 @@ const (
 // workFactor of scrypt: a second of a processor for each passphrase that is tried.
 var workFactor = 18
 
+// maxWorkFactor is for a program to come. A file that asks for more could take all memory of
+// the machine: this is 1 GiB.
+const maxWorkFactor = 20
+
 // MinPassphrase is the least length of a passphrase in bytes.
 const MinPassphrase = 12
 
@@ -206,6 +210,7 @@ func open(ctx context.Context, f *os.File, folder string, passphrase func() (str
 		if err != nil {
 			return nil, ErrPassphrase // it is empty
 		}
+		identity.SetMaxWorkFactor(maxWorkFactor)
 		if r, err = age.Decrypt(r, identity); err != nil {
 			if _, wrong := errors.AsType[*age.NoIdentityMatchError](err); wrong {
 				return nil, fmt.Errorf("%w, or its first lines are damaged", ErrPassphrase)

@@ -85,6 +85,7 @@ func TestEncryptedBackupIsReadWithItsPassphraseAloneAndWhole(t *testing.T) {
 	}{
 		"another passphrase": {whole, passphrase + "!", backupfile.ErrPassphrase},
 		"no passphrase":      {whole, "", backupfile.ErrPassphrase},
+		"expensive":          {bytes.Replace(whole, []byte(" 10\n"), []byte(" 21\n"), 1), passphrase, backupfile.ErrDamaged},
 		"cut":                {whole[:len(whole)-1], passphrase, backupfile.ErrDamaged},
 		"longer":             {append(bytes.Clone(whole), 0), passphrase, backupfile.ErrDamaged},
 		"changed":            {append(bytes.Clone(whole[:len(whole)-9]), bytes.Repeat([]byte{7}, 9)...), passphrase, backupfile.ErrDamaged},

@@ -112,7 +112,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
-	ready := &readiness{stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey, freeSpace: freeSpace, log: o.Log}
+	ready := &readiness{stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey, freeSpace: FreeSpace, log: o.Log}
 	if o.Metrics != nil {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err

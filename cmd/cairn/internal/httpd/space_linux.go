@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// freeSpace is how many bytes this user may still write in a folder.
-func freeSpace(folder string) (int64, error) {
+// FreeSpace is how many bytes this user may still write in a folder.
+func FreeSpace(folder string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, fmt.Errorf("free space: %w", err)
