@@ -14,9 +14,12 @@ const (
 	aclMask    = 0x10
 )
 
-// onlyOursByACL tells whether a file has an ACL that gives something to no other than its owner and the user who runs
-// the program.
-func onlyOursByACL(path string) bool {
+// onlyOursByACL tells whether a file has an ACL that gives something to no other than root and the user who runs the
+// program, one of whom owns it.
+func onlyOursByACL(path string, owner int) bool {
+	if owner != 0 && owner != os.Geteuid() {
+		return false
+	}
 	b := make([]byte, 4<<10)
 	n, err := syscall.Getxattr(path, "system.posix_acl_access", b)
 	if err != nil || n < 4 || binary.LittleEndian.Uint32(b) != aclVersion {

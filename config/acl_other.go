@@ -3,4 +3,4 @@
 package config
 
 // onlyOursByACL is false: the bits of the mode are taken as they are.
-func onlyOursByACL(string) bool { return false }
+func onlyOursByACL(string, int) bool { return false }

@@ -55,14 +55,16 @@ func TestCredentialThatAnACLOpensToTheServiceAloneIsAccepted(t *testing.T) {
 	none, me := ^uint32(0), uint32(os.Geteuid())
 	for name, tt := range map[string]struct {
 		entries  []entry
+		owner    int
 		accepted bool
 	}{
-		"as systemd does":     {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 0, none}, {mask, 4, none}, {other, 0, none}}, true},
-		"another user too":    {[]entry{{userObj, 4, none}, {user, 4, me}, {user, 4, me + 1}, {groupObj, 0, none}, {mask, 4, none}, {other, 0, none}}, false},
-		"a named group":       {[]entry{{userObj, 4, none}, {groupObj, 0, none}, {group, 4, 7}, {mask, 4, none}, {other, 0, none}}, false},
-		"the file's group":    {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 4, none}, {mask, 4, none}, {other, 0, none}}, false},
-		"every user":          {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 0, none}, {mask, 4, none}, {other, 4, none}}, false},
-		"no list, group only": {nil, false},
+		"as systemd does":     {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 0, none}, {mask, 4, none}, {other, 0, none}}, int(me), true},
+		"another user too":    {[]entry{{userObj, 4, none}, {user, 4, me}, {user, 4, me + 1}, {groupObj, 0, none}, {mask, 4, none}, {other, 0, none}}, int(me), false},
+		"a named group":       {[]entry{{userObj, 4, none}, {groupObj, 0, none}, {group, 4, 7}, {mask, 4, none}, {other, 0, none}}, int(me), false},
+		"the file's group":    {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 4, none}, {mask, 4, none}, {other, 0, none}}, int(me), false},
+		"every user":          {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 0, none}, {mask, 4, none}, {other, 4, none}}, int(me), false},
+		"no list, group only": {nil, int(me), false},
+		"another owner":       {[]entry{{userObj, 4, none}, {user, 4, me}, {groupObj, 0, none}, {mask, 4, none}, {other, 0, none}}, 4242, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "secret", strings.Repeat("s", 40))
@@ -79,6 +81,9 @@ func TestCredentialThatAnACLOpensToTheServiceAloneIsAccepted(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
+			}
+			if err := os.Chown(path, tt.owner, -1); err != nil && os.Geteuid() != 0 {
+				t.Skip("only root gives a file away")
 			}
 			info, err := os.Stat(path)
 			if err != nil || info.Mode().Perm()&0o440 != 0o440 {

@@ -62,7 +62,7 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 // bits of the group are only the mask of what the list gives: systemd's credentials are 0440 and root's, and the list
 // lets nobody but the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
-	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path)) {
+	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path, owner(info))) {
 		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
 	}
 	return nil

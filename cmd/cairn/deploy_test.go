@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -222,5 +223,23 @@ func TestBackupUnitDeletesItsOwnBackupsAlone(t *testing.T) {
 	}
 	if slices.Sort(kept); err != nil || !slices.Equal(left, kept) {
 		t.Errorf("left are %q, want %q", left, kept)
+	}
+}
+
+// Who stops the service gives it the longest --shutdown-delay and the time of the requests
+// in flight before it is killed.
+func TestStopIsNotCutShort(t *testing.T) {
+	settings := config.Defaults()
+	settings.ShutdownDelay = "60s"
+	if _, err := settings.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for file, line := range map[string]string{"cairn.service": `(?m)^TimeoutStopSec=(.*)$`, "compose.yaml": `stop_grace_period: (.*)`} {
+		m := regexp.MustCompile(line).FindStringSubmatch(deployed(t, file))
+		if m == nil {
+			t.Errorf("%s does not say how long a stop may take", file)
+		} else if d, err := time.ParseDuration(m[1]); err != nil || d <= time.Minute+drainTimeout {
+			t.Errorf("%s: a stop may take %s", file, m[1])
+		}
 	}
 }

@@ -157,6 +157,9 @@ func TestSoak(t *testing.T) {
 	e.promoted = time.Now()
 	for prober := newMember(l, c, app.Secret, "keeper"); !prober.signIn(); {
 		if time.Since(e.promoted) > time.Minute {
+			for _, each := range c.each {
+				t.Logf("%s%s", each.readiness(), each.errors())
+			}
 			t.Fatal("no service a minute after the promotion")
 		}
 	}
@@ -173,11 +176,30 @@ func TestSoak(t *testing.T) {
 	l.report(t, e, length >= calmForm)
 	l.verify(t, c, e)
 	for i, each := range c.each {
-		errors := regexp.MustCompile(`(?m)^.*"level":"(WARN|ERROR)".*"error":.*$`).FindAllString(each.log.text(), 10)
 		if t.Failed() || strings.Contains(each.log.text(), `"msg":"panic"`) {
-			t.Errorf("the log of instance %d: %s", i, strings.Join(errors, "\n"))
+			t.Errorf("the log of instance %d: %s", i, each.errors())
 		}
 	}
+}
+
+// errors are the first and last warnings and errors of an instance.
+func (n *instance) errors() string {
+	lines := regexp.MustCompile(`(?m)^.*"level":"(WARN|ERROR)".*"error":.*$`).FindAllString(n.log.text(), -1)
+	if len(lines) > 20 {
+		lines = append(lines[:10], lines[len(lines)-10:]...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// readiness is what an instance tells this machine.
+func (n *instance) readiness() string {
+	res, err := http.Get(n.URL + "/readyz")
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
 }
 
 // migrateOn does to the schema what a later version may do while this one serves on: a column

@@ -47,7 +47,10 @@ func (r *readiness) faults(ctx context.Context) map[string]error {
 	defer cancel()
 	faults := map[string]error{checkDatabase: nil, checkMigrations: nil, checkKey: nil, checkDisk: nil}
 	switch err := r.store.CheckSchema(ctx); {
-	case errors.Is(err, store.ErrNotMigrated), errors.Is(err, store.ErrNewerSchema):
+	case errors.Is(err, store.ErrNewerSchema):
+		// A newer instance has migrated: migrations leave what this one needs until it is
+		// replaced too.
+	case errors.Is(err, store.ErrNotMigrated):
 		faults[checkMigrations] = err
 	case err != nil:
 		faults[checkDatabase] = errDatabaseSilent

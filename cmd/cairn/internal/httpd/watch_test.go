@@ -200,7 +200,7 @@ func TestReadinessTellsOnlyThisMachineWhatIsWrong(t *testing.T) {
 		t.Errorf("a stranger: %s", got.Text)
 	}
 	db.exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
-	s.wantNotReady("migrations", "newer version")
+	wantStatus(t, "a newer instance has migrated", s.readyz("192.0.2.1:1"), http.StatusOK)
 	db.exec("DELETE FROM goose_db_version WHERE version_id >= (SELECT max(version_id) - 1 FROM goose_db_version WHERE version_id < 9999)")
 	s.wantNotReady("migrations", "has to be migrated")
 	noError(t, s.store.Close())
