@@ -291,7 +291,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
 		}, nil, ""},
-		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"warning second-factor"}, "1 administrators"},
+		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"warning second-factor"}, "second factor: 1"},
 		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats itself"},
 		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
 		"secret that counts":                  {weak("0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []string{"problem shared-secret", "warning shared-secret-source"}, "count up"},

@@ -176,7 +176,7 @@ func secondFactor(ctx context.Context, x *examination) Finding {
 	case err != nil:
 		return unreadable(err)
 	case n > 0:
-		return found(Warning, "They add a passkey or an authenticator app at /account/security; cairn settings set second_factor_flags admin demands it.", "%d administrators have no second factor.", n)
+		return found(Warning, "They add a passkey or an authenticator app at /account/security; cairn settings set second_factor_flags admin demands it.", "Administrators without a second factor: %d.", n)
 	}
 	return ok("Every administrator has a second factor.")
 }

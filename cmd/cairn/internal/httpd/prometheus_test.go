@@ -190,7 +190,7 @@ func TestPrometheusReadsWhatDashboardAndRulesNeed(t *testing.T) {
 }
 
 // Profiles tell the memory of the process: they are for this machine. Its command line may hold
-// the password of the database, and is for nobody.
+// the password of the database, and is not served.
 func TestProfilesAreForThisMachine(t *testing.T) {
 	for address, served := range map[string]map[string]bool{"127.0.0.1": {"": true}, "0.0.0.0": {"": false, "true": true}} {
 		for asked, profiles := range served {
