@@ -88,14 +88,14 @@ func TestStatementsNameTheirColumns(t *testing.T) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		must(t, err)
-		if found := all.Find(b); found != nil && !strings.HasSuffix(f, "_test.go") {
+		if found := all.Find(b); found != nil && !strings.HasSuffix(f, "_test.go") && f != "legacy.go" { // legacy.go reads tables that are not ours
 			t.Errorf("%s: %s", f, found)
 		}
 	}
 }
 
-// GORM's Scan logs a failed or slow statement with its values; that of database/sql
-// logs nothing.
+// GORM's Scan logs a failed or slow statement with its values; those of database/sql and
+// pgx log nothing.
 func TestStoreDoesNotUseScan(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
@@ -103,7 +103,7 @@ func TestStoreDoesNotUseScan(t *testing.T) {
 		b, err := os.ReadFile(f)
 		must(t, err)
 		for line := range strings.Lines(string(b)) {
-			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRowContext") && !strings.Contains(line, " rows.Scan"+"(") {
+			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRow") && !strings.Contains(line, " rows.Scan"+"(") {
 				t.Errorf("%s: %s", f, strings.TrimSpace(line))
 			}
 		}

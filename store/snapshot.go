@@ -576,12 +576,12 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 		return err
 	}
 	var last int64
-	switch err := db.QueryRowContext(ctx, "SELECT seq FROM sqlite_sequence WHERE name = ? AND seq > 0", table).Scan(&last); {
+	switch err := db.QueryRowContext(ctx, "SELECT seq FROM sqlite_sequence WHERE name = ?", table).Scan(&last); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
 	}
-	_, err = to.Exec(ctx, "SELECT setval(pg_get_serial_sequence($1, 'id'), $2)", table, last)
+	_, err = to.Exec(ctx, "SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
 	return err
 }

@@ -352,6 +352,7 @@ func Handler(t testing.TB, base string, h http.Handler) http.Handler {
 			},
 		})
 		if r.Body != nil && r.Body != http.NoBody {
+			r = r.WithContext(r.Context()) // by the body of its own request the server knows whether to wait for the rest
 			r.Body = struct {
 				io.Reader
 				io.Closer

@@ -18,8 +18,8 @@ import (
 
 // Who cannot read the database learns nothing at the path of the probe, not even that there is something.
 func TestProbeAnswersTheOperatorAlone(t *testing.T) {
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.0/8"} }})
 	now := time.Now()
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.0/8"} }, Now: func() time.Time { return now }})
 	secret, err := s.store.Secret(t.Context(), account.SecretInstallation)
 	noError(t, err)
 	seal := func(secret []byte, purpose string, at time.Time, v any) string {
