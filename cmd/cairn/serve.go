@@ -20,6 +20,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -85,7 +86,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if note != "" {
 		warnings = append(warnings, note)
 	}
-	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
+	var signer jose.OpaqueSigner
+	signs := "none"
+	if len(keys) > 0 {
+		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
+	}
+	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -125,7 +131,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		}
 	}
 	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
-		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
+		"schema", version, "sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
 	for _, w := range warnings {
 		log.Warn(w)
 	}

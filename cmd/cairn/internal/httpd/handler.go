@@ -39,6 +39,8 @@ type Options struct {
 	Store  *store.Store
 	Secret []byte            // shared HS256 secret
 	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
+	// Signer signs RS256 in the place of the first of the keys; nil: crypto/rsa does.
+	Signer jose.OpaqueSigner
 	// KeyFile is where the first of the keys is; empty: it is nobody's concern how old it is.
 	KeyFile string
 	Log     *slog.Logger
@@ -93,7 +95,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
 	accounts, err := account.New(account.Options{
-		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys,
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys, Signer: o.Signer,
 		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
 		StatusTTL: o.Config.StatusTTL,
 		Hasher:    o.Hasher, Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
@@ -133,7 +135,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		provider.MountDisabled(routes, accounts)
 	} else {
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
 		})
 		if err != nil {
 			return nil, err
