@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
@@ -45,7 +43,8 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if err := activityschema.Ready(); err != nil {
 		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
-	log := newLog(p.stderr, checked)
+	log, flush := newLog(p.stderr, checked)
+	defer flush()
 	var keys []jose.JSONWebKey
 	if !c.NoOIDC {
 		if keys, err = config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err != nil {
@@ -178,16 +177,6 @@ func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profi
 
 // turnOnOIDC is the remedy where there is no key.
 const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
-
-// newLog writes text to a terminal and JSON elsewhere, unless told otherwise.
-func newLog(w io.Writer, c config.Checked) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: c.LogLevel}
-	f, isFile := w.(*os.File)
-	if c.LogFormat == "text" || c.LogFormat == "" && isFile && term.IsTerminal(int(f.Fd())) {
-		return slog.New(slog.NewTextHandler(w, opts))
-	}
-	return slog.New(slog.NewJSONHandler(w, opts))
-}
 
 // releaseMemory gives what only the start has needed (tables of libraries, the pages of
 // the program that made them) back to the system: an idle service on a small machine

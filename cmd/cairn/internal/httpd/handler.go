@@ -119,14 +119,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err
 		}
-		root.Use(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
-					web.NoteRoute(r.Context(), strings.TrimPrefix(template, base))
-				}
-				next.ServeHTTP(w, r)
-			})
-		})
+		root.Use(noteRoute(base))
 	}
 	h.routes = routes
 	accounts.Mount(routes)
@@ -153,7 +146,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, err
 	}
 	routes.Handle(probePath, accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler)))
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(root)
+	byPath, err := literalPaths(root, base)
+	if err != nil {
+		return nil, err
+	}
+	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(byPath)
 	return h, nil
 }
 
@@ -214,17 +211,7 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, re
 func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
 	sum := sha256.Sum256(text)
 	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(age.Seconds())))
-		h.Set("ETag", etag)
-		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Type", kind)
-		_, _ = w.Write(text)
-	}
+	return templates.NewDocument(kind, "public, max-age="+strconv.Itoa(int(age.Seconds())), etag, text, nil).ServeHTTP
 }
 
 // administration shows package admin what it may not import.
