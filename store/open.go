@@ -67,7 +67,8 @@ type Store struct {
 	log      *slog.Logger
 	clock    func() time.Time
 	timeout  time.Duration
-	observer Observer // nil: not observed
+	observer Observer                        // nil: not observed
+	read     func(statement string, key any) // nil outside of tests; see opened
 	// writer lets one transaction of this process write at a time on SQLite,
 	// which has one writer anyway: waiting here is fair and ends with the
 	// context, SQLite's own waiting is polling. nil on PostgreSQL.
