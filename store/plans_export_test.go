@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,18 +32,22 @@ var (
 // for those of tests.
 func RecordStatements() {
 	recorded.statements = map[string]map[string]Statement{SQLite: {}, Postgres: {}}
+	executed = func(dialect, sql string, args []any) {
+		verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
+		if !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
+			return
+		}
+		recorded.Lock()
+		defer recorded.Unlock()
+		form := rows.ReplaceAllString(values.ReplaceAllString(sql, "?"), "(?)")
+		if _, known := recorded.statements[dialect][form]; !known {
+			recorded.statements[dialect][form] = Statement{sql, slices.Clone(args)}
+		}
+	}
 	opened = func(s *Store) {
 		record := func(db *gorm.DB) {
-			sql := db.Statement.SQL.String()
-			verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
-			if _, ofTest := db.Get(testMark); ofTest || !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
-				return
-			}
-			recorded.Lock()
-			defer recorded.Unlock()
-			form := rows.ReplaceAllString(values.ReplaceAllString(sql, "?"), "(?)")
-			if _, known := recorded.statements[s.dialect][form]; !known {
-				recorded.statements[s.dialect][form] = Statement{sql, append([]any(nil), db.Statement.Vars...)}
+			if _, ofTest := db.Get(testMark); !ofTest {
+				executed(s.dialect, db.Statement.SQL.String(), db.Statement.Vars)
 			}
 		}
 		c := s.db.Callback()
