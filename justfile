@@ -7,7 +7,7 @@ _default:
 run:
     go run ./cmd/cairn demo
 
-# the release binary, ./cairn; a version is only needed where there is no git
+# the release binary, ./cairn, for this distribution; a version is only needed where there is no git
 build version="":
     .ci/build cairn {{quote(version)}}
 
@@ -58,7 +58,8 @@ schemathesis examples="100":
 package-test:
     .ci/build cairn
     deploy/debian/test ./cairn bootstrap
-    deploy/test-container ./cairn
+    .ci/build --static cairn-static
+    deploy/test-container ./cairn-static
 
 # binaries and Debian packages for amd64 and arm64, SBOM and checksums, into a folder; gcc-aarch64-linux-gnu is needed for arm64
 release folder="release":

@@ -41,10 +41,11 @@ type Options struct {
 	// Keys is the RSA key set: the first one signs, all verify. Empty means
 	// that session tokens are HS256.
 	Keys            []jose.JSONWebKey
-	CookieName      string        // full name, with its __Host- or __Secure- prefix
-	CookieDomain    string        // empty: host-only
-	LoginCookieName string        // empty unless CookieDomain is set
-	StatusTTL       time.Duration // of the status lists, whole seconds; 0 means DefaultStatusTTL
+	Signer          jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
+	CookieName      string            // full name, with its __Host- or __Secure- prefix
+	CookieDomain    string            // empty: host-only
+	LoginCookieName string            // empty unless CookieDomain is set
+	StatusTTL       time.Duration     // of the status lists, whole seconds; 0 means DefaultStatusTTL
 	Hasher          *Hasher
 	Limits          *web.Limits
 	Pages           *templates.Renderer
@@ -127,7 +128,7 @@ func New(o Options) (*Service, error) {
 	if s.deviceKey, err = hkdf.Key(sha256.New, o.Key, nil, "cairn device", 32); err != nil {
 		return nil, fmt.Errorf("derive key: %w", err)
 	}
-	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys); err != nil {
+	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys, o.Signer); err != nil {
 		return nil, err
 	}
 	s.verifier = &session.Verifier{Issuer: o.Issuer, Secret: o.Secret, Now: o.Now, CookieName: o.CookieName}

@@ -30,11 +30,14 @@ type minter struct {
 	statusSigner jose.Signer
 }
 
-func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey) (*minter, error) {
+func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.OpaqueSigner) (*minter, error) {
 	opts := (&jose.SignerOptions{}).WithType("JWT")
 	sk := jose.SigningKey{Algorithm: jose.HS256, Key: secret}
 	if len(keys) > 0 {
 		sk = jose.SigningKey{Algorithm: jose.RS256, Key: keys[0]} // the JWK brings the kid header
+		if fast != nil {
+			sk.Key = fast
+		}
 	} else if len(secret) < 32 {
 		return nil, errors.New("the shared secret is shorter than 32 bytes (RFC 7518 section 3.2)")
 	}
@@ -98,7 +101,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 // CheckSecrets mints a session token with the secret, or with the first of the keys where
 // there are any, and verifies it as another application would.
 func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose.JSONWebKey, now time.Time) error {
-	m, err := newMinter(issuer, secret, keys)
+	m, err := newMinter(issuer, secret, keys, nil)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (s Settings) NeedsSecondFactor(u User) bool {
 
 // NeedsSecondFactor is that of the settings.
 func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
-	v, err := s.Settings(ctx)
+	v, err := s.sharedSettings(ctx)
 	return v.NeedsSecondFactor(u), err
 }
 

@@ -225,18 +225,6 @@ func (s *Service) endSessions(r *http.Request, sub string) (ended string, err er
 	return ended, nil
 }
 
-// ActiveUser returns the user of a grant. ErrUserNotFound, ErrSuspended.
-func (s *Service) ActiveUser(ctx context.Context, sub string) (User, error) {
-	u, err := s.store.UserBySub(ctx, sub)
-	if err != nil {
-		return User{}, fmt.Errorf("find user: %w", err)
-	}
-	if u.Suspended() {
-		return User{}, ErrSuspended
-	}
-	return u, nil
-}
-
 // How much work a header full of cookies of our name can cause: signatures to
 // verify, and rows to look up.
 const (

@@ -183,11 +183,17 @@ const settingsTTL = 2 * time.Second
 // Settings returns the settings, at most settingsTTL old while the database
 // answers in time.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
+	v, err := s.sharedSettings(ctx)
+	return v.clone(), err
+}
+
+// sharedSettings is Settings without a copy: its lists are not to be changed.
+func (s *Service) sharedSettings(ctx context.Context) (Settings, error) {
 	v, err := s.settings.Get(ctx, "")
 	if err != nil {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
-	return v.clone(), nil
+	return v, nil
 }
 
 // SettingsChange is a change of named settings; one that is nil stays. Of

@@ -2,7 +2,6 @@ package account
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -23,6 +22,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // StatusListSize is how many session tokens one token status list has room for.
@@ -69,9 +69,8 @@ type statusClaims struct {
 type packedStatus struct {
 	version    int64 // of the store
 	generation int64 // since 1970
-	token      string
-	zipped     []byte // the token in gzip: Huffman codes gain the quarter that base64url leaves
 	etag       string
+	document   *templates.Document
 }
 
 func (s *Service) mountStatus(m *mux.Router) {
@@ -102,33 +101,11 @@ func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	// A cache in between would serve the list for ttl, and the verifier go on with it for
-	// ttl again: it has to ask each time, which costs next to nothing.
-	h.Set("Cache-Control", "public, no-cache, max-age="+strconv.Itoa(int(s.statusTTL/time.Second)))
-	h.Add("Vary", "Prefer, Accept, Accept-Encoding")
-	h.Set("ETag", packed.etag)
-	h.Set("Content-Type", statusMedia)
+	h.Add("Vary", "Prefer, Accept")
 	if held > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
 	}
-	body := []byte(packed.token)
-	if acceptsGzip(r) {
-		h.Set("Content-Encoding", "gzip")
-		body = packed.zipped
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body)) // 304 for who has it
-}
-
-// acceptsGzip reports whether Accept-Encoding names gzip, with a weight above 0 if
-// there is one (RFC 9110 section 12.5.3).
-func acceptsGzip(r *http.Request) bool {
-	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
-		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";q=")
-		if strings.EqualFold(name, "gzip") {
-			return strings.Trim(cmp.Or(weight, "1"), "0.") != ""
-		}
-	}
-	return false
+	packed.document.ServeHTTP(w, r)
 }
 
 // packedStatus returns a list as it is now. What is kept is served while the
@@ -182,20 +159,24 @@ func (s *Service) signStatus(ctx context.Context, key string) (p packedStatus, e
 	now := s.now()
 	c := statusClaims{Subject: s.URL("/oauth2/status/" + key), IssuedAt: now.Unix(), Expires: now.Add(StatusListLifetime).Unix(), TTL: int64(s.statusTTL / time.Second)}
 	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed.Bytes())
-	if p.token, err = jwt.Signed(s.minter.statusSigner).Claims(c).Serialize(); err != nil {
+	token, err := jwt.Signed(s.minter.statusSigner).Claims(c).Serialize()
+	if err != nil {
 		return p, fmt.Errorf("sign status list: %w", err)
 	}
-	g, err := gzip.NewWriterLevel(&zipped, gzip.HuffmanOnly)
+	g, err := gzip.NewWriterLevel(&zipped, gzip.HuffmanOnly) // what base64url leaves: a quarter
 	if err == nil {
-		_, err = g.Write([]byte(p.token))
+		_, err = g.Write([]byte(token))
 		err = errors.Join(err, g.Close())
 	}
 	if err != nil {
 		return p, fmt.Errorf("pack status list: %w", err)
 	}
-	p.zipped = zipped.Bytes()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, s.minter.keyID, c.List.List))
 	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	// A cache in between would serve the list for ttl, and the verifier go on with it for
+	// ttl again: it has to ask each time, which costs next to nothing.
+	age := "public, no-cache, max-age=" + strconv.Itoa(int(s.statusTTL/time.Second))
+	p.document = templates.NewDocument(statusMedia, age, p.etag, []byte(token), zipped.Bytes())
 	return p, nil
 }
 

@@ -195,6 +195,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"issuer http://id.app.localhost cookie-domain", "app.localhost", []string{"https"}},
 
 		{"additional-key-file", "a.pem", []string{"set --private-key-file"}},
+		{"signer", "openssl", []string{"auto or go"}},
 		{"log-level", "INFO", []string{"debug, info, warn or error"}},
 		{"log-format", "xml", []string{"text or json"}},
 	} {

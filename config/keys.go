@@ -58,6 +58,9 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 }
 
 func checkKeys(_ *Checked, s Settings) error {
+	if s.Signer != "" && s.Signer != "auto" && s.Signer != "go" {
+		return refuse("signer", "write auto or go, or leave it out", "%q is not a signer", s.Signer)
+	}
 	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" && !s.NoOIDC {
 		return refuse("additional-key-file", "set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) too", "is set without a key that signs")
 	}

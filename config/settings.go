@@ -38,6 +38,7 @@ type Settings struct {
 	BackupEvery        string   `name:"backup-every" env:"SERVICE_BACKUP_EVERY" default:"24h" help:"How often a backup is made in --backup-dir."`
 	BackupKeep         string   `name:"backup-keep" env:"SERVICE_BACKUP_KEEP" default:"14" help:"How many of these backups are kept; the oldest are deleted."`
 	ShutdownDelay      string   `name:"shutdown-delay" env:"SERVICE_SHUTDOWN_DELAY" default:"0s" help:"How long to go on serving after SIGTERM, while /readyz answers 503: longer than a proxy takes to notice."`
+	Signer             string   `name:"signer" env:"SERVICE_SIGNER" default:"auto" help:"What signs with the private key: auto, which is OpenSSL's libcrypto where the machine has it, or go, which is slower."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	MetricsListen      string   `name:"metrics-listen" env:"SERVICE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address of a second listener, as 127.0.0.1:9464, with /metrics for Prometheus, and with /debug/pprof/ where only this machine reaches it. Without it nothing is counted."`
 	Pprof              bool     `name:"pprof" env:"SERVICE_PPROF" help:"Serve /debug/pprof/ on the address of --metrics-listen although other machines reach it."`

@@ -49,7 +49,9 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if identity != nil {
-		q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID)
+		if q.looksForConsent() {
+			q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID)
+		}
 		if err == nil {
 			q.reach, err = q.reachedBy(r.Context(), p.storage, identity.User)
 		}

@@ -44,8 +44,8 @@ type logoutSender struct {
 
 // newLogoutSender makes the sender; its tokens have the type logout+jwt, so that
 // they are neither ID tokens nor sessions.
-func (p *Provider) newLogoutSender(key jose.JSONWebKey) (*logoutSender, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, (&jose.SignerOptions{}).WithType("logout+jwt"))
+func (p *Provider) newLogoutSender(signingKey any) (*logoutSender, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: signingKey}, (&jose.SignerOptions{}).WithType("logout+jwt"))
 	if err != nil {
 		return nil, fmt.Errorf("logout token signer: %w", err)
 	}

@@ -126,13 +126,18 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	if q.decision == decisionAllow && !missing {
 		return proceed, nil
 	}
-	if !slices.Contains(q.prompts, "consent") && (q.client.Trusted || q.consented != nil && !missing) {
+	if !q.looksForConsent() || !slices.Contains(q.prompts, "consent") && q.consented != nil && !missing {
 		return proceed, nil
 	}
 	if silent {
 		return refused, errConsentRequired
 	}
 	return consent, nil
+}
+
+// looksForConsent tells whether it matters what the user has agreed to before.
+func (q authzState) looksForConsent() bool {
+	return !q.client.Trusted || slices.Contains(q.prompts, "consent")
 }
 
 var knownPrompts = []string{"none", "login", "consent", "select_account"}

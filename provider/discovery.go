@@ -1,13 +1,11 @@
 package provider
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
@@ -60,7 +58,7 @@ func (p *Provider) metadata() map[string]any {
 	return m
 }
 
-// document serves a public JSON document that is made once.
+// document serves a public JSON document.
 func document(v any, kind string) http.HandlerFunc {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -68,14 +66,7 @@ func document(v any, kind string) http.HandlerFunc {
 	}
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	body = append(body, '\n')
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age=300")
-		h.Set("ETag", etag)
-		h.Set("Content-Type", kind)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
-	}
+	return templates.NewDocument(kind, "public, max-age=300", etag, append(body, '\n'), nil).ServeHTTP
 }
 
 func (p *Provider) mountMetadata(m *mux.Router) {

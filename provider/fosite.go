@@ -57,7 +57,9 @@ func (p *Provider) newFosite(secret []byte) error {
 	}
 	proof := &pkce.Handler{AuthorizeCodeStrategy: p.tokens, Storage: st, Config: c}
 	refresh := &oauth2.RefreshTokenGrantHandler{AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, TokenRevocationStorage: st, Config: c}
-	c.AuthorizeEndpointHandlers = fosite.AuthorizeEndpointHandlers{code, oidc, proof}
+	// At authorize the other two would judge once more what checkRequest has judged, of a
+	// request that newCode has made: the challenge and the nonce are in the grant.
+	c.AuthorizeEndpointHandlers = fosite.AuthorizeEndpointHandlers{code}
 	c.TokenEndpointHandlers = fosite.TokenEndpointHandlers{code, oidc, proof, refresh, &openid.OpenIDConnectRefreshHandler{IDTokenHandleHelper: helper, Config: c}}
 	p.fosite = fosite.NewOAuth2Provider(st, c)
 	return nil

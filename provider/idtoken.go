@@ -21,8 +21,8 @@ type idTokenSigner struct {
 	now    func() time.Time
 }
 
-func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, now func() time.Time) (*idTokenSigner, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: keys[0]}, (&jose.SignerOptions{}).WithType("JWT"))
+func newIDTokenSigner(issuer string, signingKey any, keys []jose.JSONWebKey, now func() time.Time) (*idTokenSigner, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: signingKey}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("ID token signer: %w", err)
 	}

@@ -18,7 +18,7 @@ func newHintSigner(t testing.TB) (*idTokenSigner, string) {
 		t.Fatal(err)
 	}
 	jwk := jose.JSONWebKey{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}
-	s, err := newIDTokenSigner("https://id.example.org", []jose.JSONWebKey{jwk}, time.Now)
+	s, err := newIDTokenSigner("https://id.example.org", jwk, []jose.JSONWebKey{jwk}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

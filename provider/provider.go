@@ -29,12 +29,13 @@ const (
 	IDTokenLifetime      = time.Hour
 )
 
-// Options are what a Provider is made of. All but Limits, Now and Log are required.
+// Options are what a Provider is made of. All but Signer, Limits, Now and Log are required.
 type Options struct {
 	Accounts *account.Service
 	Storage  Storage
 	Issuer   string
 	Keys     []jose.JSONWebKey // the first signs, all are published
+	Signer   jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
 	Now      func() time.Time
@@ -88,13 +89,17 @@ func New(o Options) (*Provider, error) {
 		clients: web.NewCache(clientTTL, o.Now, o.Storage.Client),
 	}
 	var err error
-	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, p.now); err != nil {
+	var signingKey any = o.Keys[0]
+	if o.Signer != nil {
+		signingKey = o.Signer
+	}
+	if p.idTokens, err = newIDTokenSigner(o.Issuer, signingKey, o.Keys, p.now); err != nil {
 		return nil, err
 	}
 	if p.seal, err = web.NewSealer(o.Secret, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
-	if p.logouts, err = p.newLogoutSender(o.Keys[0]); err != nil {
+	if p.logouts, err = p.newLogoutSender(signingKey); err != nil {
 		return nil, err
 	}
 	return p, p.newFosite(o.Secret)

@@ -114,16 +114,18 @@ var (
 	errWeakSignIn = errors.New("the sign-in is weaker than what is required")
 )
 
-// activeUser is the user of a grant, who may still use its client. isRefusal tells
+// activeUser is the user of a grant that was just read, who may still use its client. isRefusal tells
 // whether the error says that the user may not.
-func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (account.User, error) {
-	u, err := p.accounts.ActiveUser(ctx, g.Sub)
-	if err == nil && c.RequireFlag != "" && !u.Has(c.RequireFlag) {
-		err = errFlagMissing
+func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u account.User, err error) {
+	switch {
+	case g.User == nil:
+		return u, account.ErrUserNotFound
+	case g.User.Suspended():
+		return u, account.ErrSuspended
+	case c.RequireFlag != "" && !g.User.Has(c.RequireFlag):
+		return u, errFlagMissing
 	}
-	if err != nil {
-		return u, err
-	}
+	u = *g.User
 	q := authzState{client: c}
 	if q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u); err == nil && !satisfiesACR(acrOf(g.AMR), q.demandedACR()) {
 		err = errWeakSignIn

@@ -45,6 +45,11 @@ type Grant struct {
 
 	CodeUsed bool
 	Revoked  bool
+
+	// User is who gave it, as stored at the moment at which the grant was read, in so far as claims are
+	// made of it: without the password hash, the inviter and the times. nil for a client's
+	// own token and where the user was deleted. CreateGrant does not look at it.
+	User *account.User
 }
 
 // Token is an access or refresh token. Only its signature is stored.

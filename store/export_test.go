@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"strings"
 	"sync"
@@ -42,6 +43,25 @@ func (s *Store) DropConnections() {
 
 // MaxConnections is the size of the pool.
 func (s *Store) MaxConnections() int { return s.pool.Stats().MaxOpenConnections }
+
+// HoldConnections takes all of the pool until free is called.
+func (s *Store) HoldConnections(ctx context.Context) (free func() error, err error) {
+	var held []*sql.Conn
+	free = func() (err error) {
+		for _, c := range held {
+			err = errors.Join(err, c.Close())
+		}
+		return err
+	}
+	for range s.MaxConnections() {
+		c, err := s.pool.Conn(ctx)
+		if err != nil {
+			return nil, errors.Join(err, free())
+		}
+		held = append(held, c)
+	}
+	return free, nil
+}
 
 // ListCapacity is how many indices of a status list are given out.
 const ListCapacity = listCapacity

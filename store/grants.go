@@ -19,37 +19,49 @@ import (
 type grantRow struct {
 	ID            string
 	ClientID      string
-	Sub           string
 	Sid           string
 	GrantedScope  string
 	CodeSig       string
 	CodeExpiresAt int64
 	CodeUsedAt    int64
-	RedirectURI   string `gorm:"column:redirect_uri"`
+	RedirectURI   string
 	CodeChallenge string
 	Nonce         []byte
-	ACR           string `gorm:"column:acr"`
-	AMR           string `gorm:"column:amr"`
+	ACR           string
+	AMR           string
 	Claims        string
 	AuthTime      int64
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+	CreatedAt     int64
 	RevokedAt     int64
+	user          storedUser
 }
 
-// grantColumns; the table is named g.
-const grantColumns = `g.id, g.client_id, g.sub, g.sid, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
-	g.code_challenge, g.nonce, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at`
+// grantColumns; the table is named g, and that of its user u.
+const grantColumns = `g.id, g.client_id, g.sid, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
+	g.code_challenge, g.nonce, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
+
+func (r *grantRow) targets() []any {
+	return append([]any{
+		&r.ID, &r.ClientID, &r.Sid, &r.GrantedScope, &r.CodeSig, &r.CodeExpiresAt, &r.CodeUsedAt, &r.RedirectURI,
+		&r.CodeChallenge, &r.Nonce, &r.ACR, &r.AMR, &r.Claims, &r.AuthTime, &r.CreatedAt, &r.RevokedAt,
+	}, r.user.claimTargets()...)
+}
 
 func (r *grantRow) grant() *provider.Grant {
 	var amr []string // nil where there is none, as the grant was made
 	if r.AMR != "" {
 		amr = strings.Fields(r.AMR)
 	}
-	return &provider.Grant{
-		ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, Scopes: strings.Fields(r.GrantedScope), CodeSignature: r.CodeSig,
+	g := &provider.Grant{
+		ID: r.ID, ClientID: r.ClientID, Sub: r.user.Row.Sub, SessionID: r.Sid, Scopes: strings.Fields(r.GrantedScope), CodeSignature: r.CodeSig,
 		CodeExpires: fromUnix(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, AMR: amr, Claims: r.Claims,
 		AuthTime: fromUnix(r.AuthTime), CreatedAt: fromUnix(r.CreatedAt), CodeUsed: r.CodeUsedAt != 0, Revoked: r.RevokedAt != 0,
 	}
+	if r.user.Row.Sub != "" && r.user.Row.DeletedAt == 0 {
+		u := r.user.user()
+		g.User = &u
+	}
+	return g
 }
 
 // insertGrant adds a grant only while the session lives in which it was given:
@@ -85,13 +97,15 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	}})
 }
 
+var readCode = newKeyRead("SELECT " + grantColumns + " FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?")
+
 // GrantOfCode implements provider.GrantStore.
 func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Grant, error) {
 	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
 	var row grantRow
-	if err := expect(s.conn(ctx).Raw("SELECT "+grantColumns+" FROM grants g WHERE g.code_sig = ?", signature).Find(&row), provider.ErrNotFound); err != nil {
+	if err := s.readRow(ctx, readCode, provider.ErrNotFound, signature, row.targets()); err != nil {
 		return nil, fail("find code", err)
 	}
 	return row.grant(), nil
@@ -235,19 +249,11 @@ func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
 
 var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)", "")
 
-// tokenRow is a token with its grant.
-type tokenRow struct {
-	Grant     grantRow `gorm:"embedded"`
-	Kind      string
-	ExpiresAt int64
-	UsedAt    int64
-}
-
-const (
-	selectToken = "SELECT " + grantColumns + ", t.kind, t.expires_at, t.used_at FROM tokens t JOIN grants g ON g.id = t.grant_id" +
-		" JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0"
-	selectClientToken = `SELECT t.id, t.client_id, t.scope AS granted_scope, t.issued_at AS created_at, t.revoked_at, 'a' AS kind, t.expires_at
-		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`
+var (
+	readToken = newKeyRead("SELECT t.kind, t.expires_at, t.used_at, " + grantColumns + ` FROM tokens t JOIN grants g ON g.id = t.grant_id
+		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
+	readClientToken = newKeyRead(`SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
+		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
 // Token implements provider.GrantStore.
@@ -255,19 +261,17 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
-	for _, query := range []string{selectToken, selectClientToken} {
-		var row tokenRow
-		err := expect(s.conn(ctx).Raw(query, signature).Find(&row), provider.ErrNotFound)
-		if err == nil {
-			return &provider.Token{
-				Signature: signature, Refresh: row.Kind == kindRefresh, Expires: fromUnix(row.ExpiresAt), Rotated: fromUnix(row.UsedAt), Grant: row.Grant.grant(),
-			}, nil
-		}
-		if !errors.Is(err, provider.ErrNotFound) {
-			return nil, fail("find token", err)
-		}
+	var row grantRow
+	var kind string
+	var expires, used int64
+	err := s.readRow(ctx, readToken, provider.ErrNotFound, signature, []any{&kind, &expires, &used}, row.targets())
+	if errors.Is(err, provider.ErrNotFound) {
+		err = s.readRow(ctx, readClientToken, provider.ErrNotFound, signature, []any{&expires, &row.ID, &row.ClientID, &row.GrantedScope, &row.CreatedAt, &row.RevokedAt})
 	}
-	return nil, provider.ErrNotFound
+	if err != nil {
+		return nil, fail("find token", err)
+	}
+	return &provider.Token{Signature: signature, Refresh: kind == kindRefresh, Expires: fromUnix(expires), Rotated: fromUnix(used), Grant: row.grant()}, nil
 }
 
 // RevokeGrant implements provider.GrantStore.

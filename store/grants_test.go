@@ -40,11 +40,18 @@ func oddGrantKeys(t *testing.T, s *store.Store, key string) {
 func TestGrantComesBackAsStored(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c := t.Context(), addClient(t, s, "app")
-		n := signIn(t, s, addUser(t, s, "ada"))
+		u := addUser(t, s, "ada", "activity", "beta")
+		u.Profile = account.Profile{GivenName: "Ada", Address: &account.Address{Country: "Norway"}}
+		u, err := s.ChangeUser(ctx, u.Sub, func(stored *account.User) error { stored.Profile, stored.EmailVerified = u.Profile, true; return nil }, noon, nil)
+		must(t, err)
+		n := signIn(t, s, u)
+		// What claims are made of.
+		giver := &account.User{Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: true, Profile: u.Profile, Flags: u.Flags, UpdatedAt: u.UpdatedAt}
 		bare := newGrant(c, n, "profile")
 		bare.CodeChallenge, bare.Nonce, bare.ACR, bare.Claims = "", "", "", ""
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid", "profile", "offline_access"), bare} {
 			code := addCode(t, s, g)
+			g.User = giver
 			got, err := s.GrantOfCode(ctx, code)
 			must(t, err)
 			if diff := cmp.Diff(g, got); diff != "" {

@@ -67,9 +67,10 @@ type Store struct {
 	log      *slog.Logger
 	clock    func() time.Time
 	timeout  time.Duration
-	observer Observer      // nil: not observed
-	writer   *writer       // nil on PostgreSQL
-	mails    chan struct{} // holds one value when mails were added
+	observer Observer                              // nil: not observed
+	ran      func(statement string, values ...any) // nil outside of tests; see opened
+	writer   *writer                               // nil on PostgreSQL
+	mails    chan struct{}                         // holds one value when mails were added
 	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }

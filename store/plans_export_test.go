@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +19,7 @@ type Statement struct {
 var recorded struct {
 	sync.Mutex
 	statements map[string]map[string]Statement // by dialect, and by their form
+	texts      map[string]bool                 // that were seen: benchmarks run one many times
 }
 
 // How many values there are in a list makes no other statement.
@@ -32,23 +32,28 @@ var (
 // for those of tests.
 func RecordStatements() {
 	recorded.statements = map[string]map[string]Statement{SQLite: {}, Postgres: {}}
-	executed = func(dialect, sql string, args []any) {
-		verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
-		if !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
-			return
-		}
-		recorded.Lock()
-		defer recorded.Unlock()
-		form := rows.ReplaceAllString(values.ReplaceAllString(sql, "?"), "(?)")
-		if _, known := recorded.statements[dialect][form]; !known {
-			recorded.statements[dialect][form] = Statement{sql, slices.Clone(args)}
-		}
-	}
+	recorded.texts = map[string]bool{}
 	opened = func(s *Store) {
-		record := func(db *gorm.DB) {
-			if _, ofTest := db.Get(testMark); !ofTest {
-				executed(s.dialect, db.Statement.SQL.String(), db.Statement.Vars)
+		keep := func(sql string, vars ...any) {
+			recorded.Lock()
+			defer recorded.Unlock()
+			if recorded.texts[s.dialect+sql] {
+				return
 			}
+			recorded.texts[s.dialect+sql] = true
+			form := rows.ReplaceAllString(values.ReplaceAllString(sql, "?"), "(?)")
+			if _, known := recorded.statements[s.dialect][form]; !known {
+				recorded.statements[s.dialect][form] = Statement{sql, append([]any(nil), vars...)}
+			}
+		}
+		s.ran = keep
+		record := func(db *gorm.DB) {
+			sql := db.Statement.SQL.String()
+			verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
+			if _, ofTest := db.Get(testMark); ofTest || !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
+				return
+			}
+			keep(sql, db.Statement.Vars...)
 		}
 		c := s.db.Callback()
 		for _, p := range []interface {

@@ -152,24 +152,30 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 	})
 }
 
-// identityRow is a session with its user.
-type identityRow struct {
-	User    storedUser `gorm:"embedded"`
-	Session sessionRow `gorm:"embedded;embeddedPrefix:s_"`
-}
-
-var selectIdentity = "SELECT " + userColumns + `, s.id AS s_id, s.sub AS s_sub, s.token_hash AS s_token_hash, s.login_hash AS s_login_hash, s.created_at AS s_created_at,
-	s.auth_time AS s_auth_time, s.last_seen_at AS s_last_seen_at, s.expires_at AS s_expires_at, s.ended_at AS s_ended_at, s.address AS s_address,
-	s.user_agent AS s_user_agent, s.status_list AS s_status_list, s.status_index AS s_status_index, s.algorithm AS s_algorithm, s.amr AS s_amr,
-	s.confirmed_at AS s_confirmed_at
+const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent,
+	s.status_list, s.status_index, s.algorithm, s.amr, s.confirmed_at, ` + claimColumns + ", " + accountColumns + `
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
-func (s *Store) identity(ctx context.Context, column string, key any) (account.Session, account.User, error) {
-	var row identityRow
-	if err := expect(s.conn(ctx).Raw(selectIdentity+column+" = ?", key).Find(&row), account.ErrSessionNotFound); err != nil {
+var (
+	readSession      = newKeyRead(selectIdentity + "id = ?")
+	readLoginSession = newKeyRead(selectIdentity + "login_hash = ?")
+)
+
+func (r *sessionRow) targets() []any {
+	return []any{
+		&r.ID, &r.Sub, &r.TokenHash, &r.LoginHash, &r.CreatedAt, &r.AuthTime, &r.LastSeenAt, &r.ExpiresAt, &r.EndedAt, &r.Address, &r.UserAgent,
+		&r.StatusList, &r.StatusIndex, &r.Algorithm, &r.AMR, &r.ConfirmedAt,
+	}
+}
+
+// identity is a session with its user.
+func (s *Store) identity(ctx context.Context, q keyRead, key any) (account.Session, account.User, error) {
+	var n sessionRow
+	var u storedUser
+	if err := s.readRow(ctx, q, account.ErrSessionNotFound, key, n.targets(), u.claimTargets(), u.accountTargets()); err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
-	return row.Session.session(), row.User.user(), nil
+	return n.session(), u.user(), nil
 }
 
 // Session implements account.Store.
@@ -177,7 +183,7 @@ func (s *Store) Session(ctx context.Context, id string) (account.Session, accoun
 	if invalidKey(id) {
 		return account.Session{}, account.User{}, account.ErrSessionNotFound
 	}
-	return s.identity(ctx, "id", id)
+	return s.identity(ctx, readSession, id)
 }
 
 // SessionByLoginHash implements account.Store.
@@ -185,7 +191,7 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	if len(hash) == 0 {
 		return account.Session{}, account.User{}, account.ErrSessionNotFound
 	}
-	return s.identity(ctx, "login_hash", hash)
+	return s.identity(ctx, readLoginSession, hash)
 }
 
 // newestSessions selects the live sessions of a user in the order of lists, by the

@@ -146,10 +146,11 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return out, fail("read status list", err)
 }
 
+var readStatusVersion = newKeyRead("SELECT version FROM status_lists WHERE id = ?")
+
 // StatusVersion implements account.Store.
-func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
-	var version int64
-	err := expect(s.conn(ctx).Raw("SELECT version FROM status_lists WHERE id = ?", list).Find(&version), account.ErrStatusListNotFound)
+func (s *Store) StatusVersion(ctx context.Context, list int) (version int64, err error) {
+	err = s.readRow(ctx, readStatusVersion, account.ErrStatusListNotFound, list, []any{&version})
 	return version, fail("read version of status list", err)
 }
 

@@ -62,38 +62,40 @@ func (w *statements) gorm(ctx context.Context) *gorm.DB {
 type query struct{ sqlite, postgres string }
 
 // newQuery takes a statement with ? for its parameters, and what PostgreSQL has at its end.
-func newQuery(text, postgres string) query {
-	var numbered strings.Builder
+func newQuery(text, postgres string) query { return query{text, numbered(text) + postgres} }
+
+// numbered is a statement with placeholders as PostgreSQL has them.
+func numbered(text string) string {
+	var b strings.Builder
 	for i, part := range strings.Split(text, "?") {
 		if i > 0 {
-			numbered.WriteString("$" + strconv.Itoa(i))
+			b.WriteString("$" + strconv.Itoa(i))
 		}
-		numbered.WriteString(part)
+		b.WriteString(part)
 	}
-	return query{text, numbered.String() + postgres}
+	return b.String()
 }
 
 // exec runs a statement without gorm, which costs more than the statement itself, and counts
-// the rows. The drivers keep it prepared.
-func (w *statements) exec(q query, args ...any) (int64, error) {
-	text := q.sqlite
+// the rows. The drivers keep it prepared. It logs and tells the observer what gorm would.
+func (w *statements) exec(q query, args ...any) (n int64, err error) {
+	text, begin := q.sqlite, time.Now()
 	if w.s.dialect == Postgres {
 		text = q.postgres
 	}
-	executed(w.s.dialect, text, args)
 	res, err := w.on.ExecContext(w.ctx, text, args...)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		n, err = res.RowsAffected()
 	}
-	n, err := res.RowsAffected()
+	w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
 	if ended, ok := w.ctx.Value(revokedKey{}).(*revokedRows); ok && err == nil {
 		ended.count(text, n)
 	}
+	if w.s.ran != nil {
+		w.s.ran(text, args...)
+	}
 	return n, err
 }
-
-// executed is called with each statement that gorm does not see, for tests.
-var executed = func(dialect, text string, args []any) {}
 
 // write does an operation in one transaction: an error of do undoes all of it. do may run
 // more than once and must not keep what it read in an earlier run. It may take half as

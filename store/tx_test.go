@@ -191,6 +191,7 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 			"settings":  func() error { _, err := s.Settings(ctx); return err },
 			"user":      func() error { _, err := s.UserByHandle(ctx, "ada"); return err },
 			"client":    func() error { _, err := s.Client(ctx, "app"); return err },
+			"session":   func() error { _, _, err := s.Session(ctx, n.ID); return err },
 			"schema":    func() error { return s.Ping(ctx) },
 			"statement": func() error { return s.UpgradeHash(ctx, u.Sub, "no", "new") },
 			"revoke":    func() error { return s.RevokeGrant(ctx, "no grant", noon) },
@@ -251,6 +252,28 @@ func TestEveryStatementHasADeadline(t *testing.T) {
 		defer func() { _ = s.Close() }()
 		_, err = s.Count("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n")
 		want(t, err, context.DeadlineExceeded)
+	})
+}
+
+// Nor does one that finds all connections in use wait for ever, and a caller who gives up
+// is not told that the database failed.
+func TestWaitForAConnectionHasADeadline(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		n := signIn(t, storetest.Open(t, dsn), addUser(t, storetest.Open(t, dsn), "ada"))
+		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 100 * time.Millisecond})
+		must(t, err)
+		defer func() { _ = s.Close() }()
+		free, err := s.HoldConnections(t.Context())
+		must(t, err)
+		_, _, err = s.Session(context.Background(), n.ID)
+		want(t, err, account.ErrUnavailable)
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, _, err = s.Session(gone, n.ID)
+		want(t, err, context.Canceled)
+		must(t, free())
+		_, _, err = s.Session(context.Background(), n.ID)
+		must(t, err)
 	})
 }
 

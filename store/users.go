@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,10 +46,45 @@ type storedUser struct {
 	Flags   string
 }
 
-// userColumns is a whole user in one row; the table is named u. Who was deleted
-// is no longer named as the one who invited.
-var userColumns = columnsOf[userRow]("u") + `, coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter,
-	coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
+// What else belongs to a user of the table u. Who was deleted is no longer named as the
+// one who invited.
+const (
+	userInviter = "coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter"
+	userFlags   = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
+)
+
+// userColumns is a whole user in one row; the table is named u.
+var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
+
+// claimColumns are what claims are made of, and whether a user may have them told; the
+// table is named u. For readRow, like those of accountColumns.
+const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
+
+func (u *storedUser) claimTargets() []any {
+	r := &u.Row
+	return []any{&r.Sub, &r.Handle, &r.DisplayName, &r.Email, &r.EmailVerified, (*profileColumn)(&r.Profile), &r.SuspendedAt, &r.UpdatedAt, &r.DeletedAt, &u.Flags}
+}
+
+// accountColumns are those of a user beyond claimColumns.
+const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.second_factor, u.email_asked_at, " + userInviter
+
+func (u *storedUser) accountTargets() []any {
+	r := &u.Row
+	return []any{&r.PasswordHash, &r.SuspendReason, &r.CreatedAt, &r.LastLoginAt, &r.SecondFactor, &r.EmailAskedAt, &u.Inviter}
+}
+
+// profileColumn reads a profile as GORM's serializer does. The column is empty in rows from
+// before there were profiles.
+type profileColumn account.Profile
+
+// Scan implements sql.Scanner.
+func (p *profileColumn) Scan(column any) error {
+	text, _ := column.(string)
+	if text == "" || text == "{}" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), (*account.Profile)(p))
+}
 
 func (u storedUser) user() account.User {
 	r, flags := u.Row, strings.Fields(u.Flags)

@@ -173,10 +173,24 @@ type languageKey struct{}
 
 // preferences are the languages of a request, by who asks for one; nil for no wish that
 // can be met.
-type preferences struct{ application, member, browser atomic.Pointer[Language] }
+type preferences struct {
+	application, member, browser atomic.Pointer[Language]
+	accept                       string // what browser is picked by when it is first asked for, unless it is set
+}
 
 func (p *preferences) language() *Language {
-	return cmp.Or(p.application.Load(), p.member.Load(), p.browser.Load())
+	l := cmp.Or(p.application.Load(), p.member.Load(), p.browser.Load())
+	if l == nil {
+		l = PickLanguage(p.accept)
+		p.browser.Store(l)
+	}
+	return l
+}
+
+// WithAcceptLanguage gives a request the language of its header Accept-Language, which is
+// not read before a text is needed.
+func WithAcceptLanguage(ctx context.Context, header string) context.Context {
+	return context.WithValue(ctx, languageKey{}, &preferences{accept: header})
 }
 
 // WithLanguage gives a request the language of its browser, or a mail that of its reader.

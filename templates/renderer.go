@@ -52,7 +52,7 @@ type Renderer struct {
 	https    bool
 	now      func() time.Time
 	pages    map[string]func() (*template.Template, error) // by language tag, a slash and the name of the page
-	static   map[string]asset                              // by hashed name
+	static   map[string]*Document                          // by hashed name
 	hashed   map[string]string
 	instance atomic.Pointer[func() string]
 	look     atomic.Pointer[func() Look]

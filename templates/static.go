@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"time"
 )
 
 //go:embed static
@@ -23,15 +21,8 @@ var contentTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// asset is one static file with its type and the hash that names it.
-type asset struct {
-	body        []byte
-	contentType string
-	etag        string
-}
-
 func (r *Renderer) loadStatic() error {
-	r.static, r.hashed = make(map[string]asset), make(map[string]string)
+	r.static, r.hashed = make(map[string]*Document), make(map[string]string)
 	entries, err := fs.ReadDir(staticFiles, "static")
 	if err != nil {
 		return fmt.Errorf("list static files: %w", err)
@@ -50,7 +41,7 @@ func (r *Renderer) loadStatic() error {
 		hash := hex.EncodeToString(sum[:8])
 		hashed := strings.TrimSuffix(e.Name(), ext) + "." + hash + ext
 		r.hashed[e.Name()] = hashed
-		r.static[hashed] = asset{body: body, contentType: contentType, etag: `"` + hash + `"`}
+		r.static[hashed] = NewDocument(contentType, "public, max-age=31536000, immutable", `"`+hash+`"`, body, nil)
 	}
 	return nil
 }
@@ -90,12 +81,9 @@ func (r *Renderer) Static() http.Handler {
 			return
 		}
 		h := w.Header()
-		h.Set("Content-Type", file.contentType)
-		h.Set("ETag", file.etag)
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		h.Set("X-Content-Type-Options", "nosniff")
 		// An SVG opened on its own is a document: it gets no rights either.
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		http.ServeContent(w, req, name, time.Time{}, bytes.NewReader(file.body))
+		file.ServeHTTP(w, req)
 	})
 }

@@ -20,6 +20,8 @@ type RequestInfo struct {
 	Observer Observer
 	Proxied  bool // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
 
+	addressText, addressKey string // of Address
+
 	mu    sync.Mutex
 	user  string
 	event string
@@ -41,8 +43,14 @@ type Observer interface {
 
 type infoKey struct{}
 
-// WithRequestInfo puts info into the context.
+// WithRequestInfo puts info into the context. Its address does not change any more.
 func WithRequestInfo(ctx context.Context, info *RequestInfo) context.Context {
+	if info.addressText = info.Address.String(); info.Address.IsValid() {
+		info.addressKey = info.addressText
+		if !info.Address.Is4() {
+			info.addressKey = AddressKey(info.Address)
+		}
+	}
 	return context.WithValue(ctx, infoKey{}, info)
 }
 
@@ -50,6 +58,9 @@ func infoOf(ctx context.Context) *RequestInfo {
 	info, _ := ctx.Value(infoKey{}).(*RequestInfo)
 	return info
 }
+
+// AddressText is the address for the log.
+func (i *RequestInfo) AddressText() string { return i.addressText }
 
 // RequestID is the id that the log line and every problem repeat.
 func RequestID(ctx context.Context) string {
@@ -143,8 +154,8 @@ func (i *RequestInfo) Summary() (user, event string) {
 // ClientAddress is the canonical form of the client's address, as limits and
 // sessions keep it.
 func ClientAddress(r *http.Request) string {
-	if i := infoOf(r.Context()); i != nil && i.Address.IsValid() {
-		return AddressKey(i.Address)
+	if i := infoOf(r.Context()); i != nil && i.addressKey != "" {
+		return i.addressKey
 	}
 	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		return AddressKey(ap.Addr())

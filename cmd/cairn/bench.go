@@ -12,7 +12,9 @@ import (
 
 // benchCommand is hidden: it is for those who measure.
 type benchCommand struct {
-	Fill fillCommand `cmd:"" help:"Make a large installation of generated users, of one in which only the first administrator is."`
+	Fill  fillCommand  `cmd:"" help:"Make a large installation of generated users, of one in which only the first administrator is."`
+	Load  loadCommand  `cmd:"" help:"Measure how many requests this program serves per second of processor time, on this machine alone."`
+	Floor floorCommand `cmd:"" hidden:"" help:"Serve the bare provider of bench load --peer floor."`
 }
 
 type fillCommand struct {

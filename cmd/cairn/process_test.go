@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -33,6 +34,7 @@ import (
 type process struct {
 	t       *testing.T
 	address string
+	signer  string
 	stop    context.CancelFunc // as SIGTERM does
 	code    chan int
 	log     chan string // lines after the start; unread ones are dropped
@@ -53,10 +55,10 @@ func startProcess(t *testing.T, args ...string) *process {
 	lines := bufio.NewScanner(r)
 	var seen []string
 	for lines.Scan() {
-		var entry struct{ Msg, Listen string }
+		var entry struct{ Msg, Listen, Signer string }
 		seen = append(seen, lines.Text())
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "started" {
-			p.address = entry.Listen
+			p.address, p.signer = entry.Listen, entry.Signer
 			go func() {
 				for lines.Scan() {
 					select {
@@ -81,6 +83,28 @@ func initializedDatabase(t *testing.T) string {
 		t.Fatalf("init: %d %s", code, errs.String())
 	}
 	return path
+}
+
+// The log says what signs, and --signer decides it; the key set and the kid are the same.
+func TestStartSaysWhatSigns(t *testing.T) {
+	database := initializedDatabase(t)
+	key := filepath.Join(filepath.Dir(database), "key.pem")
+	if _, err := config.GenerateKey(key, 2048); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ setting, want string }{{"go", "crypto/rsa (--signer go)"}, {"auto", "libcrypto 3."}} {
+		p := startProcess(t, "--database", database, "--private-key-file", key, "--signer", c.setting)
+		if keys, err := config.LoadSigningKeys(key, nil); err != nil {
+			t.Fatal(err)
+		} else if _, used := libcrypto.Choose(keys[0], false); c.setting == "auto" && !strings.HasPrefix(used, c.want) {
+			c.want = used // there is no library here
+		}
+		if !strings.HasPrefix(p.signer, c.want) {
+			t.Errorf("--signer %s: %q", c.setting, p.signer)
+		}
+		p.stop()
+		<-p.code
+	}
 }
 
 // With a delay /readyz refuses first, so that a proxy goes elsewhere, and all else is served.

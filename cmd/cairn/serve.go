@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,10 +15,10 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -44,7 +43,8 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if err := activityschema.Ready(); err != nil {
 		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
-	log := newLog(p.stderr, checked)
+	log, flush := newLog(p.stderr, checked)
+	defer flush()
 	var keys []jose.JSONWebKey
 	if !c.NoOIDC {
 		if keys, err = config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err != nil {
@@ -85,7 +85,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if note != "" {
 		warnings = append(warnings, note)
 	}
-	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
+	var signer jose.OpaqueSigner
+	signs := "none"
+	if len(keys) > 0 {
+		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
+	}
+	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -125,7 +130,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		}
 	}
 	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
-		"schema", version, "sessions", scheme, "kid", kid, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
+		"schema", version, "sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -172,16 +177,6 @@ func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profi
 
 // turnOnOIDC is the remedy where there is no key.
 const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
-
-// newLog writes text to a terminal and JSON elsewhere, unless told otherwise.
-func newLog(w io.Writer, c config.Checked) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: c.LogLevel}
-	f, isFile := w.(*os.File)
-	if c.LogFormat == "text" || c.LogFormat == "" && isFile && term.IsTerminal(int(f.Fd())) {
-		return slog.New(slog.NewTextHandler(w, opts))
-	}
-	return slog.New(slog.NewJSONHandler(w, opts))
-}
 
 // releaseMemory gives what only the start has needed (tables of libraries, the pages of
 // the program that made them) back to the system: an idle service on a small machine

@@ -123,6 +123,7 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"signing-key", 0, signingKey},
 	{"key-age", oidc, keyAge},
+	{"signer", oidc, signer},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, hs256Sessions},

@@ -259,12 +259,12 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		says   string
 	}{
 		"healthy":                  {func(*deployment) {}, nil, ""},
-		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped hs256-sessions"}, "mode 0644"},
-		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped hs256-sessions"}, "has issued tokens"},
+		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "mode 0644"},
+		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "has issued tokens"},
 		"no key from the start": {func(d *deployment) {
 			d.settings.PrivateKeyFile = ""
 			d.sql("UPDATE sessions SET algorithm = 'HS256'")
-		}, []string{"warning signing-key", "skipped key-age", "skipped hs256-sessions"}, "HS256"},
+		}, []string{"warning signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "HS256"},
 		"old key": {func(d *deployment) {
 			old := time.Now().AddDate(0, 0, -400)
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -77,6 +78,12 @@ func keyAge(_ context.Context, x *examination) Finding {
 		return found(Warning, "Change it in the steps of docs/keys.md, which sign nobody out: cairn keys generate next.pem.", "The key that signs is %d days old.", days)
 	}
 	return ok("The key that signs is %d days old.", days)
+}
+
+// signer is what serve signs with on this machine. Both are right.
+func signer(_ context.Context, x *examination) Finding {
+	_, used := libcrypto.Choose(x.keys[0], x.Settings.Signer == "go")
+	return ok("Tokens are signed with %s.", used)
 }
 
 // leastBits is what a secret has at least that was made by chance, by what its characters tell.

@@ -39,6 +39,8 @@ type Options struct {
 	Store  *store.Store
 	Secret []byte            // shared HS256 secret
 	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
+	// Signer signs RS256 in the place of the first of the keys; nil: crypto/rsa does.
+	Signer jose.OpaqueSigner
 	// KeyFile is where the first of the keys is; empty: it is nobody's concern how old it is.
 	KeyFile string
 	Log     *slog.Logger
@@ -93,7 +95,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
 	accounts, err := account.New(account.Options{
-		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys,
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys, Signer: o.Signer,
 		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
 		StatusTTL: o.Config.StatusTTL,
 		Hasher:    o.Hasher, Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
@@ -117,14 +119,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err
 		}
-		root.Use(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
-					web.NoteRoute(r.Context(), strings.TrimPrefix(template, base))
-				}
-				next.ServeHTTP(w, r)
-			})
-		})
+		root.Use(noteRoute(base))
 	}
 	h.routes = routes
 	accounts.Mount(routes)
@@ -133,7 +128,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		provider.MountDisabled(routes, accounts)
 	} else {
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
 		})
 		if err != nil {
 			return nil, err
@@ -151,7 +146,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, err
 	}
 	routes.Handle(probePath, accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler)))
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(root)
+	byPath, err := literalPaths(root, base)
+	if err != nil {
+		return nil, err
+	}
+	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(byPath)
 	return h, nil
 }
 
@@ -212,17 +211,7 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, re
 func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
 	sum := sha256.Sum256(text)
 	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(age.Seconds())))
-		h.Set("ETag", etag)
-		if match := r.Header.Get("If-None-Match"); match == "*" || strings.Contains(match, strings.TrimPrefix(etag, "W/")) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Type", kind)
-		_, _ = w.Write(text)
-	}
+	return templates.NewDocument(kind, "public, max-age="+strconv.Itoa(int(age.Seconds())), etag, text, nil).ServeHTTP
 }
 
 // administration shows package admin what it may not import.

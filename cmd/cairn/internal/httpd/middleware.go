@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,9 +11,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
-
-	"github.com/felixge/httpsnoop"
-	"github.com/gorilla/handlers"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -34,7 +33,6 @@ type middleware struct {
 // wrap puts the layers around h. From the outside in:
 func (m *middleware) wrap(h http.Handler) http.Handler {
 	for _, layer := range []func(http.Handler) http.Handler{
-		m.compress,     // innermost: only what is public and has no secret (BREACH)
 		m.crossOrigin,  // before any handler changes something for a foreign page
 		m.cors,         // before crossOrigin: a preflight is answered here
 		m.limitAll,     // before any work
@@ -54,7 +52,9 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 // log line when it is done: the path without its query, never a header, a code or a token.
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info := &web.RequestInfo{ID: rand.Text()[:20]}
+		x := &exchange{begun: time.Now(), answer: answer{ResponseWriter: w}}
+		info := &x.info
+		info.ID = rand.Text()[:20]
 		if m.metrics != nil {
 			info.Observer = m.metrics
 			m.metrics.RequestBegun()
@@ -63,33 +63,75 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		if id := r.Header.Get("X-Request-Id"); info.Proxied && requestIDForm.MatchString(id) {
 			info.ID = id
 		}
-		w.Header().Set("X-Request-Id", info.ID)
-		ctx := templates.WithLanguage(r.Context(), templates.PickLanguage(r.Header.Get("Accept-Language")))
+		x.id[0] = info.ID
+		w.Header()["X-Request-Id"] = x.id[:]
+		ctx := templates.WithAcceptLanguage(r.Context(), r.Header.Get("Accept-Language"))
 		r = r.WithContext(web.WithRequestInfo(ctx, info))
-		got := httpsnoop.Metrics{Code: http.StatusOK}
-		defer func() { m.ended(r, info, got) }() // also where http.ErrAbortHandler breaks the answer off
-		got.CaptureMetrics(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+		defer m.ended(r, x) // also where http.ErrAbortHandler breaks the answer off
+		next.ServeHTTP(&x.answer, r)
 	})
 }
 
-func (m *middleware) ended(r *http.Request, info *web.RequestInfo, got httpsnoop.Metrics) {
-	if m.metrics != nil {
-		m.metrics.RequestEnded(info.Route(), r.Method, got.Code, got.Duration)
+// exchange is what is kept of a request until its log line.
+type exchange struct {
+	info   web.RequestInfo
+	answer answer
+	begun  time.Time
+	id     [1]string // of the header
+}
+
+// answer keeps what the log says of an answer. http.ResponseController reaches what else the
+// server's own writer can do.
+type answer struct {
+	http.ResponseWriter
+	code  int // 0 while nothing is written
+	bytes int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	if a.code == 0 && code >= http.StatusOK { // those below come before the answer
+		a.code = code
 	}
-	user, event := info.Summary()
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	a.code = cmp.Or(a.code, http.StatusOK)
+	n, err := a.ResponseWriter.Write(b)
+	a.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (m *middleware) ended(r *http.Request, x *exchange) {
+	now, info := time.Now(), &x.info
+	took, code := now.Sub(x.begun), cmp.Or(x.answer.code, http.StatusOK)
+	if m.metrics != nil {
+		m.metrics.RequestEnded(info.Route(), r.Method, code, took)
+	}
 	level := slog.LevelInfo
 	switch {
-	case got.Code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
+	case code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
 		level = slog.LevelDebug // given up because the client hung up: not the service's failure
-	case got.Code >= http.StatusInternalServerError && got.Code != http.StatusNotImplemented: // that, anybody can ask for
+	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented: // that, anybody can ask for
 		level = slog.LevelError
-	case got.Code == http.StatusOK && m.isHealthCheck(r):
+	case code == http.StatusOK && m.isHealthCheck(r):
 		level = slog.LevelDebug // every few seconds, from each that watches the service
 	}
-	m.log.LogAttrs(r.Context(), level, "request",
+	if !m.log.Enabled(r.Context(), level) {
+		return
+	}
+	user, event := info.Summary()
+	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up where in the program this is
+	line.AddAttrs(
 		slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
-		slog.Int("status", got.Code), slog.Int64("bytes", got.Written), slog.Float64("ms", float64(got.Duration.Microseconds())/1000),
-		slog.String("address", info.Address.String()), slog.String("user", user), slog.String("event", event))
+		slog.Int("status", code), slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.String("address", info.AddressText()), slog.String("user", user), slog.String("event", event))
+	_ = m.log.Handler().Handle(r.Context(), line)
 }
 
 // loggedPath is the path for the log. What comes after /api/invites/ is an
@@ -111,10 +153,6 @@ func cutText(s string, n int) string {
 // recoverPanic turns a panic into a 500; the stack stays in the log.
 func (m *middleware) recoverPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		wrote := false
-		watched := httpsnoop.Wrap(w, httpsnoop.Hooks{WriteHeader: func(f httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(code int) { wrote = true; f(code) }
-		}})
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -124,32 +162,41 @@ func (m *middleware) recoverPanic(next http.Handler) http.Handler {
 				panic(v)
 			}
 			m.log.ErrorContext(r.Context(), "panic", "request_id", web.RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			if !wrote {
+			if got, ok := w.(*answer); ok && got.code == 0 {
 				m.accounts.Fail(w, r, fmt.Errorf("panic in a handler"))
 			}
 		}()
-		next.ServeHTTP(watched, r)
+		next.ServeHTTP(w, r)
 	})
 }
+
+// Values of headers that all answers share.
+var (
+	noRights   = []string{"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"}
+	noSniff    = []string{"nosniff"}
+	deny       = []string{"DENY"}
+	sameOrigin = []string{"same-origin"}
+	transport  = []string{"max-age=31536000"}
+)
 
 // headers are the ones that are the same for every answer; pages add their
 // own Content-Security-Policy over this one.
 func (m *middleware) headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
+		h["Content-Security-Policy"] = noRights
+		h["X-Content-Type-Options"] = noSniff
+		h["X-Frame-Options"] = deny
 		// Not no-referrer: Chromium then posts forms with Origin: null.
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h["Referrer-Policy"] = sameOrigin
+		h["Cross-Origin-Opener-Policy"] = sameOrigin
 		if m.config.HTTPS {
-			h.Set("Strict-Transport-Security", "max-age=31536000")
+			h["Strict-Transport-Security"] = transport
 		}
 		// net/http takes a body with both Transfer-Encoding and Content-Length
 		// and hides the latter; a proxy that goes by the length would see another
 		// request in the rest. RFC 9112 section 6.3: the connection must end.
-		r.Header.Del("Range") // no answer is long enough for it, and many ranges would multiply it
+		delete(r.Header, "Range") // no answer is long enough for it, and many ranges would multiply it
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			h.Set("Connection", "close")
 		}
@@ -178,20 +225,4 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 func (m *middleware) isHealthCheck(r *http.Request) bool {
 	path := strings.TrimPrefix(r.URL.Path, m.base)
 	return path == "/healthz" || path == "/readyz"
-}
-
-// compress compresses what is public and the same for all users, not answers with
-// secrets or with what a stranger could put into them.
-func (m *middleware) compress(next http.Handler) http.Handler {
-	packed := handlers.CompressHandler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, m.base)
-		public := path == "/.well-known/openid-configuration" || path == "/.well-known/oauth-authorization-server" || path == "/.well-known/jwks.json" ||
-			path == "/openapi.yaml" || strings.HasPrefix(path, "/static/") || strings.HasPrefix(path, "/schemas/")
-		if public && r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
-			packed.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/docs/openapitest"
@@ -194,6 +195,9 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
 	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics}
+	if len(keys) > 0 {
+		options.Signer, _ = libcrypto.Choose(keys[0], false)
+	}
 	if o.Metrics != nil {
 		options.KeyFile = settings.PrivateKeyFile
 	}

@@ -1,0 +1,278 @@
+// Package bench measures servers: Cairn and peers, each a process of its own on this
+// machine, driven by one set of requests whose answers are all checked.
+//
+// What counts is how many operations a server does per second of its own processor time
+// (PerCPUSecond), and its ratio to a peer that was measured in the same run: each phase is
+// cut into slices of a second, which the servers take in turn. Rates by the wall clock are
+// those of a machine that the driver shares.
+//
+// The package knows nothing of how Cairn works inside: it installs and runs the program by
+// its commands, so that it measures other versions too.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are what a run measures.
+type Options struct {
+	Cairn      Cairn
+	Self       string // this program, which has the floor
+	Peers      []string
+	Workers    int
+	Seconds    float64 // of each phase and server
+	Sessions   int
+	Phases     []string // empty: all
+	ProfileDir string   // empty: no profiles
+	Progress   io.Writer
+}
+
+// sliceLength is how long a server is measured before it is another one's turn.
+const sliceLength = time.Second
+
+// Run measures. The first answer that is not right ends it: the error tells the server, the
+// phase and what was wrong.
+func Run(ctx context.Context, o Options) (result Result, err error) {
+	chosen := phases
+	if len(o.Phases) > 0 {
+		chosen = slices.DeleteFunc(slices.Clone(phases), func(p phase) bool { return !slices.Contains(o.Phases, p.name) })
+	}
+	folder, err := os.MkdirTemp("", "cairn-bench-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all []*driver
+	for i, name := range append([]string{"cairn"}, o.Peers...) {
+		own := filepath.Join(folder, fmt.Sprint(i))
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return result, err
+		}
+		var t *Target
+		var p *process
+		if i == 0 {
+			t, p, err = o.Cairn.install(ctx, own, o.Sessions)
+		} else {
+			t, p, err = installPeer(ctx, name, own, o.Self, all[0].Handles)
+		}
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", name, err)
+		}
+		defer func() { err = errors.Join(err, p.stop()) }()
+		d := newDriver(t, p, o.Workers)
+		if err := d.begin(ctx); err != nil {
+			return result, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		all = append(all, d)
+	}
+	result = Result{Workers: o.Workers, Seconds: o.Seconds, Sessions: o.Sessions, CPUs: runtime.NumCPU(), Servers: make([]ServerResult, len(all))}
+	for i, d := range all {
+		result.Servers[i].Name = d.Name
+	}
+	for _, ph := range chosen {
+		length := time.Duration(o.Seconds * float64(time.Second))
+		samples := make([]sample, len(all))
+		for left := length; left > 0; left -= sliceLength {
+			now := min(left, sliceLength)
+			if o.ProfileDir != "" {
+				now, left = length, 0
+			}
+			for i, d := range all {
+				if ph.of != nil && !ph.of(d.Target) {
+					continue
+				}
+				profile := ""
+				if i == 0 && o.ProfileDir != "" {
+					profile = o.ProfileDir
+				}
+				if err := d.slice(ctx, ph, now, &samples[i], profile); err != nil {
+					return result, fmt.Errorf("%s: %s: %w", d.Name, ph.name, err)
+				}
+			}
+		}
+		for i, d := range all {
+			if samples[i].ops == 0 {
+				continue
+			}
+			r, err := d.phaseResult(ph.name, &samples[i])
+			if err != nil {
+				return result, err
+			}
+			result.Servers[i].Phases = append(result.Servers[i].Phases, r)
+			fmt.Fprintf(o.Progress, "%-16s %-6s %9.0f per CPU second\n", r.Phase, d.Name, r.PerCPUSecond)
+		}
+	}
+	return result, nil
+}
+
+// driver sends the requests to one server.
+type driver struct {
+	*Target
+	process *process
+	pid     int
+	workers []*worker
+	rate    map[string]float64 // operations a second that a phase has had
+}
+
+func newDriver(t *Target, p *process, workers int) *driver {
+	d := &driver{Target: t, process: p, pid: p.cmd.Process.Pid, rate: map[string]float64{}}
+	for n := range workers {
+		d.workers = append(d.workers, &worker{Target: t, number: n, of: workers, conn: connection{address: t.address, host: strings.TrimPrefix(t.Issuer, "http://")}})
+	}
+	for _, handle := range t.Handles {
+		t.sessions = append(t.sessions, &session{handle: handle})
+	}
+	return d
+}
+
+// begin learns what the server has and signs all users in.
+func (d *driver) begin(ctx context.Context) error {
+	if err := d.learn(ctx, d.workers[0]); err != nil {
+		return err
+	}
+	return d.each(func(w *worker) error { return w.signInAll(ctx) })
+}
+
+// each runs the workers at once and returns the first error. Their connections end with it:
+// a server may close one that another server's turn leaves idle.
+func (d *driver) each(do func(*worker) error) error {
+	failed := make([]error, len(d.workers))
+	var all sync.WaitGroup
+	for i, w := range d.workers {
+		all.Go(func() { failed[i] = do(w) })
+	}
+	all.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sample is what slices of a phase have measured.
+type sample struct {
+	ops     int
+	wall    time.Duration
+	used    time.Duration // processor time of the server
+	latency histogram
+}
+
+// slice measures a phase for a while, and adds it to the sample. profile is a folder or empty.
+func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
+	defer func() {
+		for _, w := range d.workers {
+			w.conn.close()
+		}
+	}()
+	if _, known := d.rate[ph.name]; !known {
+		// Not counted: connections, caches and pools fill, and the rate becomes known.
+		d.rate[ph.name] = 200
+		if err := d.run(ctx, ph, length/5, &sample{}, ""); err != nil {
+			return err
+		}
+	}
+	return d.run(ctx, ph, length, into, profile)
+}
+
+// run prepares, and lets the clock run.
+func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
+	if ph.prepare != nil {
+		n := int(1.3*d.rate[ph.name]*length.Seconds())/len(d.workers) + 4
+		if err := d.each(func(w *worker) error { return ph.prepare(w, ctx, n) }); err != nil {
+			return fmt.Errorf("before it: %w", err)
+		}
+	}
+	var profiled func() error
+	if profile != "" {
+		profiled = d.process.profile(ctx, profile, ph.name, max(1, int(length/time.Second)))
+	}
+	ops := 0
+	used, err := processorTime(d.pid)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var over atomic.Bool
+	failed := d.each(func(w *worker) error {
+		w.done, w.latency = 0, histogram{}
+		for now := time.Now(); !over.Load() && now.Sub(began) < length; {
+			if err := ph.operate(w, ctx); err != nil {
+				over.Store(true)
+				if errors.Is(err, errUsedUp) {
+					return nil
+				}
+				return err
+			}
+			then := time.Now()
+			w.latency.note(then.Sub(now))
+			w.done++
+			now = then
+		}
+		return nil
+	})
+	wall := time.Since(began)
+	after, err := processorTime(d.pid)
+	if profiled != nil {
+		err = errors.Join(err, profiled())
+	}
+	if err = errors.Join(failed, err); err != nil {
+		return err
+	}
+	for _, w := range d.workers {
+		ops += w.done
+		into.latency.add(&w.latency)
+	}
+	d.process.trim()
+	d.rate[ph.name] = float64(ops) / wall.Seconds()
+	into.ops, into.wall, into.used = into.ops+ops, into.wall+wall, into.used+after-used
+	return nil
+}
+
+// histogram counts durations in steps of at most 3 %.
+type histogram struct {
+	counts [64 << histogramBits]uint32
+	total  int
+}
+
+const histogramBits = 5
+
+func (h *histogram) note(d time.Duration) {
+	n := uint64(max(d, 1<<histogramBits))
+	shift := bits.Len64(n) - 1 - histogramBits
+	h.counts[shift<<histogramBits+int(n>>shift)-1<<histogramBits]++
+	h.total++
+}
+
+func (h *histogram) add(other *histogram) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.total += other.total
+}
+
+// quantile is the duration under which a part of them lies, in milliseconds.
+func (h *histogram) quantile(part float64) float64 {
+	left := int(part * float64(h.total))
+	for i, n := range h.counts {
+		if left -= int(n); left < 0 {
+			shift := i >> histogramBits
+			return float64((uint64(i&(1<<histogramBits-1))|1<<histogramBits)<<shift) / 1e6
+		}
+	}
+	return 0
+}

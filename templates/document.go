@@ -1,0 +1,101 @@
+package templates
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Document is a public text that is the same for all who ask: the forms in which it is sent are made
+// once, that in gzip when it is first asked for. No secret and nothing that a request has
+// sent may be in it: the length of a compressed text tells of its content (BREACH).
+type Document struct {
+	// Values of headers. All answers share them: who changes one must put another in its place.
+	contentType, cacheControl, etag []string
+
+	plain  variant
+	zipped func() variant
+}
+
+// variant is a form of a document with its length.
+type variant struct {
+	body   []byte
+	length []string
+}
+
+func newVariant(body []byte) variant { return variant{body, []string{strconv.Itoa(len(body))}} }
+
+// NewDocument makes a document; etag has its quotation marks. zipped is body in gzip, which is
+// made when it is first asked for where it is nil.
+func NewDocument(contentType, cacheControl, etag string, body, zipped []byte) *Document {
+	return &Document{
+		contentType: []string{contentType}, cacheControl: []string{cacheControl}, etag: []string{etag}, plain: newVariant(body),
+		zipped: sync.OnceValue(func() variant {
+			if zipped == nil {
+				var b bytes.Buffer
+				z := gzip.NewWriter(&b)
+				_, _ = z.Write(body) // a bytes.Buffer takes all
+				_ = z.Close()
+				zipped = b.Bytes()
+			}
+			return newVariant(zipped)
+		}),
+	}
+}
+
+var (
+	gzipCoding   = []string{"gzip"}
+	varyEncoding = []string{"Accept-Encoding"}
+)
+
+// conditions are the headers that http.ServeContent looks at. None of them is in most requests.
+var conditions = []string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", "Range"}
+
+// ServeHTTP answers GET and HEAD.
+func (d *Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Cache-Control"], h["Etag"], h["Content-Type"] = d.cacheControl, d.etag, d.contentType
+	if h["Vary"] == nil {
+		h["Vary"] = varyEncoding
+	} else {
+		h.Add("Vary", "Accept-Encoding")
+	}
+	v := d.plain
+	if AcceptsGzip(r) {
+		v = d.zipped()
+		h["Content-Encoding"] = gzipCoding
+	}
+	for _, name := range conditions {
+		if r.Header[name] != nil {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(v.body)) // 304 for who has it
+			return
+		}
+	}
+	h["Content-Length"] = v.length
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	_, _ = w.Write(v.body)
+}
+
+// AcceptsGzip reports whether Accept-Encoding names gzip, with a weight above 0 if
+// there is one (RFC 9110 section 12.5.3).
+func AcceptsGzip(r *http.Request) bool {
+	accepted := r.Header["Accept-Encoding"]
+	if len(accepted) == 1 && accepted[0] == "gzip" { // of Go's client
+		return true
+	}
+	for coding := range strings.SplitSeq(strings.Join(accepted, ","), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";q=")
+		if strings.EqualFold(name, "gzip") {
+			return strings.Trim(cmp.Or(weight, "1"), "0.") != ""
+		}
+	}
+	return false
+}
