@@ -208,7 +208,7 @@ func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into
 // run prepares, and lets the clock run.
 func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
 	if ph.prepare != nil {
-		n := int(1.3*d.rate[ph.name]*length.Seconds())/len(d.workers) + 4
+		n := int(1.6*d.rate[ph.name]*length.Seconds())/len(d.workers) + 4
 		if err := d.each(func(w *worker) error { return ph.prepare(w, ctx, n) }); err != nil {
 			return fmt.Errorf("before it: %w", err)
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -305,5 +306,33 @@ func TestNodePeerAnswersEveryPhase(t *testing.T) {
 		if missing := ph.formOnly; err != nil || (s.ops == 0) != missing {
 			t.Errorf("%s: %d operations, %v", ph.name, s.ops, err)
 		}
+	}
+}
+
+func TestDatabaseOfARunIsDropped(t *testing.T) {
+	server := os.Getenv("TEST_POSTGRES_DSN")
+	if server == "" {
+		t.Skip("TEST_POSTGRES_DSN is not set")
+	}
+	address, drop, err := NewDatabase(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping := func() error {
+		pool, err := sql.Open("pgx", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = pool.Close() }()
+		return pool.PingContext(t.Context())
+	}
+	if err := ping(); err != nil {
+		t.Errorf("it is not there: %v", err)
+	}
+	if err := drop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ping(); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("it is still there: %v", err)
 	}
 }
