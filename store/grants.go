@@ -65,7 +65,7 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	})
 }
 
-var readCode = newKeyRead("SELECT " + grantColumns + `, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
+var readCode = newKeyRead("grants", "SELECT "+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
@@ -179,9 +179,9 @@ func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
 }
 
 var (
-	readToken = newKeyRead("SELECT t.kind, t.expires_at, t.used_at, " + grantColumns + ` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", "SELECT t.kind, t.expires_at, t.used_at, "+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead(`SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
+	readClientToken = newKeyRead("client_tokens", `SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 

@@ -20,14 +20,14 @@ type keyRead struct {
 	name string            // for the Observer
 }
 
-// newKeyRead takes a statement with a placeholder as SQLite has it.
-func newKeyRead(query string) keyRead {
+// newKeyRead takes a statement with a placeholder as SQLite has it, and the table of the key.
+func newKeyRead(table, query string) keyRead {
 	parts := strings.Split(query, "?")
 	numbered := parts[0]
 	for i, part := range parts[1:] {
 		numbered += "$" + strconv.Itoa(i+1) + part
 	}
-	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered}, name: "read " + firstTable(query)}
+	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered}, name: "read " + table}
 }
 
 // readRow reads the row of a key; none is the error where there is no row. It logs and

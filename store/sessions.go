@@ -158,8 +158,8 @@ const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.create
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
-	readSession      = newKeyRead(selectIdentity + "id = ?")
-	readLoginSession = newKeyRead(selectIdentity + "login_hash = ?")
+	readSession      = newKeyRead("sessions", selectIdentity+"id = ?")
+	readLoginSession = newKeyRead("sessions", selectIdentity+"login_hash = ?")
 )
 
 // identity is a session with its user.
