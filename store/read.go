@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -16,24 +14,19 @@ import (
 // and browsers cause thousands of them a second; GORM, which builds and reflects each anew,
 // took four times as long as SQLite. Both drivers keep a statement prepared by its text.
 type keyRead struct {
-	text map[string]string // by dialect
-	name string            // for the Observer
+	query
+	name string // for the Observer
 }
 
 // newKeyRead takes a statement with a placeholder as SQLite has it, and the table of the key.
-func newKeyRead(table, query string) keyRead {
-	parts := strings.Split(query, "?")
-	numbered := parts[0]
-	for i, part := range parts[1:] {
-		numbered += "$" + strconv.Itoa(i+1) + part
-	}
-	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered}, name: "read " + table}
+func newKeyRead(table, text string) keyRead {
+	return keyRead{newQuery(text, ""), "read " + table}
 }
 
 // readRow reads the row of a key; none is the error where there is no row. It logs and
 // tells the observer what GORM would: never a value.
 func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none error) (*columns, error) {
-	statement, begin, observed := q.text[s.dialect], time.Now(), time.Time{}
+	statement, begin, observed := q.text(s.dialect), time.Now(), time.Time{}
 	if s.observer != nil {
 		observed = s.clock()
 	}
@@ -46,8 +39,8 @@ func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none e
 	if s.observer != nil {
 		s.observer.Operation(q.name, s.clock().Sub(observed), err != nil && !errors.Is(err, context.Canceled))
 	}
-	if s.read != nil {
-		s.read(statement, key)
+	if s.ran != nil {
+		s.ran(statement, key)
 	}
 	if err == nil && !found {
 		err = none
