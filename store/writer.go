@@ -79,6 +79,9 @@ type queued struct {
 // take waits for the turn of q. Without an error it is either that, or q was done in the
 // turn of another.
 func (w *writer) take(q *queued) (turn bool, err error) {
+	if err := q.ctx.Err(); err != nil {
+		return false, err // before it waits for another process
+	}
 	w.mu.Lock()
 	if !w.busy {
 		w.busy = true
