@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"cmd/cairn/internal/demoapp":       {"account/session"},
 	"cmd/cairn/internal/libcrypto":     {},
 	"cmd/cairn/internal/metrics":       {},
-	"cmd/cairn/internal/doctor":        {"account", "account/mail", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "config", "store"}, // httpd: it asks what a request looks like there
+	"cmd/cairn/internal/doctor":        {"account", "account/mail", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "config", "provider", "store"}, // httpd: it asks what a request looks like there
 }
 
 // reserved names the packages that alone may import a library of others.
