@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
@@ -408,7 +409,12 @@ func (fositeStorage) SetClientAssertionJWT(context.Context, string, time.Time) e
 // challenge and the nonce.
 func (s fositeStorage) CreateAuthorizeCodeSession(ctx context.Context, signature string, r fosite.Requester) error {
 	g := sessionOf(r).grant
-	g.ID, g.CodeSignature, g.CreatedAt = r.GetID(), signature, r.GetRequestedAt().UTC()
+	// In the order of time (RFC 9562 section 5.7), so that a database adds it at the end of its indexes.
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make id of grant: %w", err)
+	}
+	g.ID, g.CodeSignature, g.CreatedAt = id.String(), signature, r.GetRequestedAt().UTC()
 	return s.grants.CreateGrant(ctx, g)
 }
 
