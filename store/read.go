@@ -56,8 +56,8 @@ func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none e
 // another caller takes in between comes back by the limit of that caller. The driver is
 // asked directly: database/sql would convert each value once more.
 func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
-	pool, free := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
-	if s.dialect == Postgres || !free {
+	pool, ok := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
+	if s.dialect == Postgres || !ok {
 		return s.queryRowSlowly(ctx, statement, key, c)
 	}
 	if use := pool.Stats(); use.InUse >= use.MaxOpenConnections {
