@@ -87,7 +87,7 @@ func signer(_ context.Context, x *examination) Finding {
 	return ok("Tokens are signed with %s.", used)
 }
 
-// clientAlgorithms looks for clients that get no ID tokens, because a key was taken away.
+// clientAlgorithms looks for clients that get no ID tokens, because a key was removed.
 func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	clients, err := x.store.Clients(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	}
 	if len(without) > 0 {
 		return found(Problem, "Name a private key of that type in additional-key-file, or give the client another algorithm: cairn client update ID --id-token-alg RS256.",
-			"No key signs what these clients ask for, and they cannot sign anybody in: %s.", strings.Join(without, ", "))
+			"No key signs what these clients ask for, and every sign-in there fails: %s.", strings.Join(without, ", "))
 	}
 	return ok("There is a key for what each client asks for.")
 }

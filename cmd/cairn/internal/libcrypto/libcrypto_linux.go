@@ -55,7 +55,7 @@ static const char *cairn_load(const char **reason) {
 	// OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS, NO_LOAD_CONFIG and NO_ATEXIT: an openssl.cnf changes nothing here.
 	if (f.OPENSSL_init_crypto(0x1 | 0x80 | 0x80000, NULL) != 1 || (sha256 = f.EVP_MD_fetch(NULL, "SHA2-256", NULL)) == NULL) {
 		f.ERR_clear_error();
-		goto fail;
+		return NULL; // it stays loaded: it may have registered destructors
 	}
 	return f.OpenSSL_version(6); // OPENSSL_VERSION_STRING
 fail:
