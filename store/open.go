@@ -132,7 +132,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// slowStatement is what is logged as a slow one.
+// slowStatement is from when on a statement is logged.
 const slowStatement = time.Second
 
 // opened is called with each store, so that a test can see the statements of all.
