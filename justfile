@@ -27,8 +27,20 @@ race:
 ci:
     CI=true bash .ci/run </dev/null
 
+# operations per second of processor time beside a bare provider, and node-oidc-provider where testdata/node/install has put it; arguments as of cairn bench load
+bench *arguments:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    node=${BENCH_NODE_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn-bench-node}
+    peers=(--peer floor)
+    [ ! -e "$node/server.js" ] || peers+=(--peer "node=$node")
+    program=$(mktemp -d)
+    trap 'rm -r "$program"' EXIT
+    go build -o "$program/cairn" ./cmd/cairn
+    "$program/cairn" bench load "${peers[@]}" {{arguments}}
+
 # benchmarks of the hot paths
-bench:
+bench-go:
     BENCH_USERS=100000 go test -run '^$' -bench . -benchmem -timeout 60m ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
 
 # each fuzz target for a while

@@ -62,6 +62,7 @@ type Service struct {
 	https      bool
 	minter     *minter
 	verifier   *session.Verifier
+	proven     provenTokens
 	cookies    cookieNames
 	hasher     *Hasher
 	limits     *web.Limits

@@ -176,24 +176,24 @@ func (s *Service) eachByLogin(r *http.Request, yield func(*Identity) bool) error
 func (s *Service) eachByToken(r *http.Request, yield func(*Identity) bool) error {
 	lookups := 0
 	for _, c := range firstCookies(r.CookiesNamed(s.cookies.session), maxVerified) {
-		claims, err := s.verifier.Verify(r.Context(), c.Value)
+		token, err := s.prove(r.Context(), c.Value)
 		if err != nil {
 			continue
 		}
 		if lookups++; lookups > maxLookups {
 			break
 		}
-		row, u, err := s.store.Session(r.Context(), claims.SessionID)
+		row, u, err := s.store.Session(r.Context(), token.sid)
 		if errors.Is(err, ErrSessionNotFound) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("find session: %w", err)
 		}
-		if row.Sub != claims.Subject || subtle.ConstantTimeCompare(row.TokenHash, hashOf(claims.ID)) != 1 {
+		if row.Sub != token.sub || subtle.ConstantTimeCompare(row.TokenHash, token.jtiHash) != 1 {
 			continue
 		}
-		if !yield(&Identity{User: u, Session: row, algorithm: claims.Algorithm}) {
+		if !yield(&Identity{User: u, Session: row, algorithm: token.algorithm}) {
 			return nil
 		}
 	}

@@ -1,8 +1,10 @@
 package config
 
 import (
-	"cmp"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -24,11 +26,14 @@ const (
 
 const makeKey = "make an RSA key with: cairn keys generate FILE"
 
-// LoadSigningKeys loads the key set: the private key first, which signs, then the additional keys as public keys,
-// which verify and are published. Each has its RFC 7638 SHA-256 thumbprint as KeyID, RS256 and use sig.
+// LoadSigningKeys loads the key set: the RSA private key first, which signs session cookies and whatever asks for RS256,
+// then the additional keys, which verify and are published. Each has its RFC 7638 SHA-256 thumbprint as KeyID, the one
+// algorithm of its type (RS256; ES256 with P-256; EdDSA with Ed25519) and use sig. Those that sign are private keys, one
+// of each algorithm at most; all others are public keys.
 //
 // An empty privateFile means that there are no keys: nil, unless additional ones are given, which alone could sign
-// nothing. An additional file may hold a private or a public key; of a private one only the public half is kept.
+// nothing. An additional file may hold a private or a public key; a private half is kept of the first ES256 and the
+// first EdDSA key that has one.
 func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey, error) {
 	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil || privateFile == "" {
 		return nil, err
@@ -41,7 +46,11 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 		return nil, refuse("private-key-file", "name the private key, and a public one with --additional-key-file",
 			"%s holds a public key, which cannot sign", privateFile)
 	}
-	keys := []jose.JSONWebKey{first}
+	if first.Algorithm != string(jose.RS256) {
+		return nil, refuse("private-key-file", "name an RSA key, as cairn keys generate makes it, and this one with --additional-key-file",
+			"%s holds a key that is not RSA, which RS256 needs", privateFile)
+	}
+	keys, signs := []jose.JSONWebKey{first}, map[string]bool{first.Algorithm: true}
 	from := map[string]string{first.KeyID: privateFile}
 	for _, path := range trimmed(additional) {
 		key, err := loadKey("additional-key-file", path)
@@ -52,7 +61,11 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 			return nil, refuse("additional-key-file", "leave one of them out", "%s holds the same key as %s", path, other)
 		}
 		from[key.KeyID] = path
-		keys = append(keys, key.Public())
+		if signs[key.Algorithm] {
+			key = key.Public()
+		}
+		signs[key.Algorithm] = signs[key.Algorithm] || !key.IsPublic()
+		keys = append(keys, key)
 	}
 	return keys, nil
 }
@@ -77,25 +90,46 @@ func loadKey(flag, path string) (jose.JSONWebKey, error) {
 	if err != nil {
 		return none, refuse(flag, remedy, "%s %w", path, err)
 	}
-	public, isPublic := key.(*rsa.PublicKey)
-	if !isPublic {
-		public = &key.(*rsa.PrivateKey).PublicKey
+	public := key
+	if private, ok := key.(crypto.Signer); ok {
+		public = private.Public()
 		if err := checkPrivate(flag, path, info); err != nil {
 			return none, err
 		}
 	}
-	if n := public.N.BitLen(); n < MinKeyBits || n > MaxKeyBits {
-		return none, refuse(flag, makeKey, "%s holds a key of %d bits, %d to %d are accepted", path, n, MinKeyBits, MaxKeyBits)
+	algorithm, err := algorithmOf(public)
+	if err != nil {
+		return none, refuse(flag, makeKey, "%s %w", path, err)
 	}
 	kid, err := keyID(public)
 	if err != nil {
 		return none, refuse(flag, makeKey, "%s: %w", path, err)
 	}
-	return jose.JSONWebKey{Key: key, KeyID: kid, Algorithm: string(jose.RS256), Use: "sig"}, nil
+	return jose.JSONWebKey{Key: key, KeyID: kid, Algorithm: string(algorithm), Use: "sig"}, nil
 }
 
+// algorithmOf is the one algorithm that a key is for: RFC 8725 section 3.1 wants the key to decide, not the token.
+func algorithmOf(public crypto.PublicKey) (jose.SignatureAlgorithm, error) {
+	switch public := public.(type) {
+	case *rsa.PublicKey:
+		if n := public.N.BitLen(); n < MinKeyBits || n > MaxKeyBits {
+			return "", fmt.Errorf("holds a key of %d bits, %d to %d are accepted", n, MinKeyBits, MaxKeyBits)
+		}
+		return jose.RS256, nil
+	case *ecdsa.PublicKey:
+		if public.Curve == elliptic.P256() {
+			return jose.ES256, nil
+		}
+	case ed25519.PublicKey:
+		return jose.EdDSA, nil
+	}
+	return "", errOtherKey
+}
+
+var errOtherKey = errors.New("holds a key that is not RSA, P-256 or Ed25519")
+
 // keyID is the RFC 7638 thumbprint: the same key has the same kid on every instance and after every restart.
-func keyID(public *rsa.PublicKey) (string, error) {
+func keyID(public crypto.PublicKey) (string, error) {
 	jwk := jose.JSONWebKey{Key: public}
 	sum, err := jwk.Thumbprint(crypto.SHA256)
 	if err != nil {
@@ -104,20 +138,23 @@ func keyID(public *rsa.PublicKey) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum), nil
 }
 
-// otherKinds are what people put in the place of an RSA key, by the type of the PEM block, and what to do then.
+// otherKinds are what people put in the place of a key, by the type of the PEM block, and what to do then.
 var otherKinds = map[string]struct{ problem, remedy string }{
 	"ENCRYPTED PRIVATE KEY": {"is encrypted", "decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"},
 	"CERTIFICATE":           {"holds a certificate, not a key", "take the key out with: openssl x509 -in FILE -pubkey -noout, or " + makeKey},
 	"OPENSSH PRIVATE KEY":   {"holds a key in OpenSSH's own form", makeKey},
 }
 
-// parseKey reads one PEM block and returns a *rsa.PrivateKey or *rsa.PublicKey, or what to do about the error.
+// parseKey reads one PEM block and returns a private or public key, or what to do about the error.
 func parseKey(text []byte) (key any, remedy string, err error) {
 	block, rest := pem.Decode(text)
 	if block == nil {
 		return nil, "name a file that begins with -----BEGIN, or " + makeKey, errors.New("holds no PEM")
 	}
-	if more, _ := pem.Decode(rest); more != nil && block.Type != "EC PARAMETERS" {
+	if next, after := pem.Decode(rest); next != nil && block.Type == "EC PARAMETERS" { // as openssl ecparam writes it
+		block, rest = next, after
+	}
+	if more, _ := pem.Decode(rest); more != nil {
 		return nil, "put each key into a file of its own", errors.New("holds more than one PEM block")
 	}
 	kind := block.Type
@@ -127,6 +164,8 @@ func parseKey(text []byte) (key any, remedy string, err error) {
 	switch kind { // the parsers check that the parts of a key belong together
 	case "RSA PRIVATE KEY":
 		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(block.Bytes)
 	case "PRIVATE KEY":
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	case "RSA PUBLIC KEY":
@@ -137,30 +176,46 @@ func parseKey(text []byte) (key any, remedy string, err error) {
 	if err != nil {
 		return nil, "restore the file, or " + makeKey, fmt.Errorf("holds a damaged key: %w", err)
 	}
-	switch key.(type) {
-	case *rsa.PrivateKey, *rsa.PublicKey:
-		return key, "", nil
+	if other, known := otherKinds[kind]; known {
+		return nil, other.remedy, errors.New(other.problem)
 	}
-	other := otherKinds[kind]
-	return nil, cmp.Or(other.remedy, makeKey), errors.New(cmp.Or(other.problem, "holds a key that is not RSA, which RS256 needs"))
+	if key == nil {
+		return nil, makeKey, errOtherKey
+	}
+	return key, "", nil
 }
 
-// GenerateKey writes a new RSA private key as PKCS#8 PEM, readable by its owner only and on the disk when it returns,
-// and returns its kid. It never overwrites: an existing path is an error that wraps os.ErrExist, because a lost key
-// ends every session that it signed. bits is [MinKeyBits] to [MaxKeyBits].
+// GenerateKey is [GenerateKeyFor] RS256.
 func GenerateKey(path string, bits int) (kid string, err error) {
-	if bits < MinKeyBits || bits > MaxKeyBits {
+	return GenerateKeyFor(jose.RS256, path, bits)
+}
+
+// GenerateKeyFor writes a new private key for RS256, ES256 or EdDSA as PKCS#8 PEM, readable by its owner only and on the
+// disk when it returns, and returns its kid. It never overwrites: an existing path is an error that wraps os.ErrExist,
+// because a lost key ends every session that it signed. bits are those of an RSA key, [MinKeyBits] to [MaxKeyBits].
+func GenerateKeyFor(algorithm jose.SignatureAlgorithm, path string, bits int) (kid string, err error) {
+	if algorithm == jose.RS256 && (bits < MinKeyBits || bits > MaxKeyBits) {
 		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, MaxKeyBits)
 	}
 	// Before the slow part; createFile does not overwrite either.
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s: %w: keys are never overwritten, choose another path", path, os.ErrExist)
 	}
-	key, err := rsa.GenerateKey(rand.Reader, bits)
+	var key crypto.Signer
+	switch algorithm {
+	case jose.RS256:
+		key, err = rsa.GenerateKey(rand.Reader, bits)
+	case jose.ES256:
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case jose.EdDSA:
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	default:
+		err = fmt.Errorf("%s is not an algorithm here", algorithm)
+	}
 	if err != nil {
 		return "", fmt.Errorf("making the key: %w", err)
 	}
-	if kid, err = keyID(&key.PublicKey); err != nil {
+	if kid, err = keyID(key.Public()); err != nil {
 		return "", err
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)

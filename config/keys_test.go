@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"crypto"
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +112,55 @@ func TestOnlyTheFirstKeySigns(t *testing.T) {
 	}
 }
 
+// The first private key of each algorithm signs; of a retired one the public half alone is kept.
+func TestFurtherAlgorithmsHaveKeysOfTheirOwn(t *testing.T) {
+	newPair := func() (ec *ecdsa.PrivateKey, ed ed25519.PrivateKey) {
+		ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err == nil {
+			_, ed, err = ed25519.GenerateKey(rand.Reader)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ec, ed
+	}
+	ec, ed := newPair()
+	oldEC, oldED := newPair()
+	sec1, err := x509.MarshalECPrivateKey(ec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaFile := write(t, "a.pem", pkcs8(t, firstKey()))
+	for name, text := range map[string]string{"pkcs8": pkcs8(t, ec), "sec1": encode("EC PRIVATE KEY", sec1), "openssl ecparam": encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", sec1)} {
+		keys, err := config.LoadSigningKeys(rsaFile, []string{
+			write(t, "public.pem", publicPEM(t, &oldEC.PublicKey)), write(t, "ec.pem", text), write(t, "ed.pem", pkcs8(t, ed)), write(t, "old.pem", pkcs8(t, oldED)), write(t, "b.pem", pkcs1(secondKey())),
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := []any{firstKey(), &oldEC.PublicKey, ec, ed, oldED.Public(), &secondKey().PublicKey}
+		for i, alg := range []string{"RS256", "ES256", "ES256", "EdDSA", "EdDSA", "RS256"} {
+			sum, err := keys[i].Thumbprint(crypto.SHA256)
+			if same, ok := want[i].(interface{ Equal(crypto.PrivateKey) bool }); err != nil || keys[i].KeyID != base64.RawURLEncoding.EncodeToString(sum) ||
+				keys[i].Algorithm != alg || ok && !same.Equal(keys[i].Key) || keys[i].IsPublic() == slices.Contains([]int{0, 2, 3}, i) {
+				t.Errorf("%s: key %d: %s %T", name, i, keys[i].Algorithm, keys[i].Key)
+			}
+		}
+	}
+	for _, text := range []string{pkcs8(t, ec), pkcs8(t, ed)} {
+		_, err := config.LoadSigningKeys(write(t, "first.pem", text), nil)
+		refused(t, err, "--private-key-file", "not RSA", "--additional-key-file")
+	}
+	_, err = config.LoadSigningKeys(rsaFile, []string{write(t, "c.pem", pkcs8(t, ec)), write(t, "d.pem", publicPEM(t, &ec.PublicKey))})
+	refused(t, err, "same key")
+	open := write(t, "open.pem", pkcs8(t, ec))
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.LoadSigningKeys(rsaFile, []string{open})
+	refused(t, err, "run chmod 600 "+open)
+}
+
 func TestAPublicAdditionalKeyMayBeReadByAll(t *testing.T) {
 	public := write(t, "old.pem", publicPEM(t, &secondKey().PublicKey))
 	if err := os.Chmod(public, 0o644); err != nil {
@@ -121,15 +172,11 @@ func TestAPublicAdditionalKeyMayBeReadByAll(t *testing.T) {
 }
 
 func TestAnUnfitKeyIsRefused(t *testing.T) {
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ecDER, err := x509.MarshalECPrivateKey(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	agreement, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +198,9 @@ func TestAnUnfitKeyIsRefused(t *testing.T) {
 		{"two keys", good + pkcs1(secondKey()), []string{"more than one", "file of its own"}},
 		{"encrypted pkcs1", string(encrypted), []string{"is encrypted", "openssl pkey"}},
 		{"encrypted pkcs8", encode("ENCRYPTED PRIVATE KEY", make([]byte, 64)), []string{"is encrypted", "openssl pkey"}},
-		{"ec", encode("EC PRIVATE KEY", ecDER), []string{"not RSA"}},
-		{"ec with parameters", encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", ecDER), []string{"not RSA"}},
-		{"ec pkcs8", pkcs8(t, ec), []string{"not RSA"}},
-		{"ed25519", pkcs8(t, edwards), []string{"not RSA"}},
+		{"P-384", pkcs8(t, p384), []string{"not RSA"}},
+		{"x25519", pkcs8(t, agreement), []string{"not RSA"}},
+		{"two ec keys", encode("EC PARAMETERS", []byte{6, 0}) + pkcs8(t, p384) + pkcs8(t, p384), []string{"more than one"}},
 		{"openssh", encode("OPENSSH PRIVATE KEY", []byte("x")), []string{"OpenSSH"}},
 		{"certificate", encode("CERTIFICATE", []byte("x")), []string{"certificate"}},
 		{"dh", encode("DH PARAMETERS", []byte("x")), []string{"not RSA"}},

@@ -37,19 +37,19 @@ const logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
 // logoutSender delivers logout tokens (OpenID Connect Back-Channel Logout 1.0).
 type logoutSender struct {
 	*Provider
-	signer  jose.Signer
+	signers signers
 	guarded *http.Client
 	open    *http.Client
 }
 
 // newLogoutSender makes the sender; its tokens have the type logout+jwt, so that
 // they are neither ID tokens nor sessions.
-func (p *Provider) newLogoutSender(signingKey any) (*logoutSender, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: signingKey}, (&jose.SignerOptions{}).WithType("logout+jwt"))
+func (p *Provider) newLogoutSender(keys []jose.JSONWebKey, fast jose.OpaqueSigner) (*logoutSender, error) {
+	all, err := newSigners("logout+jwt", keys, fast)
 	if err != nil {
-		return nil, fmt.Errorf("logout token signer: %w", err)
+		return nil, err
 	}
-	return &logoutSender{Provider: p, signer: signer, guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil)}, nil
+	return &logoutSender{Provider: p, signers: all, guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil)}, nil
 }
 
 // newLogoutClient follows no redirect and uses no proxy: what is reached is the
@@ -164,7 +164,7 @@ func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	if client.BackchannelLogoutURI == "" {
 		return fmt.Errorf("no backchannel_logout_uri: %w", ErrClientNotFound)
 	}
-	token, err := s.logoutToken(n)
+	token, err := s.logoutToken(n, client)
 	if err != nil {
 		return err
 	}
@@ -197,14 +197,19 @@ func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	return nil
 }
 
-// token makes the logout token (section 2.4): sub and sid, never a nonce.
-func (s *logoutSender) logoutToken(n LogoutNotice) (string, error) {
+// logoutToken makes the logout token (section 2.4): sub and sid, never a nonce; signed as
+// the client's ID tokens are (section 2.6).
+func (s *logoutSender) logoutToken(n LogoutNotice, c *Client) (string, error) {
+	signer, err := s.signers.of(c)
+	if err != nil {
+		return "", err
+	}
 	now := s.now()
 	claims := map[string]any{
 		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(), "jti": rand.Text(),
 		"sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
 	}
-	t, err := jwt.Signed(s.signer).Claims(claims).Serialize()
+	t, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign logout token: %w", err)
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -41,6 +42,7 @@ type Client struct {
 	RequireFlag           string   // access flag that a user needs, or empty
 	RequireACR            string   // class of the sign-in that it needs: "2", "phr" or empty
 	Trusted               bool     // first party: no consent page
+	IDTokenAlg            string   // id_token_signed_response_alg: RS256, ES256 or EdDSA; empty is RS256
 	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
 	Groups                []string // flags that the groups claim may name; none: all but admin
 	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
@@ -95,6 +97,9 @@ func randomText(n int) string {
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }
+
+// IDTokenAlgorithm is what its ID tokens and logout tokens are signed with.
+func (c *Client) IDTokenAlgorithm() string { return cmp.Or(c.IDTokenAlg, string(jose.RS256)) }
 
 // HasSecret tells whether the client authenticates with a secret.
 func (c *Client) HasSecret() bool { return c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT }
@@ -280,6 +285,8 @@ func (c *Client) checkAuthentication() error {
 
 func (c *Client) checkTokens() error {
 	switch {
+	case !slices.Contains(signingAlgorithms, jose.SignatureAlgorithm(c.IDTokenAlgorithm())):
+		return &RegistrationError{"id_token_signed_response_alg", c.IDTokenAlg, "the algorithms are RS256, ES256 and EdDSA"}
 	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
 		return &RegistrationError{"refresh_grace", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():

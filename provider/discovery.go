@@ -34,7 +34,7 @@ func (p *Provider) metadata() map[string]any {
 		"response_modes_supported":                       []string{"query", "form_post"},
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials"},
 		"subject_types_supported":                        []string{"public"},
-		"id_token_signing_alg_values_supported":          []string{"RS256"},
+		"id_token_signing_alg_values_supported":          p.idTokens.algorithms(),
 		"token_endpoint_auth_methods_supported":          allMethods,
 		"revocation_endpoint":                            p.issuer + "/oauth2/revoke",
 		"revocation_endpoint_auth_methods_supported":     allMethods,

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
@@ -128,6 +129,7 @@ func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.
 		return nil, err
 	}
 	x, session := exchangeFrom(r.Context()), sessionOf(access)
+	session.algorithm = x.client.IDTokenAlgorithm()
 	if x.user, err = allowed(session.grant); err != nil {
 		return nil, err
 	}
@@ -228,6 +230,7 @@ type grantSession struct {
 	grant                         *Grant
 	accessExpires, refreshExpires time.Time
 	claims                        jwt.IDTokenClaims // fosite writes at_hash here
+	algorithm                     string            // of the ID token
 }
 
 var _ openid.Session = (*grantSession)(nil)
@@ -257,7 +260,16 @@ func (s *grantSession) SetExpiresAt(key fosite.TokenType, exp time.Time) {
 func (s *grantSession) GetExpiresAt(key fosite.TokenType) time.Time { return *s.expires(key) }
 func (s *grantSession) GetUsername() string                         { return "" }
 func (s *grantSession) GetSubject() string                          { return s.grant.Sub }
-func (s *grantSession) IDTokenHeaders() *jwt.Headers                { return &jwt.Headers{} }
+
+// IDTokenHeaders implements openid.Session. fosite takes the hash of at_hash from the number
+// in alg; EdDSA has none, and with Ed25519 it is SHA-512 (OpenID Connect Token Hash Algorithms).
+func (s *grantSession) IDTokenHeaders() *jwt.Headers {
+	h := &jwt.Headers{}
+	if s.algorithm == string(jose.EdDSA) {
+		h.Add("alg", "HS512")
+	}
+	return h
+}
 
 // Clone implements fosite.Session.
 func (s *grantSession) Clone() fosite.Session {
@@ -287,7 +299,7 @@ func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r
 	if ar, ok := r.(fosite.AccessRequester); ok && ar.GetGrantTypes().ExactOne("refresh_token") {
 		g.Nonce = ""
 	}
-	return s.sign(idTokenClaims(s.issuer, x.user, x.client, &g, session.claims.AccessTokenHash, s.now()))
+	return s.sign(x.client, idTokenClaims(s.issuer, x.user, x.client, &g, session.claims.AccessTokenHash, s.now()))
 }
 
 // tokenStrategy makes and checks codes and tokens: 32 random bytes, a dot and

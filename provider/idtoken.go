@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,20 +14,72 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// idTokenSigner signs and verifies ID tokens. The first key signs.
+// signingAlgorithms are those that tokens for clients can have.
+var signingAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+
+// signers sign tokens of one type, by the algorithm. The first private key of each signs.
+type signers map[string]jose.Signer
+
+// newSigners makes them; fast, unless it is nil, signs in the place of the first key.
+func newSigners(kind jose.ContentType, keys []jose.JSONWebKey, fast jose.OpaqueSigner) (signers, error) {
+	all := signers{}
+	for i, k := range keys {
+		if k.IsPublic() || all[k.Algorithm] != nil {
+			continue
+		}
+		sk := jose.SigningKey{Algorithm: jose.SignatureAlgorithm(k.Algorithm), Key: k}
+		if i == 0 && fast != nil {
+			sk.Key = fast
+		}
+		var err error
+		if all[k.Algorithm], err = jose.NewSigner(sk, (&jose.SignerOptions{}).WithType(kind)); err != nil {
+			return nil, fmt.Errorf("signer of %s: %w", kind, err)
+		}
+	}
+	return all, nil
+}
+
+// errNoKey is for a client that is registered for an algorithm whose key is gone.
+var errNoKey = errors.New("no key signs what the client asks for: name a private key of that type with --additional-key-file, or register it for another with cairn client update --id-token-alg")
+
+// of is the signer of a client's tokens.
+func (s signers) of(c *Client) (jose.Signer, error) {
+	signer := s[c.IDTokenAlgorithm()]
+	if signer == nil {
+		return nil, fmt.Errorf("client %s, %s: %w", c.ID, c.IDTokenAlgorithm(), errNoKey)
+	}
+	return signer, nil
+}
+
+// algorithms are those of discovery, where RS256 always is (OpenID Connect Discovery section 3).
+func (s signers) algorithms() []jose.SignatureAlgorithm {
+	return slices.DeleteFunc(slices.Clone(signingAlgorithms), func(a jose.SignatureAlgorithm) bool { return s[string(a)] == nil })
+}
+
+// CheckKeys finds the clients that ask for an algorithm which none of the keys signs.
+func CheckKeys(clients []*Client, keys []jose.JSONWebKey) (without []*Client) {
+	for _, c := range clients {
+		if !slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() && k.Algorithm == c.IDTokenAlgorithm() }) {
+			without = append(without, c)
+		}
+	}
+	return without
+}
+
+// idTokenSigner signs and verifies ID tokens.
 type idTokenSigner struct {
 	issuer string
-	signer jose.Signer
+	signers
 	public []jose.JSONWebKey // all keys, for hints
 	now    func() time.Time
 }
 
-func newIDTokenSigner(issuer string, signingKey any, keys []jose.JSONWebKey, now func() time.Time) (*idTokenSigner, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: signingKey}, (&jose.SignerOptions{}).WithType("JWT"))
+func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSigner, now func() time.Time) (*idTokenSigner, error) {
+	all, err := newSigners("JWT", keys, fast)
 	if err != nil {
-		return nil, fmt.Errorf("ID token signer: %w", err)
+		return nil, err
 	}
-	s := &idTokenSigner{issuer: issuer, signer: signer, now: now}
+	s := &idTokenSigner{issuer: issuer, signers: all, now: now}
 	for _, k := range keys {
 		s.public = append(s.public, k.Public())
 	}
@@ -55,8 +108,12 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 	return claims
 }
 
-func (s *idTokenSigner) sign(claims map[string]any) (string, error) {
-	token, err := jwt.Signed(s.signer).Claims(claims).Serialize()
+func (s *idTokenSigner) sign(c *Client, claims map[string]any) (string, error) {
+	signer, err := s.of(c)
+	if err != nil {
+		return "", err
+	}
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign ID token: %w", err)
 	}
@@ -76,15 +133,15 @@ func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
 }
 
 // hint verifies an id_token_hint (OpenID Connect Core section 3.1.2.1, RP-Initiated
-// Logout section 2): an ID token of ours, signed by any published key, RS256 only;
-// an expired one is fine. Logout tokens and status lists have another type. The claims have a subject
+// Logout section 2): an ID token of ours, signed by any published key with the algorithm
+// of that key; an expired one is fine. Logout tokens and status lists have another type. The claims have a subject
 // and exactly one audience, which may be the session cookie's.
 func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
 	var c jwt.Claims
 	if len(hint) > 8<<10 || strings.Count(hint, ".") != 2 {
 		return c, errors.New("not a token")
 	}
-	t, err := jwt.ParseSigned(hint, []jose.SignatureAlgorithm{jose.RS256})
+	t, err := jwt.ParseSigned(hint, signingAlgorithms)
 	if err != nil {
 		return c, fmt.Errorf("read hint: %w", err)
 	}
@@ -95,7 +152,7 @@ func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
 		return c, errors.New("a token of another type")
 	}
 	for _, k := range s.public {
-		if t.Headers[0].KeyID != k.KeyID {
+		if t.Headers[0].KeyID != k.KeyID || t.Headers[0].Algorithm != k.Algorithm {
 			continue
 		}
 		if err := t.Claims(k.Key, &c); err != nil {

@@ -1,8 +1,12 @@
 package provider
 
 import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +22,11 @@ func newHintSigner(t testing.TB) (*idTokenSigner, string) {
 		t.Fatal(err)
 	}
 	jwk := jose.JSONWebKey{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}
-	s, err := newIDTokenSigner("https://id.example.org", jwk, []jose.JSONWebKey{jwk}, time.Now)
+	s, err := newIDTokenSigner("https://id.example.org", []jose.JSONWebKey{jwk}, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	genuine, err := jwt.Signed(s.signer).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
+	genuine, err := jwt.Signed(s.signers["RS256"]).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,4 +52,51 @@ func FuzzNothingButOurOwnTokenIsAHint(f *testing.F) {
 			t.Errorf("the genuine hint: %v", err)
 		}
 	})
+}
+
+// The key decides the algorithm (RFC 8725 section 3.1): what names a key of ours and is signed in another way is no hint.
+func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []jose.JSONWebKey{{Key: rs, KeyID: "r", Algorithm: "RS256"}, {Key: ec, KeyID: "e", Algorithm: "ES256"}, {Key: ed, KeyID: "d", Algorithm: "EdDSA"}}
+	s, err := newIDTokenSigner("https://id.example.org", keys, nil, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&rs.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		alg jose.SignatureAlgorithm
+		kid string
+		key any
+		ok  bool
+	}{
+		{"RS256", "r", rs, true}, {"ES256", "e", ec, true}, {"EdDSA", "d", ed, true},
+		{"ES256", "r", ec, false}, {"RS256", "e", rs, false}, {"EdDSA", "e", ed, false}, {"ES256", "d", ec, false},
+		{"PS256", "r", rs, false}, {"RS512", "r", rs, false}, {"HS256", "r", public, false}, {"HS256", "d", []byte(ed.Public().(ed25519.PublicKey)), false}, {"ES256", "x", ec, false},
+	} {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: c.alg, Key: jose.JSONWebKey{Key: c.key, KeyID: c.kid}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hint, err := jwt.Signed(signer).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app"}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.hint(hint); (err == nil) != c.ok {
+			t.Errorf("%s as %s: %v", c.alg, c.kid, err)
+		}
+	}
 }

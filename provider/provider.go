@@ -34,7 +34,7 @@ type Options struct {
 	Accounts *account.Service
 	Storage  Storage
 	Issuer   string
-	Keys     []jose.JSONWebKey // the first signs, all are published
+	Keys     []jose.JSONWebKey // the first private one of each algorithm signs, RS256 before all; all are published
 	Signer   jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
@@ -72,8 +72,8 @@ var sealLifetimes = map[string]time.Duration{
 
 // New makes a Provider.
 func New(o Options) (*Provider, error) {
-	if len(o.Keys) == 0 {
-		return nil, errors.New("the provider needs a private key")
+	if len(o.Keys) == 0 || o.Keys[0].IsPublic() || o.Keys[0].Algorithm != string(jose.RS256) {
+		return nil, errors.New("the provider needs an RSA private key")
 	}
 	if len(o.Secret) < 32 {
 		return nil, errors.New("the installation secret is shorter than 32 bytes")
@@ -89,17 +89,13 @@ func New(o Options) (*Provider, error) {
 		clients: web.NewCache(clientTTL, o.Now, o.Storage.Client),
 	}
 	var err error
-	var signingKey any = o.Keys[0]
-	if o.Signer != nil {
-		signingKey = o.Signer
-	}
-	if p.idTokens, err = newIDTokenSigner(o.Issuer, signingKey, o.Keys, p.now); err != nil {
+	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {
 		return nil, err
 	}
 	if p.seal, err = web.NewSealer(o.Secret, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
-	if p.logouts, err = p.newLogoutSender(signingKey); err != nil {
+	if p.logouts, err = p.newLogoutSender(o.Keys, o.Signer); err != nil {
 		return nil, err
 	}
 	return p, p.newFosite(o.Secret)

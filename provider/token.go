@@ -55,7 +55,10 @@ func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) 
 				return u, errInvalidScope
 			}
 		}
-		return u, nil
+		if slices.Contains(g.Scopes, "openid") { // before the code is spent
+			_, err = p.idTokens.of(c)
+		}
+		return u, err
 	})
 }
 

@@ -23,56 +23,52 @@ const (
 // AddUsers implements account.Store. The counter of users comes last: who registers
 // meanwhile does not wait for it until then.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
-	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
-	defer cancel()
 	var refused error // of the change of settings
-	err := s.writeOne(ctx, "add users", func(db *gorm.DB) error {
-		return db.Transaction(func(tx *gorm.DB) error {
-			refused = nil
-			if b.Settings != nil {
-				row := a
-				row.Action, row.Target = "settings.update", "settings"
-				_, err := amendSettings(tx, func(v *account.Settings) (changed string, err error) {
-					changed, refused = b.Settings(v)
-					return changed, refused
-				}, row)
-				if err != nil {
-					return err
-				}
-			}
-			for users := range slices.Chunk(b.Users, bulkRows) {
-				if err := addUsers(tx, users, a); err != nil {
-					return err
-				}
-			}
-			for _, c := range b.Codes {
-				if err := setResetCode(tx, c.Sub, c.Hash, c.ExpiresAt, a.At); err != nil {
-					return err
-				}
-			}
-			var preferences []preferenceRow
-			for sub, of := range b.Preferences {
-				for name, value := range of {
-					preferences = append(preferences, preferenceRow{sub, name, value})
-				}
-			}
-			if len(preferences) > 0 {
-				if err := tx.Table("preferences").CreateInBatches(&preferences, bulkRows).Error; err != nil {
-					return err
-				}
-			}
-			for _, i := range b.Invites {
-				if err := insertInvite(tx, i, " ON CONFLICT (code) DO NOTHING"); err != nil {
-					return err
-				}
-			}
-			if err := insertAudit(tx, a); err != nil {
+	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *gorm.DB) error {
+		refused = nil
+		if b.Settings != nil {
+			row := a
+			row.Action, row.Target = "settings.update", "settings"
+			_, err := amendSettings(tx, func(v *account.Settings) (changed string, err error) {
+				changed, refused = b.Settings(v)
+				return changed, refused
+			}, row)
+			if err != nil {
 				return err
 			}
-			counted := tx.Exec("UPDATE counters SET value = value + ? WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)",
-				len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
-			return expect(counted, account.ErrRegistrationFull)
-		})
+		}
+		for users := range slices.Chunk(b.Users, bulkRows) {
+			if err := addUsers(tx, users, a); err != nil {
+				return err
+			}
+		}
+		for _, c := range b.Codes {
+			if err := setResetCode(tx, c.Sub, c.Hash, c.ExpiresAt, a.At); err != nil {
+				return err
+			}
+		}
+		var preferences []preferenceRow
+		for sub, of := range b.Preferences {
+			for name, value := range of {
+				preferences = append(preferences, preferenceRow{sub, name, value})
+			}
+		}
+		if len(preferences) > 0 {
+			if err := tx.Table("preferences").CreateInBatches(&preferences, bulkRows).Error; err != nil {
+				return err
+			}
+		}
+		for _, i := range b.Invites {
+			if err := insertInvite(tx, i, " ON CONFLICT (code) DO NOTHING"); err != nil {
+				return err
+			}
+		}
+		if err := insertAudit(tx, a); err != nil {
+			return err
+		}
+		counted := tx.Exec("UPDATE counters SET value = value + ? WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)",
+			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
+		return expect(counted, account.ErrRegistrationFull)
 	})
 	return cmp.Or(refused, err)
 }

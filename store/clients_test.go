@@ -74,7 +74,7 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 		ctx := t.Context()
 		full := &provider.Client{
 			ID: "full", Name: "Full", RedirectURIs: []string{"https://a.example.org/cb"}, Scopes: []string{"openid"}, AuthMethod: provider.AuthJWT,
-			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenClaims: true, AllowInsecureRedirect: true, ClientCredentials: true,
+			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenAlg: "EdDSA", IDTokenClaims: true, AllowInsecureRedirect: true, ClientCredentials: true,
 			JWKS: []byte(`{"keys":[{"kty":"EC","crv":"P-256","x-note":"€ü","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`), RefreshGrace: 45 * time.Second,
 			PostLogoutRedirectURIs: []string{"https://a.example.org/bye?x=1", "com.example.app:/bye"}, BackchannelLogoutURI: "https://10.0.0.1/logout",
 			BackchannelPrivate: true, Groups: []string{"activity", "admin"}, CreatedAt: noon,

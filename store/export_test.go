@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
@@ -67,7 +68,13 @@ const ListCapacity = listCapacity
 
 // AddTokens stores tokens of a grant without a code being spent for them.
 func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provider.Token) error {
-	return s.write(ctx, "add tokens", func(tx *gorm.DB) error { return s.insertTokens(tx, grantID, issued) })
+	values, err := tokenValues(grantID, issued, s.now())
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "add tokens", func(tx *gorm.DB) error {
+		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?)", len(issued)), values...).Error
+	})
 }
 
 // Begin opens a transaction that stays open: what is done in the returned store is
@@ -90,6 +97,27 @@ func (s *Store) Begin(ctx context.Context) (in *Store, end func(commit bool) err
 		}
 		return tx.Rollback().Error
 	}, nil
+}
+
+// Waiting is how many operations wait for the writer of SQLite.
+func (s *Store) Waiting() int {
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return len(s.writer.waiting)
+}
+
+// OnWriter runs a statement on the connection of the writer of SQLite, outside of a
+// transaction.
+func (s *Store) OnWriter(query string) error {
+	unlock, err := s.lockWriter(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.writer.c.conn.Raw(func(c any) error {
+		_, err := c.(*sqlite3.SQLiteConn).Exec(query, nil)
+		return err
+	})
 }
 
 // MigrateTo brings an empty database to an earlier version's schema.

@@ -80,22 +80,18 @@ func (s *Store) Fill(ctx context.Context, f Filling) error {
 
 // fillPart adds users from a number up to another one, with all that is theirs.
 func (s *Store) fillPart(ctx context.Context, f Filling, from, to int64) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // beside no one
-	defer cancel()
-	return s.writeOne(ctx, "fill database", func(db *gorm.DB) error {
-		return db.Transaction(func(tx *gorm.DB) error {
-			if s.dialect == Postgres {
-				if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
-					return err
-				}
+	return s.writeAlone(ctx, "fill database", 10*time.Minute, func(tx *gorm.DB) error {
+		if s.dialect == Postgres {
+			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
+				return err
 			}
-			for _, statement := range s.fillStatements(f, from, to) {
-				if err := tx.Exec(statement).Error; err != nil {
-					return err
-				}
+		}
+		for _, statement := range s.fillStatements(f, from, to) {
+			if err := tx.Exec(statement).Error; err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 

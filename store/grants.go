@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,19 +66,15 @@ func (r *grantRow) grant() *provider.Grant {
 
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be made after what would have revoked it.
-const insertGrant = `INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
+var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
 	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
+	" FOR SHARE") // the end of the session waits, and then finds the grant to revoke
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
 		return fail("create grant", account.ErrSessionNotFound)
-	}
-	query := insertGrant
-	if s.dialect == Postgres {
-		// The end of the session waits, and then finds the grant to revoke.
-		query += " FOR SHARE"
 	}
 	var nonce []byte
 	if g.Nonce != "" {
@@ -88,12 +85,16 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 		method = "S256"
 	}
 	scope := strings.Join(g.Scopes, " ")
-	return s.writeOne(ctx, "create grant", func(db *gorm.DB) error {
-		return expect(db.Exec(query,
+	return s.perform(ctx, operation{doing: "create grant", do: func(w *statements) error {
+		n, err := w.exec(insertGrant,
 			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
 			g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
-			g.SessionID, g.Sub), account.ErrSessionNotFound)
-	})
+			g.SessionID, g.Sub)
+		if err == nil && n == 0 {
+			return account.ErrSessionNotFound
+		}
+		return err
+	}})
 }
 
 var readCode = newKeyRead("SELECT " + grantColumns + " FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?")
@@ -110,21 +111,23 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 	return row.grant(), nil
 }
 
+var (
+	spendCode  = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
+	revokeCode = newQuery("UPDATE grants SET revoked_at = ? WHERE id = ? AND code_used_at > 0 AND revoked_at = 0", "")
+	// rotateToken lets a token be rotated once, and again in the grace of its client, which
+	// begins with the first time.
+	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?
+		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id WHERE g.id = tokens.grant_id AND g.revoked_at = 0
+		AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
+	revokeRotated = newQuery(`UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+		AND EXISTS (SELECT 1 FROM tokens t WHERE t.sig = ? AND t.kind = ? AND t.grant_id = grants.id AND t.used_at > 0)`, "")
+)
+
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
 	now := s.now()
-	return s.spendOnce(ctx, "spend code", grantID, issued, func(tx *gorm.DB) *gorm.DB {
-		return tx.Exec("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", now, grantID)
-	}, func(tx *gorm.DB) *gorm.DB {
-		return tx.Exec("UPDATE grants SET revoked_at = ? WHERE id = ? AND code_used_at > 0 AND revoked_at = 0", now, grantID)
-	})
+	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, revokeCode, []any{now, grantID})
 }
-
-// rotate lets a token be rotated once, and again in the grace of its client,
-// which begins with the first time.
-const rotate = `UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?
-	AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id WHERE g.id = tokens.grant_id AND g.revoked_at = 0
-	AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`
 
 // RotateRefreshToken implements provider.GrantStore.
 func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature string, issued []provider.Token) error {
@@ -132,36 +135,35 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 		return provider.ErrNotFound
 	}
 	now := s.now()
-	return s.spendOnce(ctx, "rotate refresh token", grantID, issued, func(tx *gorm.DB) *gorm.DB {
-		return tx.Exec(rotate, now, signature, kindRefresh, grantID, now)
-	}, func(tx *gorm.DB) *gorm.DB {
-		return tx.Exec(`UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0
-			AND EXISTS (SELECT 1 FROM tokens t WHERE t.sig = ? AND t.kind = ? AND t.grant_id = grants.id AND t.used_at > 0)`, now, grantID, signature, kindRefresh)
-	})
+	return s.spendOnce(ctx, "rotate refresh token", grantID, issued,
+		rotateToken, []any{now, signature, kindRefresh, grantID, now}, revokeRotated, []any{now, grantID, signature, kindRefresh})
 }
 
 // spendOnce spends a code or a refresh token and stores what was issued for it.
 // A caller that finds it spent is a second use, even at the same time, and
-// revokes the grant in the same transaction.
-func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend, revoke func(tx *gorm.DB) *gorm.DB) error {
+// revokes the grant. On PostgreSQL each of the two is one statement, whose conditions hold
+// when it changes the row: they need no common transaction.
+func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend query, spendArgs []any, revoke query, revokeArgs []any) error {
 	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
+	tokens, err := tokenValues(grantID, issued, s.now())
+	if err != nil {
+		return fail(doing, err)
+	}
 	var refused error
-	err := s.write(ctx, doing, func(tx *gorm.DB) error {
+	err = s.perform(ctx, operation{doing: doing, several: s.dialect == SQLite, do: func(w *statements) error {
 		refused = nil
-		if res := spend(tx); res.Error != nil {
-			return res.Error
-		} else if res.RowsAffected > 0 {
-			return s.insertTokens(tx, grantID, issued)
+		if n, err := w.exchange(spend, spendArgs, tokens); err != nil || n > 0 {
+			return err
 		}
 		refused = provider.ErrSpent
-		res := revoke(tx)
-		if res.Error == nil && res.RowsAffected == 0 {
+		n, err := w.exec(revoke, revokeArgs...)
+		if n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 		}
-		return res.Error
-	})
+		return err
+	}})
 	if err != nil {
 		return err
 	}
@@ -174,21 +176,59 @@ const (
 	kindRefresh = "r"
 )
 
-func (s *Store) insertTokens(tx *gorm.DB, grantID string, issued []provider.Token) error {
+// tokenValues are the values of the rows of tokens.
+func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, error) {
+	values := make([]any, 0, 5*len(issued))
 	for _, t := range issued {
 		if invalidKey(t.Signature) || t.Expires.IsZero() {
-			return errBadToken
+			return nil, errBadToken
 		}
 		kind := kindAccess
 		if t.Refresh {
 			kind = kindRefresh
 		}
-		err := tx.Exec("INSERT INTO tokens (sig, kind, grant_id, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)", t.Signature, kind, grantID, s.now(), toUnix(t.Expires)).Error
-		if err != nil {
-			return err
-		}
+		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires))
 	}
-	return nil
+	return values, nil
+}
+
+// exchange spends something and, if that was possible, adds tokens. It returns 0 if it was not.
+func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
+	n := len(tokens) / len(tokenTypes)
+	if w.s.dialect == Postgres && n > 0 {
+		return w.exec(query{postgres: addSpent(spend.postgres, len(args), n)}, append(args, tokens...)...)
+	}
+	spent, err := w.exec(spend, args...)
+	if err != nil || spent == 0 || n == 0 {
+		return spent, err
+	}
+	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?)", n)}, tokens...)
+}
+
+const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at)"
+
+var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT"}
+
+// addSpent is a statement of PostgreSQL that adds n tokens if another, with so many parameters,
+// has changed a row.
+func addSpent(spend string, parameters, n int) string {
+	var b strings.Builder
+	b.WriteString("WITH spent AS (" + spend + " RETURNING 1) INSERT INTO tokens " + tokenColumns)
+	for i := range n {
+		if i > 0 {
+			b.WriteString(" UNION ALL")
+		}
+		b.WriteString(" SELECT ")
+		for j, kind := range tokenTypes {
+			if j > 0 {
+				b.WriteString(", ")
+			}
+			parameters++
+			b.WriteString("CAST($" + strconv.Itoa(parameters) + " AS " + kind + ")")
+		}
+		b.WriteString(" FROM spent")
+	}
+	return b.String()
 }
 
 // errBadToken is wrapped with account.ErrUnavailable.
@@ -197,14 +237,17 @@ var errBadToken = errors.New("a token needs a signature, an expiry and a client"
 // CreateClientToken implements provider.GrantStore. No user can revoke such a grant
 // but its client: it has a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
-	return s.writeOne(ctx, "create client token", func(db *gorm.DB) error {
-		if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
-			return errBadToken
-		}
-		return db.Exec("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
-			t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires)).Error
-	})
+	const doing = "create client token"
+	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
+		return fail(doing, errBadToken)
+	}
+	return s.perform(ctx, operation{doing: doing, do: func(w *statements) error {
+		_, err := w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires))
+		return err
+	}})
 }
+
+var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)", "")
 
 var (
 	readToken = newKeyRead("SELECT t.kind, t.expires_at, t.used_at, " + grantColumns + ` FROM tokens t JOIN grants g ON g.id = t.grant_id

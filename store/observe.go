@@ -42,7 +42,9 @@ func (s *Store) Observe(o Observer) error {
 			run(db)
 			statement := db.Statement.SQL.String()
 			if ended, ok := db.Statement.Context.Value(revokedKey{}).(*revokedRows); ok {
-				ended.count(statement, db)
+				if db.Error == nil {
+					ended.count(statement, db.RowsAffected)
+				}
 				return // the write tells of itself
 			}
 			failed := db.Error != nil && !errors.Is(db.Error, gorm.ErrRecordNotFound) && !errors.Is(canceled(db.Statement.Context, db.Error), context.Canceled)
@@ -55,15 +57,16 @@ func (s *Store) Observe(o Observer) error {
 	return nil
 }
 
-// observedWrite is writeOne for an observer.
-func (s *Store) observedWrite(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+// observed is try for an observer.
+func (s *Store) observed(ctx context.Context, op operation) error {
 	var ended revokedRows
-	begin := s.clock()
-	err := s.tryWrite(context.WithValue(ctx, revokedKey{}, &ended), doing, func(db *gorm.DB) error {
+	begin, do := s.clock(), op.do
+	op.do = func(w *statements) error {
 		ended = revokedRows{}
-		return do(db)
-	})
-	s.observer.Operation(doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
+		return do(w)
+	}
+	err := s.try(context.WithValue(ctx, revokedKey{}, &ended), op)
+	s.observer.Operation(op.doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
 	if err == nil {
 		for i, n := range ended {
 			if n > 0 {
@@ -87,10 +90,10 @@ type (
 	revokedKey  struct{}
 )
 
-func (r *revokedRows) count(statement string, db *gorm.DB) {
+func (r *revokedRows) count(statement string, n int64) {
 	for i, kind := range revokingStatements {
-		if db.Error == nil && strings.HasPrefix(statement, kind.statement) {
-			r[i] += db.RowsAffected
+		if strings.HasPrefix(statement, kind.statement) {
+			r[i] += n
 		}
 	}
 }

@@ -67,13 +67,10 @@ type Store struct {
 	log      *slog.Logger
 	clock    func() time.Time
 	timeout  time.Duration
-	observer Observer                        // nil: not observed
-	read     func(statement string, key any) // nil outside of tests; see opened
-	// writer lets one transaction of this process write at a time on SQLite,
-	// which has one writer anyway: waiting here is fair and ends with the
-	// context, SQLite's own waiting is polling. nil on PostgreSQL.
-	writer chan struct{}
-	mails  chan struct{} // holds one value when mails were added
+	observer Observer                              // nil: not observed
+	ran      func(statement string, values ...any) // nil outside of tests; see opened
+	writer   *writer                               // nil on PostgreSQL
+	mails    chan struct{}                         // holds one value when mails were added
 	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }
@@ -108,8 +105,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:
 		s.dialect, s.file = SQLite, dsn
-		s.writer = make(chan struct{}, 1)
-		s.pool, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
+		s.pool, s.writer, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +121,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		err = s.ping(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(openError(s.dialect, err), s.pool.Close())
+		return nil, errors.Join(openError(s.dialect, err), s.Close())
 	}
 	// Only now: what kept it from opening is in the error. Statements are logged
 	// without their values.
@@ -176,7 +172,11 @@ func openError(dialect string, err error) error {
 
 // Close ends all connections. What is still running fails.
 func (s *Store) Close() error {
-	if err := s.pool.Close(); err != nil {
+	err := s.pool.Close()
+	if s.writer != nil {
+		err = errors.Join(err, s.writer.close())
+	}
+	if err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
 	return nil
@@ -221,7 +221,7 @@ const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fa
 // sqliteReading are those that change nothing in the file.
 const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_cache_size=-500"
 
-func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
+func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, *writer, gorm.Dialector, error) {
 	// The path as a URI, in which ?, # and % would mean something.
 	file, parameters := "file:"+(&url.URL{Path: path}).EscapedPath(), sqliteParameters
 	if readOnly {
@@ -232,16 +232,21 @@ func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, gorm.
 			err = arrange(ctx, file)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+			return nil, nil, nil, fmt.Errorf("open SQLite database: %w", err)
 		}
 	}
 	pool, err := sql.Open(sqlite.DriverName, file+parameters)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open SQLite database: %w", err)
+		return nil, nil, nil, fmt.Errorf("open SQLite database: %w", err)
 	}
 	pool.SetMaxOpenConns(sqliteConnections)
 	pool.SetMaxIdleConns(sqliteConnections)
-	return pool, sqlite.New(sqlite.Config{Conn: pool}), nil
+	writing, err := sql.Open(sqlite.DriverName, file+parameters) // opens nothing yet
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("open SQLite database: %w", errors.Join(err, pool.Close()))
+	}
+	writing.SetMaxOpenConns(1)
+	return pool, &writer{pool: writing}, sqlite.New(sqlite.Config{Conn: pool}), nil
 }
 
 // arrange lets giveBackSpace make a file smaller, which has to be said before it has

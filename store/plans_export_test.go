@@ -46,7 +46,7 @@ func RecordStatements() {
 				recorded.statements[s.dialect][form] = Statement{sql, append([]any(nil), vars...)}
 			}
 		}
-		s.read = func(statement string, key any) { keep(statement, key) }
+		s.ran = keep
 		record := func(db *gorm.DB) {
 			sql := db.Statement.SQL.String()
 			verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")

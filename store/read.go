@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -21,14 +19,7 @@ type keyRead struct {
 
 // newKeyRead takes a statement with placeholders as SQLite has them.
 func newKeyRead(query string) keyRead {
-	numbered := strings.Builder{}
-	for i, part := range strings.Split(query, "?") {
-		if i > 0 {
-			numbered.WriteString("$" + strconv.Itoa(i))
-		}
-		numbered.WriteString(part)
-	}
-	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered.String()}, name: "read " + firstTable(query)}
+	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered(query)}, name: "read " + firstTable(query)}
 }
 
 // readRow reads the row of a key into the variables of to, in the order of the columns; none is the error where there is no row. It
@@ -49,8 +40,8 @@ func (s *Store) readRow(ctx context.Context, q keyRead, none error, key any, to 
 	if s.observer != nil {
 		s.observer.Operation(q.name, s.clock().Sub(observed), err != nil && !errors.Is(err, none) && !errors.Is(err, context.Canceled))
 	}
-	if s.read != nil {
-		s.read(statement, key)
+	if s.ran != nil {
+		s.ran(statement, key)
 	}
 	return err
 }

@@ -326,7 +326,7 @@ type batch struct {
 // write is one transaction of the batch. do may run more than once.
 func (b *batch) write(do func(tx *gorm.DB) error) error {
 	var begin time.Time
-	err := b.store.write(b.ctx, b.doing, func(tx *gorm.DB) error {
+	err := b.store.writeAlone(b.ctx, b.doing, b.store.timeout+b.store.timeout/2, func(tx *gorm.DB) error {
 		begin = b.store.clock() // the writers before this one have ended
 		return do(tx)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,39 +33,101 @@ var errWriterBusy = errors.New("too many writers before this one")
 // conn is the database for one statement.
 func (s *Store) conn(ctx context.Context) *gorm.DB { return s.db.WithContext(ctx) }
 
-// lockWriter waits until this process may write; the result lets the next one
-// in and may be called more than once.
-func (s *Store) lockWriter(ctx context.Context) (func(), error) {
-	if s.writer == nil {
-		return func() {}, nil
-	}
-	select {
-	case s.writer <- struct{}{}:
-	default:
-		t := time.NewTimer(writerWait)
-		defer t.Stop()
-		select {
-		case s.writer <- struct{}{}:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for other writers: %w", ctx.Err())
-		case <-t.C:
-			return nil, errWriterBusy
+// operation is one that writes.
+type operation struct {
+	doing string
+	do    func(w *statements) error // may run more than once
+	// several means that do is more than one statement, so that it needs a transaction. On
+	// SQLite it may be one with other operations.
+	several bool
+	alone   bool          // in a transaction of its own: it takes long
+	limit   time.Duration // how long it may take; 0: until the end of its context
+}
+
+// statements are what an operation writes with: the connection that it has.
+type statements struct {
+	s   *Store
+	ctx context.Context
+	on  gorm.ConnPool
+}
+
+// gorm is the connection for what is not written often.
+func (w *statements) gorm(ctx context.Context) *gorm.DB {
+	db := w.s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
+	db.Statement.ConnPool = w.on
+	return db
+}
+
+// query is a statement for database/sql, whose parameters each dialect writes in its own way.
+type query struct{ sqlite, postgres string }
+
+// newQuery takes a statement with ? for its parameters, and what PostgreSQL has at its end.
+func newQuery(text, postgres string) query { return query{text, numbered(text) + postgres} }
+
+// numbered is a statement with placeholders as PostgreSQL has them.
+func numbered(text string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
 		}
+		b.WriteString(part)
 	}
-	return sync.OnceFunc(func() { <-s.writer }), nil
+	return b.String()
+}
+
+// exec runs a statement without gorm, which costs more than the statement itself, and counts
+// the rows. The drivers keep it prepared. It logs and tells the observer what gorm would.
+func (w *statements) exec(q query, args ...any) (n int64, err error) {
+	text, begin := q.sqlite, time.Now()
+	if w.s.dialect == Postgres {
+		text = q.postgres
+	}
+	res, err := w.on.ExecContext(w.ctx, text, args...)
+	if err == nil {
+		n, err = res.RowsAffected()
+	}
+	w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
+	if ended, ok := w.ctx.Value(revokedKey{}).(*revokedRows); ok && err == nil {
+		ended.count(text, n)
+	}
+	if w.s.ran != nil {
+		w.s.ran(text, args...)
+	}
+	return n, err
 }
 
 // write does an operation in one transaction: an error of do undoes all of it. do may run
 // more than once and must not keep what it read in an earlier run. It may take half as
-// long again as a statement.
+// long again as a statement. On SQLite the transaction may be one with other operations:
+// see writer.
 func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.timeout/2)
-	defer cancel()
+	return s.writeMails(ctx, operation{doing: doing, several: true, limit: s.timeout + s.timeout/2}, do)
+}
+
+// writeAlone is write for what takes long: no other operation shares its transaction.
+func (s *Store) writeAlone(ctx context.Context, doing string, limit time.Duration, do func(tx *gorm.DB) error) error {
+	return s.writeMails(ctx, operation{doing: doing, several: true, alone: true, limit: limit}, do)
+}
+
+// writeOne is write for a single statement, which needs no transaction.
+func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+	return s.perform(ctx, operation{doing: doing, do: func(w *statements) error { return do(w.gorm(w.ctx)) }})
+}
+
+func (s *Store) writeMails(ctx context.Context, op operation, do func(tx *gorm.DB) error) error {
 	added := false
-	err := s.writeOne(context.WithValue(ctx, mailsAdded{}, &added), doing, func(db *gorm.DB) error {
+	op.do = func(w *statements) error {
 		added = false
-		return db.Transaction(do)
-	})
+		ctx := w.ctx
+		if _, ok := ctx.Deadline(); !ok { // it is shared
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, op.limit)
+			defer cancel()
+		}
+		return do(w.gorm(ctx))
+	}
+	err := s.perform(context.WithValue(ctx, mailsAdded{}, &added), op)
 	if err == nil && added {
 		select {
 		case s.mails <- struct{}{}:
@@ -74,26 +137,57 @@ func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) er
 	return err
 }
 
-// writeOne is write for a single statement, which needs no transaction.
-func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+// perform does an operation.
+func (s *Store) perform(ctx context.Context, op operation) error {
 	if s.observer != nil {
-		return s.observedWrite(ctx, doing, do)
+		return s.observed(ctx, op)
 	}
-	return s.tryWrite(ctx, doing, do)
+	return s.try(ctx, op)
 }
 
-func (s *Store) tryWrite(ctx context.Context, doing string, do func(db *gorm.DB) error) error {
+func (s *Store) try(ctx context.Context, op operation) error {
+	if s.writer != nil && !op.alone {
+		return fail(op.doing, canceled(ctx, s.writer.write(ctx, s, op)))
+	}
+	if op.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, op.limit)
+		defer cancel()
+	}
 	unlock, err := s.lockWriter(ctx)
 	if err != nil {
-		return fail(doing, err)
+		return fail(op.doing, err)
 	}
 	defer unlock()
 	for try := 1; ; try++ {
-		err = do(s.db.WithContext(ctx))
+		if op.several {
+			err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return op.do(&statements{s, ctx, tx.Statement.ConnPool}) })
+		} else {
+			err = s.single(ctx, op)
+		}
 		if err == nil || try == txTries || !again(err) {
-			return fail(doing, canceled(ctx, err))
+			return fail(op.doing, canceled(ctx, err))
 		}
 	}
+}
+
+// single does an operation that needs no transaction, within the time of a statement.
+func (s *Store) single(ctx context.Context, op operation) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+	}
+	return op.do(&statements{s, ctx, s.db.Statement.ConnPool})
+}
+
+// lockWriter waits until this process may write by other connections than that of the writer;
+// the result lets the next one in and may be called more than once.
+func (s *Store) lockWriter(ctx context.Context) (func(), error) {
+	if s.writer == nil {
+		return func() {}, nil
+	}
+	return s.writer.lock(ctx)
 }
 
 // refusals are the errors with a meaning that an operation can end with. Everything

@@ -20,8 +20,9 @@ type loadCommand struct {
 	Workers  int      `default:"8" help:"How many requests are under way at once, 1 to 256."`
 	Seconds  float64  `default:"5" help:"How long each phase of each server takes, up to 600."`
 	Phases   []string `placeholder:"PHASE" help:"Phases to measure; all if not given."`
-	Peer     []string `placeholder:"PEER" help:"Server to measure beside it: floor, a bare provider, or node=FOLDER, node-oidc-provider as cmd/cairn/internal/bench/testdata/node/install installs it. Repeatable."`
+	Peer     []string `placeholder:"PEER" help:"Server to measure beside it: floor, a bare provider; node=FOLDER, node-oidc-provider as cmd/cairn/internal/bench/testdata/node/install installs it; cairn=FILE, another version; cairn, an empty installation. Repeatable."`
 	Vs       string   `placeholder:"FILE" help:"What -o json has printed before: ratios to it."`
+	Save     string   `placeholder:"FILE" help:"Also write what -o json prints to a file."`
 	Pprof    string   `placeholder:"FOLDER" help:"Save a profile of the processor and one of the allocations for each phase of cairn."`
 	Sessions int      `placeholder:"COUNT" help:"How many users sign in before; four for each worker if not given."`
 	DSN      string   `name:"dsn" env:"BENCH_DSN" placeholder:"URL" help:"PostgreSQL server (postgres://) to make a database on, which is dropped in the end, in place of a new SQLite file."`
@@ -64,6 +65,15 @@ func (c *loadCommand) Run(p *program) (err error) {
 	if isURL(o.Cairn.Database) {
 		result.Database = "PostgreSQL"
 	}
+	if c.Save != "" {
+		b, err := encodeJSON(result, "")
+		if err == nil {
+			err = os.WriteFile(c.Save, b, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+	}
 	if c.Format == "json" {
 		return writeJSON(p.stdout, result)
 	}
@@ -96,6 +106,19 @@ func (c *loadCommand) options() (o bench.Options, err error) {
 			return o, usageError{fmt.Sprintf("--phases: there is no phase %q: %s", name, strings.Join(bench.PhaseNames(), ", "))}
 		}
 	}
+	for i, name := range c.Peer {
+		kind, where, named := strings.Cut(name, "=")
+		switch {
+		case name == "floor", name == "cairn", kind == "node" && where != "":
+		case kind == "cairn" && named:
+			if where, err = programAt(where); err != nil {
+				return o, fmt.Errorf("--peer: %w", err)
+			}
+			o.Peers[i] = kind + "=" + where
+		default:
+			return o, usageError{fmt.Sprintf("--peer: there is no %q: floor, node=FOLDER, cairn=FILE or cairn", name)}
+		}
+	}
 	if c.Filled != "" {
 		b, err := os.ReadFile(c.Filled)
 		if err == nil {
@@ -125,13 +148,19 @@ func (c *loadCommand) options() (o bench.Options, err error) {
 		o.Cairn.Program = o.Self
 		return o, nil
 	}
-	if o.Cairn.Program, err = exec.LookPath(c.Server); err == nil {
-		o.Cairn.Program, err = filepath.Abs(o.Cairn.Program)
-	}
-	if err != nil {
+	if o.Cairn.Program, err = programAt(c.Server); err != nil {
 		return o, fmt.Errorf("--server: %w", err)
 	}
 	return o, nil
+}
+
+// programAt finds a program that is run in another folder.
+func programAt(name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(found)
 }
 
 type floorCommand struct {

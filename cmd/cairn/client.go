@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -65,6 +66,7 @@ type clientOptions struct {
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its ID tokens and logout tokens are signed with: RS256, ES256 or EdDSA, of which the service needs a key."`
 	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
 	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may name, exactly those given; all but admin if none is. Repeatable."`
 	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
@@ -96,6 +98,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.RequireFlag, o.RequireFlag)
 	set(&c.RequireACR, o.RequireACR)
 	set(&c.Trusted, o.Trusted)
+	set(&c.IDTokenAlg, o.IDTokenAlg)
 	set(&c.IDTokenClaims, o.IDTokenClaims)
 	set(&c.ClientCredentials, o.ClientCredentials)
 	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
@@ -165,7 +168,7 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 var memberFlags = map[string]string{
 	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
 	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
-	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials",
+	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials", "id_token_signed_response_alg": "--id-token-alg",
 }
 
 // inFlags names the flag where a registration breaks a rule.
@@ -273,6 +276,7 @@ type clientRow struct {
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
 	Trusted                bool                `json:"trusted"`
+	IDTokenAlg             string              `json:"id_token_signed_response_alg"`
 	IDTokenClaims          bool                `json:"id_token_claims"`
 	AllowInsecureRedirect  bool                `json:"allow_insecure_redirect"`
 	Secrets                []secretRow         `json:"secrets"`
@@ -291,7 +295,7 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
-		Trusted: c.Trusted, IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
+		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	for _, s := range c.Secrets {
 		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
@@ -344,7 +348,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
 		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
 		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
-		{"groups", r.groupNames()}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+		{"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
 	for _, s := range r.Secrets {
 		text := "from " + s.CreatedAt
@@ -358,6 +362,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 
 type listClientCommand struct {
 	databaseFlags
+	keyFlags
 	output
 }
 
@@ -367,6 +372,12 @@ func (c *listClientCommand) Run(p *program) error {
 		clients, err := st.Clients(p.ctx)
 		if err != nil {
 			return err
+		}
+		// Without keys OpenID Connect is off; this user may also not be one who may read them.
+		if keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err == nil && len(keys) > 0 {
+			for _, client := range provider.CheckKeys(clients, keys) {
+				fmt.Fprintf(p.stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with --additional-key-file, or give the client another --id-token-alg\n", client.IDTokenAlg, client.ID)
+			}
 		}
 		out := c.list(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
 		for _, client := range clients {

@@ -22,7 +22,7 @@ type explainCommand struct {
 	Format             string   `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM). Repeatable."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM). Repeatable."`
 }
 
 // maxPasted bounds what is read of a pasted address, in bytes.

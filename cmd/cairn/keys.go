@@ -30,34 +30,51 @@ type keysCommand struct {
 type generateKeyCommand struct {
 	output
 	File string `arg:"" help:"Where to write the key (PEM, readable by its owner only)."`
-	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of the key: 2048, 3072 or 4096 bits. Larger ones make every sign-in slower."`
+	Type string `default:"rs256" enum:"rs256,es256,eddsa" help:"What it signs: rs256, which the service needs, or es256 or eddsa for clients that ask for it."`
+	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger ones make every sign-in slower."`
 }
 
 // Run writes the key; it never overwrites one.
 func (c *generateKeyCommand) Run(p *program) error {
-	kid, err := config.GenerateKey(c.File, c.Bits)
+	algorithm := map[string]jose.SignatureAlgorithm{"rs256": jose.RS256, "es256": jose.ES256, "eddsa": jose.EdDSA}[c.Type]
+	if algorithm != jose.RS256 && c.Bits != config.MinKeyBits {
+		return usageError{"--bits: keys of the type " + c.Type + " have one size"}
+	}
+	kid, err := config.GenerateKeyFor(algorithm, c.File, c.Bits)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
 	if err != nil {
 		return err
 	}
-	return c.print(p, kid, map[string]any{"file": c.File, "kid": kid, "bits": c.Bits}, pairs{
-		{"key file", c.File}, {"kid", kid}, {"next", "write private-key-file: " + c.File + " into cairn.yaml and restart cairn serve"},
-	})
+	next, made := "write private-key-file: "+c.File, map[string]any{"file": c.File, "kid": kid, "alg": algorithm, "bits": c.Bits}
+	if algorithm != jose.RS256 {
+		next = "add it to additional-key-file: [" + c.File + "]"
+		made["bits"] = ecBits
+	}
+	return c.print(p, kid, made, pairs{{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)}, {"next", next + " in cairn.yaml and restart cairn serve"}})
+}
+
+// keyFlags are the settings of serve that name the keys.
+type keyFlags struct {
+	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): a retired or coming one, or one that signs ES256 or EdDSA. Repeatable."`
 }
 
 // listKeysCommand reads the same settings as serve: given the same
 // environment, what it lists is what serve publishes.
 type listKeysCommand struct {
 	output
-	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM): published, never signing. Repeatable."`
+	keyFlags
 }
+
+// ecBits is the size of P-256 and Ed25519 keys.
+const ecBits = 256
 
 // keyRow is a published key as keys list prints it.
 type keyRow struct {
 	Kid   string `json:"kid"`
+	Alg   string `json:"alg"`
 	Bits  int    `json:"bits"`
 	Signs bool   `json:"signs"`
 	File  string `json:"file"`
@@ -80,11 +97,14 @@ func (c *listKeysCommand) Run(p *program) error {
 		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off: "+turnOnOIDC+".")
 		return nil
 	}
-	out := c.list(p, "KID", "BITS", "USE", "FILE")
+	out := c.list(p, "KID", "ALG", "BITS", "USE", "FILE")
 	for i, k := range keys {
-		row := keyRow{Kid: k.KeyID, Bits: k.Public().Key.(*rsa.PublicKey).N.BitLen(), Signs: i == 0, File: files[i]}
+		row := keyRow{Kid: k.KeyID, Alg: k.Algorithm, Bits: ecBits, Signs: !k.IsPublic(), File: files[i]}
+		if public, ok := k.Public().Key.(*rsa.PublicKey); ok {
+			row.Bits = public.N.BitLen()
+		}
 		use := map[bool]string{true: "signs", false: "verifies"}[row.Signs]
-		if err := out.add(row.Kid, row, row.Kid, strconv.Itoa(row.Bits), use, row.File); err != nil {
+		if err := out.add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File); err != nil {
 			return err
 		}
 	}
@@ -95,10 +115,9 @@ func (c *listKeysCommand) Run(p *program) error {
 type migrateKeysCommand struct {
 	databaseFlags
 	output
-	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is looked at."`
-	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Retired or coming RSA key (PEM). Repeatable."`
-	Until              string   `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
+	keyFlags
+	Issuer string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is looked at."`
+	Until  string `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
 }
 
 // Help implements kong.HelpProvider.

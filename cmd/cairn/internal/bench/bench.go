@@ -67,42 +67,25 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 		if i == 0 {
 			t, p, err = o.Cairn.install(ctx, own, o.Sessions)
 		} else {
-			t, p, err = installPeer(ctx, name, own, o.Self, all[0].Handles)
+			t, p, err = o.installPeer(ctx, name, own, all[0].Handles)
 		}
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", name, err)
 		}
 		defer func() { err = errors.Join(err, p.stop()) }()
-		d := newDriver(t, p, o.Workers)
+		d := newDriver(t, p.cmd.Process.Pid, o.Workers)
+		d.server = p
 		if err := d.begin(ctx); err != nil {
-			return result, fmt.Errorf("%s: %w", t.Name, err)
+			return result, err
 		}
 		all = append(all, d)
+		result.Servers = append(result.Servers, ServerResult{Name: t.Name})
 	}
-	result = Result{Workers: o.Workers, Seconds: o.Seconds, Sessions: o.Sessions, CPUs: runtime.NumCPU(), Servers: make([]ServerResult, len(all))}
-	for i, d := range all {
-		result.Servers[i].Name = d.Name
-	}
+	result.Workers, result.Seconds, result.Sessions, result.CPUs = o.Workers, o.Seconds, o.Sessions, runtime.NumCPU()
 	for _, ph := range chosen {
-		length := time.Duration(o.Seconds * float64(time.Second))
-		samples := make([]sample, len(all))
-		for left := length; left > 0; left -= sliceLength {
-			now := min(left, sliceLength)
-			if o.ProfileDir != "" {
-				now, left = length, 0
-			}
-			for i, d := range all {
-				if ph.of != nil && !ph.of(d.Target) {
-					continue
-				}
-				profile := ""
-				if i == 0 && o.ProfileDir != "" {
-					profile = o.ProfileDir
-				}
-				if err := d.slice(ctx, ph, now, &samples[i], profile); err != nil {
-					return result, fmt.Errorf("%s: %s: %w", d.Name, ph.name, err)
-				}
-			}
+		samples, err := o.measure(ctx, all, ph)
+		if err != nil {
+			return result, err
 		}
 		for i, d := range all {
 			if samples[i].ops == 0 {
@@ -113,23 +96,46 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 				return result, err
 			}
 			result.Servers[i].Phases = append(result.Servers[i].Phases, r)
-			fmt.Fprintf(o.Progress, "%-16s %-6s %9.0f per CPU second\n", r.Phase, d.Name, r.PerCPUSecond)
+			fmt.Fprintf(o.Progress, "%-16s %-8s %9.0f per CPU second\n", r.Phase, d.Name, r.PerCPUSecond)
 		}
 	}
 	return result, nil
 }
 
+// measure takes a phase of all servers, in turn.
+func (o Options) measure(ctx context.Context, all []*driver, ph phase) ([]sample, error) {
+	samples := make([]sample, len(all))
+	length := time.Duration(o.Seconds * float64(time.Second))
+	slice := min(length, sliceLength)
+	if o.ProfileDir != "" {
+		slice = length // one profile
+	}
+	for left := length; left > 0; left -= slice {
+		for i, d := range all {
+			profile := ""
+			if i == 0 {
+				profile = o.ProfileDir
+			}
+			if err := d.slice(ctx, ph, min(left, slice), &samples[i], profile); err != nil {
+				return nil, err
+			}
+			d.server.trim()
+		}
+	}
+	return samples, nil
+}
+
 // driver sends the requests to one server.
 type driver struct {
 	*Target
-	process *process
 	pid     int
+	server  *process
 	workers []*worker
 	rate    map[string]float64 // operations a second that a phase has had
 }
 
-func newDriver(t *Target, p *process, workers int) *driver {
-	d := &driver{Target: t, process: p, pid: p.cmd.Process.Pid, rate: map[string]float64{}}
+func newDriver(t *Target, pid, workers int) *driver {
+	d := &driver{Target: t, pid: pid, rate: map[string]float64{}}
 	for n := range workers {
 		d.workers = append(d.workers, &worker{Target: t, number: n, of: workers, conn: connection{address: t.address, host: strings.TrimPrefix(t.Issuer, "http://")}})
 	}
@@ -141,14 +147,25 @@ func newDriver(t *Target, p *process, workers int) *driver {
 
 // begin learns what the server has and signs all users in.
 func (d *driver) begin(ctx context.Context) error {
-	if err := d.learn(ctx, d.workers[0]); err != nil {
-		return err
+	err := d.learn(ctx, d.workers[0])
+	if err == nil {
+		err = d.each(func(w *worker) error { return w.signInAll(ctx) })
 	}
-	return d.each(func(w *worker) error { return w.signInAll(ctx) })
+	d.hangUp()
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
 }
 
-// each runs the workers at once and returns the first error. Their connections end with it:
-// a server may close one that another server's turn leaves idle.
+// hangUp closes the connections: a server may close one that the others' turns leave idle.
+func (d *driver) hangUp() {
+	for _, w := range d.workers {
+		w.conn.close()
+	}
+}
+
+// each runs the workers at once and returns the first error.
 func (d *driver) each(do func(*worker) error) error {
 	failed := make([]error, len(d.workers))
 	var all sync.WaitGroup
@@ -174,19 +191,23 @@ type sample struct {
 
 // slice measures a phase for a while, and adds it to the sample. profile is a folder or empty.
 func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
-	defer func() {
-		for _, w := range d.workers {
-			w.conn.close()
-		}
-	}()
+	if ph.of != nil && !ph.of(d.Target) {
+		return nil
+	}
+	defer d.hangUp()
+	var err error
 	if _, known := d.rate[ph.name]; !known {
 		// Not counted: connections, caches and pools fill, and the rate becomes known.
 		d.rate[ph.name] = 200
-		if err := d.run(ctx, ph, length/5, &sample{}, ""); err != nil {
-			return err
-		}
+		err = d.run(ctx, ph, length/5, &sample{}, "")
 	}
-	return d.run(ctx, ph, length, into, profile)
+	if err == nil {
+		err = d.run(ctx, ph, length, into, profile)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", d.Name, ph.name, err)
+	}
+	return nil
 }
 
 // run prepares, and lets the clock run.
@@ -199,9 +220,8 @@ func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *
 	}
 	var profiled func() error
 	if profile != "" {
-		profiled = d.process.profile(ctx, profile, ph.name, max(1, int(length/time.Second)))
+		profiled = d.server.profile(ctx, profile, ph.name, max(1, int(length/time.Second)))
 	}
-	ops := 0
 	used, err := processorTime(d.pid)
 	if err != nil {
 		return err
@@ -209,7 +229,7 @@ func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *
 	began := time.Now()
 	var over atomic.Bool
 	failed := d.each(func(w *worker) error {
-		w.done, w.latency = 0, histogram{}
+		w.latency = histogram{}
 		for now := time.Now(); !over.Load() && now.Sub(began) < length; {
 			if err := ph.operate(w, ctx); err != nil {
 				over.Store(true)
@@ -220,7 +240,6 @@ func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *
 			}
 			then := time.Now()
 			w.latency.note(then.Sub(now))
-			w.done++
 			now = then
 		}
 		return nil
@@ -233,11 +252,11 @@ func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
+	ops := 0
 	for _, w := range d.workers {
-		ops += w.done
+		ops += w.latency.total
 		into.latency.add(&w.latency)
 	}
-	d.process.trim()
 	d.rate[ph.name] = float64(ops) / wall.Seconds()
 	into.ops, into.wall, into.used = into.ops+ops, into.wall+wall, into.used+after-used
 	return nil

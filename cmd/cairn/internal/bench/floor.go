@@ -32,6 +32,7 @@ import (
 // RS256 signature of crypto/rsa. Passwords are argon2id as in Cairn.
 type Floor struct {
 	setup     Setup
+	client    string // its Authorization header
 	signer    *rsa.PrivateKey
 	documents map[string][]byte // by path; made once
 	write     *sql.DB           // one connection: SQLite has one writer
@@ -58,7 +59,7 @@ func NewFloor(ctx context.Context, file string, setup Setup, signer *rsa.Private
 	if err != nil {
 		return nil, err
 	}
-	f := &Floor{setup: setup, signer: key}
+	f := &Floor{setup: setup, client: setup.basic(), signer: key}
 	dsn := (&url.URL{Scheme: "file", Opaque: url.PathEscape(file)}).String() + "?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000"
 	if f.write, err = sql.Open("sqlite3", dsn+"&_txlock=immediate"); err != nil {
 		return nil, err
@@ -208,8 +209,7 @@ func (f *Floor) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Floor) isClient(r *http.Request) bool {
-	id, secret, ok := r.BasicAuth()
-	return ok && id == f.setup.ClientID && subtle.ConstantTimeCompare(digest(secret), digest(f.setup.ClientSecret)) == 1
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(f.client)) == 1
 }
 
 // exchange spends a code or a refresh token for new tokens.

@@ -69,6 +69,11 @@ type Setup struct {
 	Password     string   `json:"password"`
 }
 
+// basic is how the client authenticates (client_secret_basic, RFC 6749 section 2.3.1).
+func (s Setup) basic() string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(s.ClientID)+":"+url.QueryEscape(s.ClientSecret)))
+}
+
 // redirectURI leads nowhere: no one follows it.
 const redirectURI = "http://127.0.0.1:9/callback"
 
@@ -88,7 +93,7 @@ type Target struct {
 	form     bool // it has a sign-in form; else a request for authorization signs in
 	at       map[string]string
 	keys     jose.JSONWebKeySet
-	basic    string
+	client   string // its Authorization header
 	verifier string
 	asked    string // the query of an authorization request without state and nonce
 	metadata []byte
@@ -126,7 +131,6 @@ type worker struct {
 	codes      []pending
 	grants     []*grant
 	latency    histogram
-	done       int
 }
 
 func (t *Target) hasStatusList() bool { return t.form }
@@ -139,7 +143,7 @@ func (t *Target) learn(ctx context.Context, w *worker) error {
 	if err := w.jwks(ctx); err != nil {
 		return fmt.Errorf("jwks: %w", err)
 	}
-	t.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.ClientID)+":"+url.QueryEscape(t.ClientSecret)))
+	t.client = t.basic()
 	t.verifier = rand.Text() + rand.Text()
 	challenge := sha256.Sum256([]byte(t.verifier))
 	t.asked = url.Values{
@@ -439,7 +443,7 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 
 // grantFor is a request to the token endpoint, whose answer it checks.
 func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonce string) (*grant, error) {
-	a, err := w.conn.do(ctx, w.at["token_endpoint"], form.Encode(), "Authorization", w.basic)
+	a, err := w.conn.do(ctx, w.at["token_endpoint"], form.Encode(), "Authorization", w.client)
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +581,7 @@ func (w *worker) userinfoOf(ctx context.Context, g *grant) error {
 
 func (w *worker) introspect(ctx context.Context) error {
 	g := w.grant()
-	a, err := w.conn.do(ctx, w.at["introspection_endpoint"], url.Values{"token": {g.access}}.Encode(), "Authorization", w.basic)
+	a, err := w.conn.do(ctx, w.at["introspection_endpoint"], url.Values{"token": {g.access}}.Encode(), "Authorization", w.client)
 	if err != nil {
 		return err
 	}

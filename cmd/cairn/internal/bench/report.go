@@ -61,16 +61,24 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// phase finds a phase of a server.
-func (r Result) phase(server, name string) (p PhaseResult) {
-	for _, s := range r.Servers {
-		for _, p := range s.Phases {
-			if s.Name == server && p.Phase == name {
-				return p
-			}
+// phase finds what a server did in a phase.
+func (s ServerResult) phase(name string) (p PhaseResult) {
+	for _, p := range s.Phases {
+		if p.Phase == name {
+			return p
 		}
 	}
 	return p
+}
+
+// floor is what a bare provider did in the same run; nil: it did not run.
+func (r Result) floor() *ServerResult {
+	for i, s := range r.Servers {
+		if s.Name == floorName {
+			return &r.Servers[i]
+		}
+	}
+	return nil
 }
 
 // Read reads what an earlier run has written.
@@ -95,30 +103,30 @@ func (r Result) Print(w io.Writer, earlier *Result) error {
 	for _, peer := range r.Servers[1:] {
 		line += fmt.Sprintf("%s /CPU s\tp99 ms\tRSS kB\t/ %s\t", peer.Name, peer.Name)
 	}
-	// A run on a machine that was slower, or shared with others, compares by the peer.
-	byFloor := earlier != nil && len(earlier.Servers) > 1 && len(r.Servers) > 1 && earlier.Servers[1].Name == r.Servers[1].Name
+	var was ServerResult
+	var floor, floorWas *ServerResult
 	if earlier != nil {
+		was = earlier.Servers[0]
 		line += "/ earlier\t"
-	}
-	if byFloor {
-		line += "by " + r.Servers[1].Name + "\t"
+		if floor, floorWas = r.floor(), earlier.floor(); floor != nil && floorWas != nil {
+			line += "by floor\t" // as the machine has other work at other times
+		}
 	}
 	fmt.Fprintln(t, line)
 	for _, p := range r.Servers[0].Phases {
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.2f\t%.2f\t%d\t%d\t", p.Phase, p.Operations, p.PerSecond, p.PerCPUSecond, p.P50, p.P99, p.Memory.RSS, p.Memory.Anonymous)
 		for _, peer := range r.Servers[1:] {
-			if q := r.phase(peer.Name, p.Phase); q.Operations == 0 {
+			if q := peer.phase(p.Phase); q.Operations == 0 {
 				fmt.Fprint(t, "-\t-\t-\t-\t")
 			} else {
 				fmt.Fprintf(t, "%.0f\t%.2f\t%d\t%.2f\t", q.PerCPUSecond, q.P99, q.Memory.RSS, ratio(p.PerCPUSecond, q.PerCPUSecond))
 			}
 		}
 		if earlier != nil {
-			plain := ratio(p.PerCPUSecond, earlier.phase(r.Servers[0].Name, p.Phase).PerCPUSecond)
+			plain := ratio(p.PerCPUSecond, was.phase(p.Phase).PerCPUSecond)
 			fmt.Fprintf(t, "%.2f\t", plain)
-			if byFloor {
-				floor := r.Servers[1].Name
-				fmt.Fprintf(t, "%.2f\t", ratio(plain, ratio(r.phase(floor, p.Phase).PerCPUSecond, earlier.phase(floor, p.Phase).PerCPUSecond)))
+			if floor != nil && floorWas != nil {
+				fmt.Fprintf(t, "%.2f\t", ratio(plain, ratio(floor.phase(p.Phase).PerCPUSecond, floorWas.phase(p.Phase).PerCPUSecond)))
 			}
 		}
 		fmt.Fprintln(t)

@@ -251,14 +251,30 @@ func (c Cairn) install(ctx context.Context, folder string, sessions int) (*Targe
 	return t, p, nil
 }
 
-// installPeer starts a peer: the floor, or node-oidc-provider in a folder.
-func installPeer(ctx context.Context, name, folder, self string, users []string) (*Target, *process, error) {
+// floorName is the bare provider's.
+const floorName = "floor"
+
+// installPeer starts a peer, which signs in the same users where it is not Cairn.
+func (o Options) installPeer(ctx context.Context, name, folder string, users []string) (*Target, *process, error) {
+	kind, where, named := strings.Cut(name, "=")
+	if kind == "cairn" {
+		peer := Cairn{Program: o.Cairn.Program, LogLevel: o.Cairn.LogLevel, Handle: o.Cairn.Handle}
+		if named {
+			peer.Program = where
+		}
+		t, p, err := peer.install(ctx, folder, o.Sessions)
+		if err == nil {
+			t.Name = "peer"
+		}
+		return t, p, err
+	}
 	address, err := freeAddress()
 	if err != nil {
 		return nil, nil, err
 	}
-	kind, home, _ := strings.Cut(name, "=")
-	t := &Target{Name: kind, address: address, form: kind == "floor", Setup: Setup{Issuer: issuerAt(address), ClientID: "bench", ClientSecret: text(random(32)), RedirectURI: redirectURI, Handles: users, Password: text(random(16))}}
+	t := &Target{Name: kind, address: address, form: kind == floorName, Setup: Setup{
+		Issuer: issuerAt(address), ClientID: "bench", ClientSecret: text(random(32)), RedirectURI: redirectURI, Handles: users, Password: text(random(16)),
+	}}
 	// In a file: arguments are seen by every user of the machine.
 	b, err := json.Marshal(t.Setup)
 	setup := filepath.Join(folder, "setup.json")
@@ -270,14 +286,14 @@ func installPeer(ctx context.Context, name, folder, self string, users []string)
 	}
 	var p *process
 	switch {
-	case kind == "floor":
-		p, err = start(ctx, folder, address, environment(), self, "bench", "floor", "--listen", address, "--setup", setup, "--database", filepath.Join(folder, "floor.db"))
-	case kind == "node" && home != "":
-		if home, err = filepath.Abs(home); err == nil {
-			p, err = start(ctx, folder, address, environment("NODE_ENV=production"), "node", filepath.Join(home, "server.js"), address, setup)
+	case kind == floorName:
+		p, err = start(ctx, folder, address, environment(), o.Self, "bench", "floor", "--listen", address, "--setup", setup, "--database", filepath.Join(folder, "floor.db"))
+	case kind == "node" && where != "":
+		if where, err = filepath.Abs(where); err == nil {
+			p, err = start(ctx, folder, address, environment("NODE_ENV=production"), "node", filepath.Join(where, "server.js"), address, setup)
 		}
 	default:
-		err = fmt.Errorf("there is no peer %q: floor, or node=FOLDER in which testdata/node/install has installed it", name)
+		err = errors.New("there is no such peer: floor, node=FOLDER or cairn=FILE")
 	}
 	return t, p, err
 }

@@ -124,6 +124,7 @@ var checks = []check{
 	{"signing-key", 0, signingKey},
 	{"key-age", oidc, keyAge},
 	{"signer", oidc, signer},
+	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, hs256Sessions},

@@ -235,7 +235,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -259,12 +259,12 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		says   string
 	}{
 		"healthy":                  {func(*deployment) {}, nil, ""},
-		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "mode 0644"},
-		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "has issued tokens"},
+		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "mode 0644"},
+		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "has issued tokens"},
 		"no key from the start": {func(d *deployment) {
 			d.settings.PrivateKeyFile = ""
 			d.sql("UPDATE sessions SET algorithm = 'HS256'")
-		}, []string{"warning signing-key", "skipped key-age", "skipped signer", "skipped hs256-sessions"}, "HS256"},
+		}, []string{"warning signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "HS256"},
 		"old key": {func(d *deployment) {
 			old := time.Now().AddDate(0, 0, -400)
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
@@ -287,7 +287,9 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			[]string{"problem database", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
 		"no backup":              {stored("DELETE FROM turns"), []string{"warning backup"}, "never"},
 		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
-		"HS256 session":          {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 sessions"},
+		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
+			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
+		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 sessions"},
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
 		}, nil, ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
 )
 
 // settings fills in what all other checks need.
@@ -83,6 +84,23 @@ func keyAge(_ context.Context, x *examination) Finding {
 func signer(_ context.Context, x *examination) Finding {
 	_, used := libcrypto.Choose(x.keys[0], x.Settings.Signer == "go")
 	return ok("Tokens are signed with %s.", used)
+}
+
+// clientAlgorithms looks for clients that get no ID tokens, because a key was taken away.
+func clientAlgorithms(ctx context.Context, x *examination) Finding {
+	clients, err := x.store.Clients(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	var without []string
+	for _, c := range provider.CheckKeys(clients, x.keys) {
+		without = append(without, c.ID+" ("+c.IDTokenAlg+")")
+	}
+	if len(without) > 0 {
+		return found(Problem, "Name a private key of that type in additional-key-file, or give the client another algorithm: cairn client update ID --id-token-alg RS256.",
+			"No key signs what these clients ask for, and they cannot sign anybody in: %s.", strings.Join(without, ", "))
+	}
+	return ok("There is a key for what each client asks for.")
 }
 
 // leastBits is what a secret has at least that was made by chance, by what its characters tell.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rsa"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -307,11 +307,8 @@ func keySet(ctx context.Context, x *examination) Finding {
 		return found(Problem, "Let the proxy pass on requests below /.well-known/.", "%s is not a key set: %s.", address, res.Status)
 	}
 	for _, key := range x.keys {
-		ours, _ := key.Public().Key.(*rsa.PublicKey)
-		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool {
-			theirs, is := k.Key.(*rsa.PublicKey)
-			return is && ours.Equal(theirs)
-		}) {
+		ours, _ := key.Public().Key.(interface{ Equal(crypto.PublicKey) bool }) // as all of the standard library
+		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool { return ours.Equal(k.Key) }) {
 			return found(Problem, "Restart cairn serve, every instance of it, with these keys.", "%s does not have the key %s of the settings.", address, key.KeyID)
 		}
 	}

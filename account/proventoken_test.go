@@ -1,0 +1,91 @@
+package account_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// with is a copy of claims with one changed.
+func with(claims map[string]any, name string, v any) map[string]any {
+	c := maps.Clone(claims)
+	c[name] = v
+	return c
+}
+
+// Who knows the claims of a session that was just looked at has not its signature.
+func TestRememberedTokenIsTheWholeToken(t *testing.T) {
+	w := newWorld(t, withKey)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	for range 2 {
+		if !b.isSignedIn() || w.service.ProvenTokens() != 1 {
+			t.Fatalf("%d tokens are remembered", w.service.ProvenTokens())
+		}
+	}
+	genuine := b.cookies["cairn_session"]
+	signed, signature := genuine[:strings.LastIndex(genuine, ".")+1], genuine[strings.LastIndex(genuine, ".")+1:]
+	first := "A"
+	if signature[:1] == first {
+		first = "B"
+	}
+	for what, token := range map[string]string{
+		"another signature": signed + first + signature[1:], "no signature": signed, "the secret's": signed + strings.Split(forged(t, sharedSecret, jose.HS256, claimsOf(t, genuine)), ".")[2],
+	} {
+		thief := w.browser()
+		thief.cookies["cairn_session"] = token
+		if thief.isSignedIn() || w.service.ProvenTokens() != 1 {
+			t.Errorf("%s: signed in %t, %d tokens are remembered", what, thief.isSignedIn(), w.service.ProvenTokens())
+		}
+	}
+	if !b.isSignedIn() {
+		t.Error("the genuine one is refused afterwards")
+	}
+}
+
+// The session lives on, so that nothing but the token's own end refuses it.
+func TestTokenIsNotRememberedPastItsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	end := w.clock.Now().Add(5 * time.Second)
+	b.cookies["cairn_session"] = forged(t, sharedSecret, jose.HS256, with(claimsOf(t, b.cookies["cairn_session"]), "exp", end.Unix()))
+	if !b.isSignedIn() {
+		t.Fatal("the token is refused while it is in force")
+	}
+	w.clock.Advance(50 * time.Second) // less than a minute, and more than clocks may differ
+	if b.isSignedIn() {
+		t.Error("a token was taken for proven after its end")
+	}
+}
+
+func TestMemoryOfTokensIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	claims, other := claimsOf(t, b.cookies["cairn_session"]), w.browser()
+	for i := range account.MaxProvenTokens + account.MaxProvenTokens/2 {
+		other.cookies["cairn_session"] = forged(t, sharedSecret, jose.HS256, with(claims, "jti", fmt.Sprint(i)))
+		if other.isSignedIn() {
+			t.Fatal("a forged token is a session")
+		}
+	}
+	if n := w.service.ProvenTokens(); n < account.MaxProvenTokens/2 || n > account.MaxProvenTokens {
+		t.Errorf("%d tokens are remembered", n)
+	}
+	full := w.service.ProvenTokens()
+	for i := range 100 {
+		other.cookies["cairn_session"] = forged(t, bytes.Repeat([]byte("x"), 32), jose.HS256, with(claims, "jti", fmt.Sprint("wrong ", i)))
+		other.isSignedIn()
+	}
+	if n := w.service.ProvenTokens(); n != full || !b.isSignedIn() {
+		t.Errorf("%d tokens are remembered after forged ones, %d before", n, full)
+	}
+}
