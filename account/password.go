@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -114,33 +115,38 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 	return h, nil
 }
 
-// enter waits for a core. ErrBusy when too many wait already.
+// enter waits for a slot. ErrBusy when too many wait already, or when it takes too long.
 func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.waiting.Add(1) > maxHashWaiters {
 		h.waiting.Add(-1)
 		return nil, h.refused()
 	}
-	defer h.waiting.Add(-1)
 	patience := time.NewTimer(maxHashWait)
 	defer patience.Stop()
 	select {
 	case h.slots <- struct{}{}: // in the order in which they came
-		ended := func() {}
-		if h.Observer != nil {
-			ended = h.Observer.HashBegun()
-		}
-		return func() {
-			<-h.slots
-			ended()
-			if h.rest != nil {
-				h.rest.Reset(hashRest)
-			}
-		}, nil
 	case <-patience.C:
-		return nil, h.refused()
+		err = web.ErrBusy
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	h.waiting.Add(-1)
+	if errors.Is(err, web.ErrBusy) {
+		return nil, h.refused()
+	} else if err != nil {
+		return nil, err
+	}
+	ended := func() {}
+	if h.Observer != nil {
+		ended = h.Observer.HashBegun()
+	}
+	return func() {
+		<-h.slots
+		ended()
+		if h.rest != nil {
+			h.rest.Reset(hashRest)
+		}
+	}, nil
 }
 
 func (h *Hasher) refused() error {
