@@ -57,6 +57,10 @@ fuzz seconds="30":
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
+# a writing process is killed (SIGKILL) again and again: what it acknowledged must be in the SQLite file
+kill rounds="100":
+    CAIRN_KILL_ROUNDS={{rounds}} go test -count 1 -timeout 60m -run '^TestKilledProcessHasDoneWhatItAcknowledged$' -v ./store
+
 # three instances behind HAProxy under the load of 32 clients, with a rolling restart, a sweep, a backup and a failover of PostgreSQL; before: a program of an earlier version, to be upgraded from
 soak seconds="600" before="":
     CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE="$(realpath -q {{quote(before)}} || true)" go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster

@@ -154,9 +154,14 @@ func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.Us
 // asks for them; ID tokens have the last two always.
 func (g *Grant) authenticationClaims(asked []string) map[string]any {
 	out := map[string]any{}
-	for name, v := range map[string]any{"acr": g.class(), "amr": g.methods(), "auth_time": g.AuthTime.Unix()} {
-		if slices.Contains(asked, name) {
-			out[name] = v
+	for _, name := range asked {
+		switch name {
+		case "acr":
+			out[name] = g.class()
+		case "amr":
+			out[name] = g.methods()
+		case "auth_time":
+			out[name] = g.AuthTime.Unix()
 		}
 	}
 	return out

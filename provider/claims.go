@@ -75,11 +75,17 @@ func claimScope(name string) string {
 // claimsOf are the claims of a user for a client, without sub, that the granted
 // scopes give and those that were asked for by name. Empty values are left out.
 func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any {
-	all, out := everyClaim(u, c), map[string]any{}
+	out := make(map[string]any, 12)
 	for _, s := range scopes {
 		whole := slices.Contains(granted, s.name)
+		if !whole && len(asked) == 0 {
+			continue
+		}
 		for _, name := range s.claims {
-			if v, there := all[name]; there && (whole || slices.Contains(asked, name)) {
+			if !whole && !slices.Contains(asked, name) {
+				continue
+			}
+			if v := claimValue(&u, c, name); v != nil {
 				out[name] = v
 			}
 		}
@@ -87,33 +93,63 @@ func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any
 	return out
 }
 
-// everyClaim is every claim that a client can get of a user.
-func everyClaim(u account.User, client *Client) map[string]any {
-	c := map[string]any{
-		"name": u.DisplayName, "preferred_username": u.Handle, "groups": append([]string{}, client.GroupsOf(u)...),
-	}
-	if !u.UpdatedAt.IsZero() {
-		c["updated_at"] = u.UpdatedAt.Unix()
-	}
-	if u.Email != "" {
-		c["email"], c["email_verified"] = u.Email, u.EmailVerified
-	}
-	f := u.Profile
-	for name, value := range map[string]string{
-		"given_name": f.GivenName, "family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname, "profile": f.Page,
-		"picture": f.Picture, "website": f.Website, "gender": f.Gender, "birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale,
-	} {
-		if value != "" {
-			c[name] = value
+// claimValue is a claim of a user as a client gets it, nil where it is empty.
+func claimValue(u *account.User, client *Client, name string) any {
+	f, text := &u.Profile, ""
+	switch name {
+	case "name":
+		return u.DisplayName
+	case "preferred_username":
+		return u.Handle
+	case "groups":
+		return append([]string{}, client.GroupsOf(*u)...)
+	case "updated_at":
+		if !u.UpdatedAt.IsZero() {
+			return u.UpdatedAt.Unix()
 		}
+	case "email":
+		text = u.Email
+	case "email_verified":
+		if u.Email != "" {
+			return u.EmailVerified
+		}
+	case "phone_number":
+		text = f.PhoneNumber
+	case "phone_number_verified":
+		if f.PhoneNumber != "" {
+			return f.PhoneNumberVerified
+		}
+	case "address":
+		if f.Address != nil {
+			return *f.Address
+		}
+	case "given_name":
+		text = f.GivenName
+	case "family_name":
+		text = f.FamilyName
+	case "middle_name":
+		text = f.MiddleName
+	case "nickname":
+		text = f.Nickname
+	case "profile":
+		text = f.Page
+	case "picture":
+		text = f.Picture
+	case "website":
+		text = f.Website
+	case "gender":
+		text = f.Gender
+	case "birthdate":
+		text = f.Birthdate
+	case "zoneinfo":
+		text = f.Zoneinfo
+	case "locale":
+		text = f.Locale
 	}
-	if f.PhoneNumber != "" {
-		c["phone_number"], c["phone_number_verified"] = f.PhoneNumber, f.PhoneNumberVerified
+	if text == "" {
+		return nil
 	}
-	if f.Address != nil {
-		c["address"] = *f.Address
-	}
-	return c
+	return text
 }
 
 // claimsSupported is what discovery lists.

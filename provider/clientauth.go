@@ -83,9 +83,13 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 			return errInvalidRequest
 		}
 	}
+	if r.URL.RawQuery == "" {
+		return nil
+	}
 	// Credentials in a URL end up in logs and histories.
+	query := r.URL.Query()
 	for _, name := range []string{"client_secret", "client_assertion", "code", "refresh_token", "code_verifier", "access_token", "token"} {
-		if r.URL.Query().Has(name) {
+		if query.Has(name) {
 			return errInvalidRequest
 		}
 	}

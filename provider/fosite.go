@@ -3,18 +3,22 @@ package provider
 import (
 	"context"
 	"crypto/hkdf"
+	stdhmac "crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/ory/fosite"
 	"github.com/ory/fosite/handler/oauth2"
@@ -47,7 +51,7 @@ func (p *Provider) newFosite(secret []byte) error {
 		return fmt.Errorf("derive token key: %w", err)
 	}
 	c := fositeConfig(p.issuer, global)
-	p.tokens = tokenStrategy{oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: c}, c)}
+	p.tokens = newTokenStrategy(c)
 	st := fositeStorage{p.storage, p.now}
 	helper := &openid.IDTokenHandleHelper{IDTokenStrategy: idTokenStrategy{p.idTokens}}
 	code := &oauth2.AuthorizeExplicitGrantHandler{
@@ -312,6 +316,14 @@ func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r
 // bytes (unused bits, line ends) all are the token.
 type tokenStrategy struct {
 	*oauth2.HMACSHAStrategyUnPrefixed
+	macs *sync.Pool // of HMACs with the key: to make one takes as long as to use it
+}
+
+func newTokenStrategy(c *fosite.Config) tokenStrategy {
+	return tokenStrategy{
+		oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: c}, c),
+		&sync.Pool{New: func() any { return stdhmac.New(c.HMACHasher, c.GlobalSecret) }},
+	}
 }
 
 var _ oauth2.CoreStrategy = tokenStrategy{}
@@ -332,22 +344,33 @@ func (s tokenStrategy) AuthorizeCodeSignature(ctx context.Context, token string)
 	return s.signature(ctx, token)
 }
 
-func (s tokenStrategy) signature(ctx context.Context, token string) string {
-	key, signature, ok := strings.Cut(token, ".")
-	if !ok || !canonical(key) || !canonical(signature) || s.Enigma.Validate(ctx, token) != nil {
+func (s tokenStrategy) signature(_ context.Context, token string) string {
+	key, signature, _ := strings.Cut(token, ".")
+	random, ok := decodeToken(key)
+	signed, ok2 := decodeToken(signature)
+	if !ok || !ok2 {
+		return ""
+	}
+	mac, _ := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	mac.Write(random[:])
+	if !stdhmac.Equal(mac.Sum(nil), signed[:]) {
 		return ""
 	}
 	return signature
 }
 
-// canonical tells whether a text is the base64url of 32 bytes as it is written
-// here. The decoder alone skips line ends even when it is strict.
-func canonical(s string) bool {
-	if len(s) != base64.RawURLEncoding.EncodedLen(32) || strings.ContainsAny(s, "\r\n") {
-		return false
+var strictBase64 = base64.RawURLEncoding.Strict()
+
+// decodeToken decodes the base64url of 32 bytes, only as it is written here. The decoder
+// alone skips line ends even when it is strict.
+func decodeToken(s string) (b [32]byte, ok bool) {
+	if len(s) != strictBase64.EncodedLen(len(b)) || strings.ContainsAny(s, "\r\n") {
+		return b, false
 	}
-	_, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return err == nil
+	n, err := strictBase64.Decode(b[:], []byte(s))
+	return b, err == nil && n == len(b)
 }
 
 // fositeStorage is the storage of fosite on top of a GrantStore. Its transaction
@@ -386,7 +409,12 @@ func (fositeStorage) SetClientAssertionJWT(context.Context, string, time.Time) e
 // challenge and the nonce.
 func (s fositeStorage) CreateAuthorizeCodeSession(ctx context.Context, signature string, r fosite.Requester) error {
 	g := sessionOf(r).grant
-	g.ID, g.CodeSignature, g.CreatedAt = r.GetID(), signature, r.GetRequestedAt().UTC()
+	// In the order of time (RFC 9562 section 5.7), so that a database adds it at the end of its indexes.
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make id of grant: %w", err)
+	}
+	g.ID, g.CodeSignature, g.CreatedAt = id.String(), signature, r.GetRequestedAt().UTC()
 	return s.grants.CreateGrant(ctx, g)
 }
 

@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/ory/fosite"
-	"github.com/ory/fosite/handler/oauth2"
-	"github.com/ory/fosite/token/hmac"
 )
 
 func newTestStrategy(secret string) tokenStrategy {
-	config := fositeConfig("https://id.example.org", []byte(strings.Repeat(secret, 32)))
-	return tokenStrategy{oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: config}, config)}
+	return newTokenStrategy(fositeConfig("https://id.example.org", []byte(strings.Repeat(secret, 32))))
 }
 
 func TestOnlyOwnTokensHaveASignature(t *testing.T) {

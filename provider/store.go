@@ -84,7 +84,7 @@ type GrantStore interface {
 	// CreateClientToken stores an access token that a client got for itself.
 	CreateClientToken(ctx context.Context, t Token) error
 	// Token finds an access or refresh token with its grant, also one that has expired,
-	// was rotated or is of a revoked grant. ErrNotFound; so is a token of a removed client.
+	// was rotated or is of a revoked grant; the grant is without what belongs to its code. ErrNotFound; so is a token of a removed client.
 	Token(ctx context.Context, signature string) (*Token, error)
 	// RevokeGrant revokes a grant with all its tokens; no error when there is none.
 	RevokeGrant(ctx context.Context, id string, now time.Time) error

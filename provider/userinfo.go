@@ -79,7 +79,7 @@ func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 // body; never from the URL, never from two places (RFC 6750 section 2). Empty for a
 // request without one.
 func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err error) {
-	if r.URL.Query().Has("access_token") {
+	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
 		return "", errInvalidRequest
 	}
 	header := r.Header.Values("Authorization")

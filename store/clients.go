@@ -234,10 +234,9 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	after := ""
 	err := s.batches(ctx, doing, func(b *batch) (bool, error) {
 		var grants []string
-		err := s.conn(ctx).Raw("SELECT id FROM grants WHERE client_id = ? AND id > ? ORDER BY id LIMIT ?", id, after, b.rows).Find(&grants).Error
+		err := s.conn(ctx).Raw("SELECT id FROM grants WHERE client_id = ? ORDER BY created_at LIMIT ?", id, b.rows).Find(&grants).Error
 		if err != nil || len(grants) == 0 {
 			return false, fail(doing, err)
 		}
@@ -246,9 +245,8 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		if err != nil || n == int64(b.rows) {
 			return true, err // there may be more of them
 		}
-		after = grants[len(grants)-1]
-		_, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
-		return true, err
+		n, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
+		return n > 0, err // none when the id was registered again
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,51 +16,19 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// grantRow is one authorization with its code.
-type grantRow struct {
-	ID            string
-	ClientID      string
-	Sid           string
-	GrantedScope  string
-	CodeSig       string
-	CodeExpiresAt int64
-	CodeUsedAt    int64
-	RedirectURI   string
-	CodeChallenge string
-	Nonce         []byte
-	ACR           string
-	AMR           string
-	Claims        string
-	AuthTime      int64
-	CreatedAt     int64
-	RevokedAt     int64
-	user          storedUser
-}
+// grantColumns are a grant g with its user u, but for its code.
+const grantColumns = "g.id, g.client_id, g.sid, g.granted_scope, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, " + claimColumns
 
-// grantColumns; the table is named g, and that of its user u.
-const grantColumns = `g.id, g.client_id, g.sid, g.granted_scope, g.code_sig, g.code_expires_at, g.code_used_at, g.redirect_uri,
-	g.code_challenge, g.nonce, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
-
-func (r *grantRow) targets() []any {
-	return append([]any{
-		&r.ID, &r.ClientID, &r.Sid, &r.GrantedScope, &r.CodeSig, &r.CodeExpiresAt, &r.CodeUsedAt, &r.RedirectURI,
-		&r.CodeChallenge, &r.Nonce, &r.ACR, &r.AMR, &r.Claims, &r.AuthTime, &r.CreatedAt, &r.RevokedAt,
-	}, r.user.claimTargets()...)
-}
-
-func (r *grantRow) grant() *provider.Grant {
-	var amr []string // nil where there is none, as the grant was made
-	if r.AMR != "" {
-		amr = strings.Fields(r.AMR)
+func (c *columns) grant() *provider.Grant {
+	g := &provider.Grant{ID: c.text(), ClientID: c.text(), SessionID: c.text(), Scopes: strings.Fields(c.text()), ACR: c.text()}
+	if amr := c.text(); amr != "" { // nil where there is none, as the grant was made
+		g.AMR = strings.Fields(amr)
 	}
-	g := &provider.Grant{
-		ID: r.ID, ClientID: r.ClientID, Sub: r.user.Row.Sub, SessionID: r.Sid, Scopes: strings.Fields(r.GrantedScope), CodeSignature: r.CodeSig,
-		CodeExpires: fromUnix(r.CodeExpiresAt), RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, Nonce: string(r.Nonce), ACR: r.ACR, AMR: amr, Claims: r.Claims,
-		AuthTime: fromUnix(r.AuthTime), CreatedAt: fromUnix(r.CreatedAt), CodeUsed: r.CodeUsedAt != 0, Revoked: r.RevokedAt != 0,
-	}
-	if r.user.Row.Sub != "" && r.user.Row.DeletedAt == 0 {
-		u := r.user.user()
-		g.User = &u
+	g.Claims, g.AuthTime, g.CreatedAt, g.Revoked = c.text(), c.time(), c.time(), c.number() != 0
+	u := &account.User{}
+	deleted := c.claims(u)
+	if g.Sub = u.Sub; !deleted {
+		g.User = u
 	}
 	return g
 }
@@ -97,18 +66,21 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	}})
 }
 
-var readCode = newKeyRead("SELECT " + grantColumns + " FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?")
+var readCode = newKeyRead("grants", "SELECT "+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
+	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
 func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Grant, error) {
 	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
-	var row grantRow
-	if err := s.readRow(ctx, readCode, provider.ErrNotFound, signature, row.targets()); err != nil {
+	c, err := s.readRow(ctx, readCode, signature, provider.ErrNotFound)
+	if err != nil {
 		return nil, fail("find code", err)
 	}
-	return row.grant(), nil
+	g := c.grant()
+	g.CodeSignature, g.CodeExpires, g.CodeUsed, g.RedirectURI, g.CodeChallenge, g.Nonce = signature, c.time(), c.number() != 0, c.text(), c.text(), string(c.bytes())
+	return g, fail("find code", c.err)
 }
 
 var (
@@ -250,9 +222,9 @@ func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
 var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)", "")
 
 var (
-	readToken = newKeyRead("SELECT t.kind, t.expires_at, t.used_at, " + grantColumns + ` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", "SELECT t.kind, t.expires_at, t.used_at, "+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead(`SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
+	readClientToken = newKeyRead("client_tokens", `SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
@@ -261,17 +233,20 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
-	var row grantRow
-	var kind string
-	var expires, used int64
-	err := s.readRow(ctx, readToken, provider.ErrNotFound, signature, []any{&kind, &expires, &used}, row.targets())
-	if errors.Is(err, provider.ErrNotFound) {
-		err = s.readRow(ctx, readClientToken, provider.ErrNotFound, signature, []any{&expires, &row.ID, &row.ClientID, &row.GrantedScope, &row.CreatedAt, &row.RevokedAt})
+	t := &provider.Token{Signature: signature}
+	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
+	switch {
+	case err == nil:
+		t.Refresh, t.Expires, t.Rotated, t.Grant = c.text() == kindRefresh, c.time(), c.time(), c.grant()
+	case errors.Is(err, provider.ErrNotFound):
+		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
+			t.Expires, t.Grant = c.time(), &provider.Grant{ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: c.time(), Revoked: c.number() != 0}
+		}
 	}
-	if err != nil {
+	if err = cmp.Or(err, c.err); err != nil {
 		return nil, fail("find token", err)
 	}
-	return &provider.Token{Signature: signature, Refresh: kind == kindRefresh, Expires: fromUnix(expires), Rotated: fromUnix(used), Grant: row.grant()}, nil
+	return t, nil
 }
 
 // RevokeGrant implements provider.GrantStore.

@@ -59,7 +59,9 @@ func TestGrantComesBackAsStored(t *testing.T) {
 			}
 			access, refresh := addTokens(t, s, g)
 			for _, expected := range []provider.Token{accessToken(access), refreshToken(refresh)} {
-				expected.Grant = g
+				granted := *g // what only the code's exchange compares stays with it
+				granted.CodeSignature, granted.CodeExpires, granted.RedirectURI, granted.CodeChallenge, granted.Nonce = "", time.Time{}, "", "", ""
+				expected.Grant = &granted
 				got, err := s.Token(ctx, expected.Signature)
 				must(t, err)
 				if diff := cmp.Diff(&expected, got); diff != "" {

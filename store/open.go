@@ -126,11 +126,14 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	// Only now: what kept it from opening is in the error. Statements are logged
 	// without their values.
 	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
-		SlowThreshold: time.Second, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
+		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
 	})}
 	opened(s)
 	return s, nil
 }
+
+// slowStatement is from when on a statement is logged.
+const slowStatement = time.Second
 
 // opened is called with each store, so that a test can see the statements of all.
 var opened = func(*Store) {}

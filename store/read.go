@@ -3,75 +3,150 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
-	"slices"
+	"fmt"
+	"io"
 	"time"
 )
 
-// keyRead is a statement that reads one row by a key, written for both databases. Requests
-// of applications and their users run some thousands of them a second; there GORM, which
-// builds, reflects and copies anew for each, took four times as long as the database. Both
-// drivers keep such a statement prepared, by its text.
+// keyRead is a statement that reads one row by a key, as both databases have it. Applications
+// and browsers cause thousands of them a second; GORM, which builds and reflects each anew,
+// took four times as long as SQLite. Both drivers keep a statement prepared by its text.
 type keyRead struct {
-	text map[string]string // by dialect
-	name string            // for the Observer
+	query
+	name string // for the Observer
 }
 
-// newKeyRead takes a statement with placeholders as SQLite has them.
-func newKeyRead(query string) keyRead {
-	return keyRead{text: map[string]string{SQLite: query, Postgres: numbered(query)}, name: "read " + firstTable(query)}
+// newKeyRead takes a statement with a placeholder as SQLite has it, and the table of the key.
+func newKeyRead(table, text string) keyRead {
+	return keyRead{newQuery(text, ""), "read " + table}
 }
 
-// readRow reads the row of a key into the variables of to, in the order of the columns; none is the error where there is no row. It
-// logs and tells the observer what GORM would: no values.
-func (s *Store) readRow(ctx context.Context, q keyRead, none error, key any, to ...[]any) error {
-	statement, begin, observed := q.text[s.dialect], time.Now(), time.Time{}
+// readRow reads the row of a key; none is the error where there is no row. It logs and
+// tells the observer what GORM would: never a value.
+func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none error) (*columns, error) {
+	statement, begin, observed := q.text(s.dialect), time.Now(), time.Time{}
 	if s.observer != nil {
 		observed = s.clock()
 	}
-	err := s.queryRow(ctx, statement, key, slices.Concat(to...))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = none
-		s.db.Logger.Trace(ctx, begin, func() (string, int64) { return statement, 0 }, nil)
-	} else {
-		err = canceled(ctx, err)
+	c := &columns{}
+	found, err := s.queryRow(ctx, statement, key, c)
+	err = canceled(ctx, err)
+	if err != nil || time.Since(begin) > slowStatement {
 		s.db.Logger.Trace(ctx, begin, func() (string, int64) { return statement, 1 }, err)
 	}
 	if s.observer != nil {
-		s.observer.Operation(q.name, s.clock().Sub(observed), err != nil && !errors.Is(err, none) && !errors.Is(err, context.Canceled))
+		s.observer.Operation(q.name, s.clock().Sub(observed), err != nil && !errors.Is(err, context.Canceled))
 	}
 	if s.ran != nil {
 		s.ran(statement, key)
 	}
-	return err
+	if err == nil && !found {
+		err = none
+	}
+	return c, err
 }
 
-// queryRow gives the statement the time of every other one, by what that costs.
+// queryRow fills c with the row, if there is one.
 //
-// A context that can end costs a goroutine in database/sql and a timer for each statement, half as
-// much as the statement itself. What reads one row by a key on SQLite cannot wait for
-// anything but its connection: only that wait ends with the context. It has a limit where
-// all connections are in use; one that another caller takes in between comes back by that
-// caller's own limit.
-func (s *Store) queryRow(ctx context.Context, statement string, key any, to []any) error {
-	pool, whole := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
-	if s.dialect == SQLite && whole {
-		if use := pool.Stats(); use.InUse >= use.MaxOpenConnections {
-			limited, cancel := context.WithTimeout(ctx, s.timeout)
-			defer cancel()
-			ctx = limited
-		}
-		c, err := pool.Conn(ctx)
+// A context that can end costs a goroutine and a timer for each statement, half as much
+// again. What reads one row by a key on SQLite waits for nothing but its connection: that wait
+// alone ends with the context, and has a limit where all connections are in use. One that
+// another caller takes in between comes back by the limit of that caller. The driver is
+// asked directly: database/sql would convert each value once more.
+func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
+	pool, ok := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
+	if s.dialect == Postgres || !ok {
+		return s.queryRowSlowly(ctx, statement, key, c)
+	}
+	if use := pool.Stats(); use.InUse >= use.MaxOpenConnections {
+		limited, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		ctx = limited
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = conn.Raw(func(d any) error {
+		rows, err := d.(driver.QueryerContext).QueryContext(context.WithoutCancel(ctx), statement, []driver.NamedValue{{Ordinal: 1, Value: key}})
 		if err != nil {
 			return err
 		}
-		err = c.QueryRowContext(context.WithoutCancel(ctx), statement, key).Scan(to...)
-		return errors.Join(err, c.Close())
-	}
+		c.values = make([]driver.Value, len(rows.Columns()))
+		if err = rows.Next(c.values); errors.Is(err, io.EOF) {
+			return rows.Close()
+		}
+		found = err == nil
+		return errors.Join(err, rows.Close())
+	})
+	return found, errors.Join(err, conn.Close())
+}
+
+// queryRowSlowly is queryRow where the network is what takes time, and may be silent.
+func (s *Store) queryRowSlowly(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
 	if _, has := ctx.Deadline(); !has {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 		ctx = limited
 	}
-	return s.db.Statement.ConnPool.QueryRowContext(ctx, statement, key).Scan(to...)
+	rows, err := s.db.Statement.ConnPool.QueryContext(ctx, statement, key)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = rows.Close() }()
+	if !rows.Next() {
+		return false, rows.Err()
+	}
+	names, err := rows.Columns()
+	if err != nil {
+		return false, err
+	}
+	values, to := make([]any, len(names)), make([]any, len(names))
+	for i := range to {
+		to[i] = &values[i]
+	}
+	err = rows.Scan(to...)
+	for _, v := range values {
+		c.values = append(c.values, v)
+	}
+	return true, errors.Join(err, rows.Close())
+}
+
+// columns are the values of a row, which are taken in their order. NULL is the zero value; what is of
+// another type is err, which is looked at when all are taken.
+type columns struct {
+	values []driver.Value
+	err    error
+}
+
+func take[T any](c *columns) (v T) {
+	if len(c.values) == 0 {
+		c.err = errors.New("the row has too few columns")
+		return v
+	}
+	value := c.values[0]
+	c.values = c.values[1:]
+	v, ok := value.(T)
+	if !ok && value != nil {
+		c.err = fmt.Errorf("a column is a %T, not a %T", value, v)
+	}
+	return v
+}
+
+func (c *columns) text() string    { return take[string](c) }
+func (c *columns) bytes() []byte   { return take[[]byte](c) }
+func (c *columns) number() int64   { return take[int64](c) }
+func (c *columns) time() time.Time { return fromUnix(c.number()) }
+
+// flag is a BOOLEAN, which is a number on SQLite.
+func (c *columns) flag() bool {
+	if len(c.values) > 0 {
+		if b, ok := c.values[0].(bool); ok {
+			c.values = c.values[1:]
+			return b
+		}
+	}
+	return c.number() != 0
 }

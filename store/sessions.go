@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"maps"
 	"slices"
@@ -157,25 +158,24 @@ const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.create
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
-	readSession      = newKeyRead(selectIdentity + "id = ?")
-	readLoginSession = newKeyRead(selectIdentity + "login_hash = ?")
+	readSession      = newKeyRead("sessions", selectIdentity+"id = ?")
+	readLoginSession = newKeyRead("sessions", selectIdentity+"login_hash = ?")
 )
 
-func (r *sessionRow) targets() []any {
-	return []any{
-		&r.ID, &r.Sub, &r.TokenHash, &r.LoginHash, &r.CreatedAt, &r.AuthTime, &r.LastSeenAt, &r.ExpiresAt, &r.EndedAt, &r.Address, &r.UserAgent,
-		&r.StatusList, &r.StatusIndex, &r.Algorithm, &r.AMR, &r.ConfirmedAt,
-	}
-}
-
 // identity is a session with its user.
-func (s *Store) identity(ctx context.Context, q keyRead, key any) (account.Session, account.User, error) {
-	var n sessionRow
-	var u storedUser
-	if err := s.readRow(ctx, q, account.ErrSessionNotFound, key, n.targets(), u.claimTargets(), u.accountTargets()); err != nil {
+func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (account.Session, account.User, error) {
+	c, err := s.readRow(ctx, q, key, account.ErrSessionNotFound)
+	if err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
-	return n.session(), u.user(), nil
+	n := sessionRow{
+		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(), AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(),
+		EndedAt: c.number(), Address: c.text(), UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(), AMR: c.text(), ConfirmedAt: c.number(),
+	}
+	var u account.User
+	c.claims(&u)
+	c.account(&u)
+	return n.session(), u, fail("find session", c.err)
 }
 
 // Session implements account.Store.

@@ -146,12 +146,15 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return out, fail("read status list", err)
 }
 
-var readStatusVersion = newKeyRead("SELECT version FROM status_lists WHERE id = ?")
+var readStatusVersion = newKeyRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
 
 // StatusVersion implements account.Store.
-func (s *Store) StatusVersion(ctx context.Context, list int) (version int64, err error) {
-	err = s.readRow(ctx, readStatusVersion, account.ErrStatusListNotFound, list, []any{&version})
-	return version, fail("read version of status list", err)
+func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
+	c, err := s.readRow(ctx, readStatusVersion, int64(list), account.ErrStatusListNotFound)
+	if err != nil {
+		return 0, fail("read version of status list", err)
+	}
+	return c.number(), fail("read version of status list", c.err)
 }
 
 // StatusVersions implements account.Store.

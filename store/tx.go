@@ -64,6 +64,13 @@ type query struct{ sqlite, postgres string }
 // newQuery takes a statement with ? for its parameters, and what PostgreSQL has at its end.
 func newQuery(text, postgres string) query { return query{text, numbered(text) + postgres} }
 
+func (q query) text(dialect string) string {
+	if dialect == Postgres {
+		return q.postgres
+	}
+	return q.sqlite
+}
+
 // numbered is a statement with placeholders as PostgreSQL has them.
 func numbered(text string) string {
 	var b strings.Builder
@@ -79,10 +86,7 @@ func numbered(text string) string {
 // exec runs a statement without gorm, which costs more than the statement itself, and counts
 // the rows. The drivers keep it prepared. It logs and tells the observer what gorm would.
 func (w *statements) exec(q query, args ...any) (n int64, err error) {
-	text, begin := q.sqlite, time.Now()
-	if w.s.dialect == Postgres {
-		text = q.postgres
-	}
+	text, begin := q.text(w.s.dialect), time.Now()
 	res, err := w.on.ExecContext(w.ctx, text, args...)
 	if err == nil {
 		n, err = res.RowsAffected()

@@ -90,7 +90,9 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		}
 		r, err := useToken(ctx, s, "refresh")
 		must(t, err)
-		if r.Grant.Sub != "u1" || r.Grant.SessionID != "s1" || r.Grant.ACR != "1" || !r.Grant.AuthTime.Equal(noon) || !r.Grant.CodeExpires.Equal(noon) || !r.Expires.Equal(noon.Add(month)) {
+		code, err := s.GrantOfCode(ctx, "code")
+		must(t, err)
+		if r.Grant.Sub != "u1" || r.Grant.SessionID != "s1" || r.Grant.ACR != "1" || !r.Grant.AuthTime.Equal(noon) || !code.CodeExpires.Equal(noon) || code.Nonce != "n" || !r.Expires.Equal(noon.Add(month)) {
 			t.Errorf("token %+v of %+v", r, r.Grant)
 		}
 		_, err = useToken(ctx, s, "access")

@@ -57,33 +57,29 @@ const (
 var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
 
 // claimColumns are what claims are made of, and whether a user may have them told; the
-// table is named u. For readRow, like those of accountColumns.
+// table is named u. For readRow.
 const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
 
-func (u *storedUser) claimTargets() []any {
-	r := &u.Row
-	return []any{&r.Sub, &r.Handle, &r.DisplayName, &r.Email, &r.EmailVerified, (*profileColumn)(&r.Profile), &r.SuspendedAt, &r.UpdatedAt, &r.DeletedAt, &u.Flags}
+func (c *columns) claims(u *account.User) (deleted bool) {
+	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
+	// Empty in rows from before there were profiles.
+	if profile := c.text(); profile != "" && profile != "{}" {
+		if err := json.Unmarshal([]byte(profile), &u.Profile); err != nil {
+			c.err = fmt.Errorf("decode profile: %w", err)
+		}
+	}
+	u.SuspendedAt, u.UpdatedAt, deleted = c.time(), c.time(), c.number() != 0
+	u.Flags = strings.Fields(c.text())
+	slices.Sort(u.Flags)
+	return deleted
 }
 
 // accountColumns are those of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.second_factor, u.email_asked_at, " + userInviter
 
-func (u *storedUser) accountTargets() []any {
-	r := &u.Row
-	return []any{&r.PasswordHash, &r.SuspendReason, &r.CreatedAt, &r.LastLoginAt, &r.SecondFactor, &r.EmailAskedAt, &u.Inviter}
-}
-
-// profileColumn reads a profile as GORM's serializer does. The column is empty in rows from
-// before there were profiles.
-type profileColumn account.Profile
-
-// Scan implements sql.Scanner.
-func (p *profileColumn) Scan(column any) error {
-	text, _ := column.(string)
-	if text == "" || text == "{}" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), (*account.Profile)(p))
+func (c *columns) account(u *account.User) {
+	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.text(), c.text(), c.time(), c.time()
+	u.SecondFactor, u.EmailAskedAt, u.InvitedBy = c.flag(), c.time(), c.text()
 }
 
 func (u storedUser) user() account.User {

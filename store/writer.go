@@ -29,35 +29,39 @@ var (
 // writer lets the operations of this process write to SQLite, which has one writer anyway:
 // waiting here is fair and ends with the context, SQLite's own waiting is polling.
 //
-// Who comes while no one writes has the turn at once, in its own goroutine. Who comes while
-// another writes is queued. Whose turn it is begins a transaction, does its own operation and
-// then those that are queued, and commits: one fsync for all of them (synchronous=FULL), and no
-// wait for others to come. Then the next in the queue has the turn. What holds:
+// An operation that finds the database free has the turn at once, in the goroutine of its
+// caller. Others are queued meanwhile. The operation with the turn begins a transaction, does its
+// own work and then that of those in the queue, and commits: one fsync for all of them
+// (synchronous=FULL), without a wait for others to come. Then the next in the queue has the turn.
+// A goroutine that does all of them would cost a lone caller two switches more.
 //
-//   - No one is answered before the COMMIT has returned. That goes for refusals too: an operation
-//     sees what the ones before it in the transaction have changed, so that "this code is spent"
-//     would be wrong if the COMMIT failed. When it fails, or SQLite has rolled the transaction back
-//     (full disk, I/O error), all of the transaction end with account.ErrUnavailable, whatever they
-//     had found, and nothing of them is in the database.
+//   - No operation is answered before the COMMIT has returned. That goes for refusals too: an
+//     operation sees what those before it in the transaction have changed, so that "this code is
+//     spent" would be wrong if the COMMIT failed. When it fails, or SQLite has rolled the transaction
+//     back by itself (full disk, I/O error), all of its operations end with account.ErrUnavailable,
+//     whatever they had found, and nothing of them is in the database. Only the first, which
+//     has seen no changes of others, is refused without a COMMIT.
 //   - An operation that fails, panics or whose context has ended is rolled back to its
 //     savepoint, and the others are kept. The first of a transaction has none: when it fails,
 //     the transaction is rolled back and ends with it. A single statement needs none.
 //   - The context of one caller ends its wait in the queue, but interrupts no statement: SQLite
-//     rolls the whole transaction back when a statement that writes is interrupted. Statements run
-//     on a connection of its own and without the context of the caller, under the limit of time
-//     of the Store. Once an operation has begun, its caller waits for its end: it uses the
-//     caller's variables.
-//   - References are checked with each statement: no table has deferred ones, which would make
-//     a COMMIT fail for the mistake of one.
+//     rolls the whole transaction back when a statement that writes is interrupted. So the
+//     transaction is begun by a statement, not by database/sql with a context, on a connection of its
+//     own, and statements run under the time limit of the Store alone. Once an operation has
+//     begun, its caller waits for the end, because it uses the caller's variables.
+//   - References are checked with each statement. No table has deferred ones, with which one
+//     operation could make the COMMIT of all fail.
+//   - What takes long (operation.alone) has its turn by itself, on a connection of the pool and
+//     with the context of its caller.
 type writer struct {
 	pool *sql.DB // of one connection
 
 	mu      sync.Mutex
-	busy    bool      // somebody has the turn
+	busy    bool      // an operation has the turn
 	closed  bool      // the connection is closed with the turn
 	waiting []*queued // in their order
 
-	c *writerConn // of whose turn it is; nil before the first
+	c *writerConn // used by the operation with the turn; nil before the first
 }
 
 // writerConn is the connection, with the statements that have no parameters: the driver keeps
@@ -79,6 +83,9 @@ type queued struct {
 // take waits for the turn of q. Without an error it is either that, or q was done in the
 // turn of another.
 func (w *writer) take(q *queued) (turn bool, err error) {
+	if err := q.ctx.Err(); err != nil {
+		return false, err // before it waits for another process
+	}
 	w.mu.Lock()
 	if !w.busy {
 		w.busy = true
@@ -263,7 +270,7 @@ func over(err, because error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w (%v) after: %v", errRolledBack, err, because) // not wrapped: it is no one else's refusal
+	return fmt.Errorf("%w (%v) after: %v", errRolledBack, err, because) // because is not wrapped: it may be a refusal, of one operation alone
 }
 
 // call calls an operation.
@@ -330,7 +337,7 @@ func (c *writerConn) close() {
 	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// drop closes the connection of whose turn it is. The next turn opens another.
+// drop closes the connection, during a turn. The next one opens another.
 func (w *writer) drop() {
 	if w.c != nil {
 		w.c.close()

@@ -129,10 +129,10 @@ func TestOperationsOfOneTransactionDoNotUndoEachOther(t *testing.T) {
 	})
 }
 
-// Whether the database has no room for the rows or the disk none for the commit: who was told
-// that a code is spent finds the tokens, and who was told of a failure finds none, nor was a
-// refusal told that came of what is not there.
-func TestTransactionThatFailsIsNobodysSuccess(t *testing.T) {
+// Whether the database has no room for the rows or the disk none for the commit: the tokens
+// are there where the exchange was acknowledged and only there, and a refusal is true of what is
+// in the database.
+func TestAnswersAgreeWithADatabaseThatIsFull(t *testing.T) {
 	for what, fill := range map[string]func(t *testing.T, s *store.Store, dir string) (clear func()){
 		"pages": func(t *testing.T, s *store.Store, _ string) func() {
 			must(t, s.OnWriter("PRAGMA max_page_count = 1")) // as many as there are

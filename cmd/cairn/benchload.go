@@ -92,8 +92,8 @@ func (c *loadCommand) options() (o bench.Options, err error) {
 		return o, usageError{"--workers takes 1 to 256"}
 	case !(c.Seconds >= 0.05 && c.Seconds <= 600):
 		return o, usageError{"--seconds takes 0.05 to 600"}
-	case o.Sessions < 1 || o.Sessions > 10_000:
-		return o, usageError{"--sessions takes 1 to 10,000"}
+	case o.Sessions < o.Workers || o.Sessions > 10_000:
+		return o, usageError{"--sessions takes at least as many as --workers, up to 10,000"}
 	case (c.Database == "") != (c.Filled == ""):
 		return o, usageError{"--database and --filled belong together: a database that cairn bench fill -o json has filled, and what it printed"}
 	case c.Database != "" && c.DSN != "":

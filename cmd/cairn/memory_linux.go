@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// releaseProgramPages takes the pages of the program's own file, which the start has read and
-// an idle service does not need, out of the process: 15 MB of tables, initialisers and
-// templates' code that would count as its memory for ever. The kernel has them in its
+// releaseProgramPages takes the pages of the program's own file and of the libraries, which
+// the start has read and an idle service does not need, out of the process: 15 MB of tables,
+// initialisers and templates' code that would count as its memory for ever. The kernel has them in its
 // page cache and puts them back where they are touched, sixteen at a time and without
 // reading the disk.
 //
@@ -32,9 +33,12 @@ func releaseProgramPages() {
 	}
 }
 
+// isLibrary is the end of a line about a library, as libcrypto.so.3.
+var isLibrary = regexp.MustCompile(`/[^/ ]+\.so(\.[0-9.]+)?$`)
+
 type mapping struct{ start, end uintptr }
 
-// unchangedMappings are those of a file in the form of proc_pid_smaps(5) that cannot be
+// unchangedMappings are those of a file, and of shared libraries, in the form of proc_pid_smaps(5) that cannot be
 // written to, and of which no page is a copy of the process's own.
 func unchangedMappings(smaps []byte, file string) (unchanged []mapping) {
 	var current *mapping
@@ -46,7 +50,7 @@ func unchangedMappings(smaps []byte, file string) (unchanged []mapping) {
 			from, to, _ := strings.Cut(words[0], "-")
 			start, err := strconv.ParseUint(from, 16, 64)
 			end, err2 := strconv.ParseUint(to, 16, 64)
-			if err == nil && err2 == nil && strings.HasSuffix(lines.Text(), " "+file) && (words[1] == "r--p" || words[1] == "r-xp") {
+			if err == nil && err2 == nil && (strings.HasSuffix(lines.Text(), " "+file) || isLibrary.MatchString(lines.Text())) && (words[1] == "r--p" || words[1] == "r-xp") {
 				current = &mapping{uintptr(start), uintptr(end)}
 			}
 		case len(words) == 5: // without a path

@@ -21,9 +21,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Options are what a run measures.
@@ -136,22 +137,23 @@ type driver struct {
 
 func newDriver(t *Target, pid, workers int) *driver {
 	d := &driver{Target: t, pid: pid, rate: map[string]float64{}}
-	for n := range workers {
-		d.workers = append(d.workers, &worker{Target: t, number: n, of: workers, conn: connection{address: t.address, host: strings.TrimPrefix(t.Issuer, "http://")}})
+	for range workers {
+		d.workers = append(d.workers, &worker{Target: t, conn: connection{address: t.address, host: strings.TrimPrefix(t.Issuer, "http://")}})
 	}
-	for _, handle := range t.Handles {
-		t.sessions = append(t.sessions, &session{handle: handle})
+	for i, handle := range t.Handles {
+		w := d.workers[i%workers]
+		w.sessions = append(w.sessions, &session{handle: handle})
 	}
 	return d
 }
 
 // begin learns what the server has and signs all users in.
 func (d *driver) begin(ctx context.Context) error {
-	err := d.learn(ctx, d.workers[0])
+	defer d.hangUp()
+	err := d.workers[0].learn(ctx)
 	if err == nil {
 		err = d.each(func(w *worker) error { return w.signInAll(ctx) })
 	}
-	d.hangUp()
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
 	}
@@ -167,18 +169,11 @@ func (d *driver) hangUp() {
 
 // each runs the workers at once and returns the first error.
 func (d *driver) each(do func(*worker) error) error {
-	failed := make([]error, len(d.workers))
-	var all sync.WaitGroup
-	for i, w := range d.workers {
-		all.Go(func() { failed[i] = do(w) })
+	var all errgroup.Group
+	for _, w := range d.workers {
+		all.Go(func() error { return do(w) })
 	}
-	all.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return all.Wait()
 }
 
 // sample is what slices of a phase have measured.
@@ -191,7 +186,7 @@ type sample struct {
 
 // slice measures a phase for a while, and adds it to the sample. profile is a folder or empty.
 func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
-	if ph.of != nil && !ph.of(d.Target) {
+	if ph.formOnly && !d.form {
 		return nil
 	}
 	defer d.hangUp()
@@ -213,7 +208,7 @@ func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into
 // run prepares, and lets the clock run.
 func (d *driver) run(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
 	if ph.prepare != nil {
-		n := int(1.3*d.rate[ph.name]*length.Seconds())/len(d.workers) + 4
+		n := int(1.6*d.rate[ph.name]*length.Seconds())/len(d.workers) + 4
 		if err := d.each(func(w *worker) error { return ph.prepare(w, ctx, n) }); err != nil {
 			return fmt.Errorf("before it: %w", err)
 		}

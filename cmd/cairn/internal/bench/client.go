@@ -68,6 +68,9 @@ func (c *connection) do(ctx context.Context, path, body string, header ...string
 		return answer{}, err
 	}
 	a := answer{status: got.StatusCode, header: got.Header}
+	if a.status == http.StatusFound {
+		a.status = http.StatusSeeOther // RFC 6749 section 1.7: the one or the other
+	}
 	if a.body, err = io.ReadAll(got.Body); err != nil || got.Close {
 		c.close()
 	}
@@ -96,11 +99,8 @@ func (a answer) is(status int) error {
 	return fmt.Errorf("status %d instead of %d %s", a.status, status, strings.Join(strings.Fields(said.Error+" "+said.Description+" "+said.Detail), " "))
 }
 
-// decode reads a JSON object with a status.
-func (a answer) decode(status int, into any) error {
-	if err := a.is(status); err != nil {
-		return err
-	}
+// decode reads a JSON object.
+func (a answer) decode(into any) error {
 	if kind := a.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
 		return fmt.Errorf("the content type is %q", kind)
 	}

@@ -43,9 +43,8 @@ type Floor struct {
 }
 
 const (
-	floorStatusPath = "/oauth2/status/1"
-	floorCookie     = "floor_session"
-	floorSchema     = `
+	floorCookie = "floor_session"
+	floorSchema = `
 CREATE TABLE users (sub TEXT PRIMARY KEY, handle TEXT NOT NULL UNIQUE, hash BLOB NOT NULL, salt BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE sessions (hash BLOB PRIMARY KEY, sub TEXT NOT NULL, created_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE codes (hash BLOB PRIMARY KEY, sub TEXT NOT NULL, challenge TEXT NOT NULL, nonce TEXT NOT NULL, created_at INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
@@ -120,8 +119,8 @@ func (f *Floor) makeDocuments() {
 		"/.well-known/jwks.json": asJSON(map[string]any{"keys": []any{map[string]string{
 			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "floor", "n": text(f.signer.N.Bytes()), "e": text(big.NewInt(int64(f.signer.E)).Bytes()),
 		}}}),
-		floorStatusPath: f.sign("statuslist+jwt", map[string]any{
-			"sub": at(floorStatusPath), "iat": time.Now().Unix(), "exp": time.Now().Add(24 * time.Hour).Unix(), "status_list": map[string]any{"bits": 1, "lst": text(random(120))},
+		statusPath: f.sign("statuslist+jwt", map[string]any{
+			"sub": at(statusPath), "iat": time.Now().Unix(), "exp": time.Now().Add(24 * time.Hour).Unix(), "status_list": map[string]any{"bits": 1, "lst": text(random(120))},
 		}),
 	}
 }
@@ -152,7 +151,7 @@ func (f *Floor) document(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kind := "application/json"
-	if r.URL.Path == floorStatusPath {
+	if r.URL.Path == statusPath {
 		const tag = `"floor"`
 		kind = "application/statuslist+jwt"
 		w.Header().Set("Etag", tag)

@@ -112,3 +112,18 @@ func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	plain := s.relyingParty("app", rp.config.ClientSecret, "profile")
 	needStatus(t, "without openid", plain.redeem(s.browser().authorize(plain.authURL(), "ada").Get("code")), http.StatusOK)
 }
+
+// openid-client accepts the algorithms of the discovery document.
+func TestOpenIDClientTakesOtherAlgorithms(t *testing.T) {
+	command := rpPrograms["openid-client"].command(t)
+	files, _ := keyFiles(t, jose.ES256, jose.EdDSA)
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
+	u := s.addUser("ada")
+	for _, alg := range []string{"ES256", "EdDSA"} {
+		app := s.registerApplication("app-"+alg, "/callback", func(c *provider.Client) { c.IDTokenAlg = alg })
+		startProgram(t, app.Port, command, app.environment(s.URL)...)
+		if got := app.seen(t, s.browser().visit(app.URL+"/", "ada")); got.Sub != u.Sub || got.RefreshedSub != u.Sub || !got.Rotated {
+			t.Errorf("%s: %+v", alg, got)
+		}
+	}
+}

@@ -33,6 +33,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
 )
 
 // A visitor is known while the session lasts, and not a second longer.
@@ -948,7 +949,8 @@ func TestRPVerifyAcceptsOldCookiesWhileTheSchemeChanges(t *testing.T) {
 // Other tokens that the service signs with the same key are no cookies.
 func TestRPVerifyRefusesOtherTokensOfTheService(t *testing.T) {
 	eachVerifierProgram(t, func(t *testing.T, p *verifierProgram) {
-		s := startService(t, serviceOptions{})
+		files, _ := keyFiles(t, jose.ES256, jose.EdDSA) // published beside the RSA key, and of no use for cookies
+		s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
 		s.addUser("ada", "activity")
 		v := p.verifier(t, "RS256", verifierSettings{Issuer: s.URL, RS256: true})
 		b, tokens := s.signedInTokens(s.app("app", nil), "ada")
@@ -956,6 +958,10 @@ func TestRPVerifyRefusesOtherTokensOfTheService(t *testing.T) {
 		_, list := statusBit(t, b, cookie)
 		v.want("the cookie itself", "accepted", time.Now(), cookie)
 		v.want("an ID token", "refused", time.Now(), tokens.Extra("id_token").(string))
+		for _, alg := range []string{"ES256", "EdDSA"} {
+			_, tokens := s.signedInTokens(s.app(strings.ToLower(alg), func(c *provider.Client) { c.IDTokenAlg = alg }), "ada")
+			v.want("an ID token in "+alg, "refused", time.Now(), rawIDToken(tokens))
+		}
 		v.want("an access token", "refused", time.Now(), tokens.AccessToken)
 		v.want("a status list", "refused", time.Now(), list.Text)
 	})

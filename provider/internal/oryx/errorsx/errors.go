@@ -1,8 +1,6 @@
 // Package errorsx has the part of github.com/ory/x/errorsx that fosite v0.49.0
-// uses: where an error came from, and what else it may carry.
+// uses: what an error may carry.
 package errorsx
-
-import "github.com/pkg/errors"
 
 // An error of fosite has each of these methods, and fosite asserts it.
 type (
@@ -33,11 +31,6 @@ func Cause(err error) error {
 	}
 }
 
-// WithStack gives err the stack of its caller, unless it has a stack already.
-// It returns nil for nil.
-func WithStack(err error) error {
-	if traced, ok := err.(interface{ StackTrace() errors.StackTrace }); ok && len(traced.StackTrace()) != 0 {
-		return err
-	}
-	return errors.WithStack(err)
-}
+// WithStack returns err as it is. Ory's adds the stack of its caller, which fosite pays several
+// times in a request that succeeds (each handler refuses what is not for it), and no one here reads.
+func WithStack(err error) error { return err }

@@ -31,21 +31,3 @@ func TestCauseIsTheInnermostError(t *testing.T) {
 		}
 	}
 }
-
-func TestWithStackAddsOneStack(t *testing.T) {
-	if got := errorsx.WithStack(nil); got != nil {
-		t.Errorf("nil became %v", got)
-	}
-	for _, err := range []error{errors.New("plain"), rootless{}} {
-		first := errorsx.WithStack(err)
-		if with, ok := first.(interface{ StackTrace() traced.StackTrace }); !ok || len(with.StackTrace()) == 0 {
-			t.Errorf("%v has no stack", err)
-		}
-		if !errors.Is(first, err) || first.Error() != err.Error() {
-			t.Errorf("%v became %v", err, first)
-		}
-		if again := errorsx.WithStack(first); again != first {
-			t.Errorf("%v has a second stack", err)
-		}
-	}
-}
