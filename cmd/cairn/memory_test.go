@@ -35,7 +35,7 @@ func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
 }
 
 func TestSmallHeapMayGrowAndALargeOneAsUsual(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 2 << 20: 400, 4 << 20: 200, 5 << 20: 125, 6 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
+	for live, want := range map[uint64]int{0: 500, 2 << 20: 500, 4 << 20: 200, 5 << 20: 125, 6 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
 		if got := growth(live); got != want {
 			t.Errorf("%d bytes: %d, want %d", live, got, want)
 		}
