@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -225,16 +224,16 @@ func passwordHashing(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return found(Problem, "Install cairn again.", "A password cannot be hashed: %v.", err)
 	}
-	return hashing(took, availableMemory(), runtime.GOMAXPROCS(0))
+	return hashing(took, availableMemory(), account.HashSlots())
 }
 
-// hashing judges the time of a hash, and the memory of as many at once as there are cores; 0 is not known.
-func hashing(took time.Duration, memory int64, cores int) Finding {
-	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), cores, sizeText(int64(cores)*account.HashMemory))
+// hashing judges the time of a hash, and the memory of so many at once; 0 is not known.
+func hashing(took time.Duration, memory int64, slots int) Finding {
+	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), slots, sizeText(int64(slots)*account.HashMemory))
 	switch {
 	case took > slowHash:
 		return found(Warning, "Give the service a faster processor, or more of this one: people wait so long at each sign-in.", "%s.", says)
-	case memory > 0 && memory < int64(cores)*account.HashMemory:
+	case memory > 0 && memory < int64(slots)*account.HashMemory:
 		return found(Warning, "Give the service more memory, or fewer processors with GOMAXPROCS.", "%s, of %s that are available.", says, sizeText(memory))
 	}
 	return ok("%s.", says)
