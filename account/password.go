@@ -2,11 +2,13 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ccojocar/zxcvbn-go/data"
@@ -32,13 +34,16 @@ const (
 // handle: every second sentence contains a handle of one or two letters.
 const minHandleInPassword = 3
 
-// maxHashWaiters bounds the queue in front of the hasher: beyond it a sign-in
-// is refused at once (503) instead of piling up.
-const maxHashWaiters = 256
+// Bounds of the queue in front of the hasher: beyond the first a sign-in is refused at once
+// (503) instead of piling up, beyond the second who has given up hope is not worth a hash.
+const (
+	maxHashWaiters = 256
+	maxHashWait    = 5 * time.Second
+)
 
 // Hasher makes password hashes (argon2id) and verifies them, those of other systems too
-// (ImportedHash). It runs at most one hash per core at a time, so that a storm of sign-ins
-// neither takes the memory (19 MiB each) nor starves the other endpoints.
+// (ImportedHash). It leaves a core to the other endpoints, where there is more than one: a storm
+// of sign-ins neither takes the memory (19 MiB each) nor starves them.
 type Hasher struct {
 	argon   *argon2.Hasher
 	decoder *crypt.Decoder
@@ -49,6 +54,8 @@ type Hasher struct {
 
 	// Observer is told of each use, unless it is nil. Set it before the first use.
 	Observer HashObserver
+
+	rest *time.Timer // nil: see AfterRest
 }
 
 // HashObserver watches the queue in front of the hasher. Safe for concurrent use.
@@ -62,8 +69,26 @@ type HashObserver interface {
 // Queue tells how many wait for a slot, and how many slots are taken.
 func (h *Hasher) Queue() (waiting, busy int) { return int(h.waiting.Load()), len(h.slots) }
 
+// hashRest is how long no hash is made before the memory of the last ones is not needed any more.
+const hashRest = 3 * time.Second
+
+// AfterRest makes the hasher call release when no hash was made for a while: until the next
+// collection the memory of the last hashes would stay taken, and an idle service has none.
+// Call it before the first use.
+func (h *Hasher) AfterRest(release func()) {
+	h.rest = time.AfterFunc(hashRest, func() {
+		if waiting, busy := h.Queue(); waiting+busy == 0 {
+			release()
+		}
+	})
+	h.rest.Stop()
+}
+
 // HashMemory is what a hash of the product takes, in bytes.
 const HashMemory = 19 << 20
+
+// HashSlots is how many hashes are made at once: a core is left to the other requests.
+func HashSlots() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
 // NewHasher makes the hasher of the product: m=19 MiB, t=2, p=1.
 func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
@@ -83,33 +108,52 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 		}
 	}
 	h := &Hasher{
-		argon: a, decoder: d, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0))),
+		argon: a, decoder: d, slots: make(chan struct{}, HashSlots()),
 		params: fmt.Sprintf("$m=%d,t=%d,p=1$", memoryKiB, time),
 	}
 	h.dummy = sync.OnceValue(func() algorithm.Digest { return a.MustHash("nobody's password") })
 	return h, nil
 }
 
-// enter waits for a core. ErrBusy when too many wait already.
+// enter waits for a slot. ErrBusy when too many wait already, or when it takes too long.
 func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.waiting.Add(1) > maxHashWaiters {
 		h.waiting.Add(-1)
-		if h.Observer != nil {
-			h.Observer.HashRefused()
-		}
-		return nil, web.ErrBusy
+		return nil, h.refused()
 	}
-	defer h.waiting.Add(-1)
+	patience := time.NewTimer(maxHashWait)
+	defer patience.Stop()
 	select {
-	case h.slots <- struct{}{}:
-		ended := func() {}
-		if h.Observer != nil {
-			ended = h.Observer.HashBegun()
-		}
-		return func() { <-h.slots; ended() }, nil
+	case h.slots <- struct{}{}: // in the order in which they came
+	case <-patience.C:
+		err = web.ErrBusy
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	h.waiting.Add(-1)
+	if errors.Is(err, web.ErrBusy) {
+		return nil, h.refused()
+	} else if err != nil {
+		return nil, err
+	}
+	ended := func() {}
+	if h.Observer != nil {
+		ended = h.Observer.HashBegun()
+	}
+	return func() {
+		<-h.slots
+		ended()
+		if h.rest != nil {
+			h.rest.Reset(hashRest)
+		}
+	}, nil
+}
+
+func (h *Hasher) refused() error {
+	if h.Observer != nil {
+		h.Observer.HashRefused()
+	}
+	return web.ErrBusy
 }
 
 // Hash makes a PHC string. The password must have passed CheckPassword.

@@ -1,11 +1,18 @@
 package account_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestPasswordRules(t *testing.T) {
@@ -69,4 +76,72 @@ func TestDecoratedCommonPasswordIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
+}
+
+// turnstile lets one hash after the other go on.
+type turnstile struct {
+	next    chan struct{}
+	refused int
+}
+
+func (s *turnstile) HashBegun() func() { <-s.next; return func() {} }
+func (s *turnstile) HashRefused()      { s.refused++ }
+
+func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := account.NewTestHasher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, rested := &turnstile{next: make(chan struct{})}, atomic.Int64{}
+		h.Observer = s
+		h.AfterRest(func() { rested.Add(1) })
+		var mu sync.Mutex
+		var order []int
+		hash := func(n int) {
+			go func() {
+				if _, err := h.Hash(t.Context(), password); err != nil {
+					t.Errorf("%d: %v", n, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, n)
+			}()
+			synctest.Wait()
+		}
+		for n := range account.HashSlots() + 3 {
+			hash(n)
+		}
+		for range account.HashSlots() + 3 {
+			time.Sleep(time.Second)
+			s.next <- struct{}{}
+			synctest.Wait()
+		}
+		if !slices.IsSorted(order) || len(order) != account.HashSlots()+3 || rested.Load() != 0 {
+			t.Errorf("order %v, rested %d", order, rested.Load())
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if rested.Load() != 1 {
+			t.Errorf("rested %d times", rested.Load())
+		}
+		for n := range account.HashSlots() {
+			hash(n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Hash(ctx, password); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who gives up: %v", err)
+		}
+		begun := time.Now()
+		if _, err := h.Hash(t.Context(), password); !errors.Is(err, web.ErrBusy) || time.Since(begun) != 5*time.Second || s.refused != 1 {
+			t.Errorf("who waits too long: %v after %s, %d refused", err, time.Since(begun), s.refused)
+		}
+		if waiting, busy := h.Queue(); waiting != 0 || busy != account.HashSlots() {
+			t.Errorf("%d wait, %d busy", waiting, busy)
+		}
+		for range account.HashSlots() {
+			s.next <- struct{}{}
+		}
+	})
 }

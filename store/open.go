@@ -222,7 +222,7 @@ const sqliteConnections = 8
 const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fast" + sqliteReading
 
 // sqliteReading are those that change nothing in the file.
-const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128"
+const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_cache_size=-500"
 
 func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, *writer, gorm.Dialector, error) {
 	// The path as a URI, in which ?, # and % would mean something.

@@ -26,18 +26,15 @@ func newKeyRead(table, text string) keyRead {
 // readRow reads the row of a key; none is the error where there is no row. It logs and
 // tells the observer what GORM would: never a value.
 func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none error) (*columns, error) {
-	statement, begin, observed := q.text(s.dialect), time.Now(), time.Time{}
-	if s.observer != nil {
-		observed = s.clock()
-	}
+	statement, begin := q.text(s.dialect), s.clock()
 	c := &columns{}
 	found, err := s.queryRow(ctx, statement, key, c)
 	err = canceled(ctx, err)
-	if err != nil || time.Since(begin) > slowStatement {
+	if err != nil || s.clock().Sub(begin) > slowStatement {
 		s.db.Logger.Trace(ctx, begin, func() (string, int64) { return statement, 1 }, err)
 	}
 	if s.observer != nil {
-		s.observer.Operation(q.name, s.clock().Sub(observed), err != nil && !errors.Is(err, context.Canceled))
+		s.observer.Operation(q.name, s.clock().Sub(begin), err != nil && !errors.Is(err, context.Canceled))
 	}
 	if s.ran != nil {
 		s.ran(statement, key)

@@ -86,12 +86,14 @@ func numbered(text string) string {
 // exec runs a statement without gorm, which costs more than the statement itself, and counts
 // the rows. The drivers keep it prepared. It logs and tells the observer what gorm would.
 func (w *statements) exec(q query, args ...any) (n int64, err error) {
-	text, begin := q.text(w.s.dialect), time.Now()
+	text, begin := q.text(w.s.dialect), w.s.clock()
 	res, err := w.on.ExecContext(w.ctx, text, args...)
 	if err == nil {
 		n, err = res.RowsAffected()
 	}
-	w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
+	if err != nil || w.s.clock().Sub(begin) > slowStatement {
+		w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
+	}
 	if ended, ok := w.ctx.Value(revokedKey{}).(*revokedRows); ok && err == nil {
 		ended.count(text, n)
 	}

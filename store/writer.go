@@ -214,7 +214,7 @@ func (w *writer) transaction(s *Store, first *queued) {
 		err = failed
 		return
 	}
-	begun := time.Now() // not the clock of the Store, which a test may stop
+	begun := s.clock()
 	undo, lost := w.do(s, first, false)
 	for lost == nil && !undo && len(all) < sharedOperations {
 		q := w.next()
@@ -222,7 +222,7 @@ func (w *writer) transaction(s *Store, first *queued) {
 			break
 		}
 		all = append(all, q)
-		if _, lost = w.do(s, q, true); time.Since(begun) > sharedTime {
+		if _, lost = w.do(s, q, true); s.clock().Sub(begun) > sharedTime {
 			break
 		}
 	}

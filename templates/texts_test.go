@@ -34,10 +34,10 @@ type source map[string]string // by text: file:line
 func textsOfTheCode(t *testing.T) source {
 	type pkg struct {
 		ImportPath, Dir, Export string
-		GoFiles                 []string
+		GoFiles, CgoFiles       []string
 	}
 	const module = "github.com/cairn-id/cairn/"
-	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+"cmd/cairn")
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", module+"cmd/cairn")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -61,7 +61,7 @@ func textsOfTheCode(t *testing.T) source {
 	found := source{}
 	for _, p := range ours {
 		var parsed []*ast.File
-		for _, name := range p.GoFiles {
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func textsOfTheCode(t *testing.T) source {
 			parsed = append(parsed, f)
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		if _, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, files, parsed, &info); err != nil {
+		if _, err := (&types.Config{Importer: compiled, FakeImportC: true}).Check(p.ImportPath, files, parsed, &info); err != nil {
 			t.Fatal(err)
 		}
 		isText := func(e ast.Expr) bool {

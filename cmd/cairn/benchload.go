@@ -57,6 +57,9 @@ func (c *loadCommand) Run(p *program) (err error) {
 		defer func() { err = errors.Join(err, drop()) }()
 	}
 	result, err := bench.Run(p.ctx, o)
+	if p.ctx.Err() != nil {
+		return errors.New("interrupted before the end: run it again")
+	}
 	if err != nil {
 		return err
 	}

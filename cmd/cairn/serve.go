@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
@@ -91,6 +92,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
 	}
 	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
+	if options.Hasher, err = account.NewHasher(); err != nil {
+		return err
+	}
+	options.Hasher.AfterRest(releaseMemory)
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -136,6 +141,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	}
 	ready()
 	releaseMemory()
+	tuneMemory()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
 	defer context.AfterFunc(p.ctx, func() {
@@ -178,9 +184,9 @@ func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profi
 // turnOnOIDC is the remedy where there is no key.
 const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
 
-// releaseMemory gives what only the start has needed (tables of libraries, the pages of
-// the program that made them) back to the system: an idle service on a small machine
-// stays small.
+// releaseMemory gives what only the start or a storm of sign-ins has needed (tables of
+// libraries, the pages of the program that made them, the memory of hashes) back to the
+// system: an idle service on a small machine stays small.
 func releaseMemory() {
 	debug.FreeOSMemory()
 	releaseProgramPages()

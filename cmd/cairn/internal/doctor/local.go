@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func signer(_ context.Context, x *examination) Finding {
 	return ok("Tokens are signed with %s.", used)
 }
 
-// clientAlgorithms looks for clients that get no ID tokens, because a key was taken away.
+// clientAlgorithms looks for clients that get no ID tokens, because a key was removed.
 func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	clients, err := x.store.Clients(ctx)
 	if err != nil {
@@ -99,7 +98,7 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	}
 	if len(without) > 0 {
 		return found(Problem, "Name a private key of that type in additional-key-file, or give the client another algorithm: cairn client update ID --id-token-alg RS256.",
-			"No key signs what these clients ask for, and they cannot sign anybody in: %s.", strings.Join(without, ", "))
+			"No key signs what these clients ask for, and every sign-in there fails: %s.", strings.Join(without, ", "))
 	}
 	return ok("There is a key for what each client asks for.")
 }
@@ -225,16 +224,16 @@ func passwordHashing(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return found(Problem, "Install cairn again.", "A password cannot be hashed: %v.", err)
 	}
-	return hashing(took, availableMemory(), runtime.GOMAXPROCS(0))
+	return hashing(took, availableMemory(), account.HashSlots())
 }
 
-// hashing judges the time of a hash, and the memory of as many at once as there are cores; 0 is not known.
-func hashing(took time.Duration, memory int64, cores int) Finding {
-	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), cores, sizeText(int64(cores)*account.HashMemory))
+// hashing judges the time of a hash, and the memory of so many at once; 0 is not known.
+func hashing(took time.Duration, memory int64, slots int) Finding {
+	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), slots, sizeText(int64(slots)*account.HashMemory))
 	switch {
 	case took > slowHash:
 		return found(Warning, "Give the service a faster processor, or more of this one: people wait so long at each sign-in.", "%s.", says)
-	case memory > 0 && memory < int64(cores)*account.HashMemory:
+	case memory > 0 && memory < int64(slots)*account.HashMemory:
 		return found(Warning, "Give the service more memory, or fewer processors with GOMAXPROCS.", "%s, of %s that are available.", says, sizeText(memory))
 	}
 	return ok("%s.", says)

@@ -94,7 +94,7 @@ func TestClientsGetTokensOfTheirAlgorithm(t *testing.T) {
 	}
 }
 
-// A key that was taken away: the client gets server_error, the log says why, and with the key the same code is good.
+// Without the key the client gets server_error, the log says why, and with the key the same code is good.
 func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	files, _ := keyFiles(t, jose.ES256)
 	s := startService(t, serviceOptions{})

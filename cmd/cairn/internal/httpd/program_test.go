@@ -113,6 +113,9 @@ func TestOtherUsersOfTheMachineSeeNoSecret(t *testing.T) {
 				}
 			}
 			ps := fileTexts(t, fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
+			within(t, "the last lines are in the log", func() bool {
+				return strings.Contains(p.log.String(), `"password_reset"`) && strings.Contains(p.log.String(), `"logout"`)
+			})
 			database, log := fileTexts(t, filepath.Join(p.dir, "cairn.db"), filepath.Join(p.dir, "cairn.db-wal")), p.log.String()
 			for name, secret := range secrets {
 				// The shared secret, invites and a nonce are kept readable: they are shown or sent again.

@@ -35,7 +35,7 @@ const scrapeTimeout = 2 * time.Second
 var (
 	held        = gauge("cairn_status_requests_held", "Requests that wait for a change of a status list.")
 	hashWaiting = gauge("cairn_password_hashes_waiting", "Requests that wait for the password hasher.")
-	hashBusy    = gauge("cairn_password_hashes_busy", "Slots of the password hasher that are taken; it has one for each processor.")
+	hashBusy    = gauge("cairn_password_hashes_busy", "Slots of the password hasher that are taken; it has one less than there are processors, and one at least.")
 	connections = gauge("cairn_database_connections", "Connections to the database.", "state")
 	maximum     = gauge("cairn_database_connections_max", "How many connections to the database there may be.")
 	waits       = gauge("cairn_database_connection_waits_total", "Waits for a connection to the database.")

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"none":           {nil, 0},
+		"version 2":      {map[string]string{"/proc/self/cgroup": "0::/a.slice/b.service\n", "/sys/fs/cgroup/a.slice/b.service/memory.max": "max\n", "/sys/fs/cgroup/a.slice/memory.max": "268435456\n"}, 256 << 20},
+		"in a container": {map[string]string{"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "134217728\n"}, 128 << 20},
+		"version 1": {map[string]string{
+			"/proc/self/cgroup": "12:cpu,cpuacct:/x\n9:memory:/docker/1\n", "/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": "9223372036854771712\n",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "536870912\n", "/sys/fs/cgroup/x/memory.max": "1\n",
+		}, 512 << 20},
+		"nonsense": {map[string]string{"/proc/self/cgroup": "\n:\n0::\n", "/sys/fs/cgroup/memory.max": "-1"}, 0},
+	} {
+		got := memoryLimit(func(file string) ([]byte, error) {
+			if text, ok := c.files[file]; ok {
+				return []byte(text), nil
+			}
+			return nil, os.ErrNotExist
+		})
+		if got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestSmallHeapMayGrowAndALargeOneAsUsual(t *testing.T) {
+	for live, want := range map[uint64]int{0: 500, 2 << 20: 500, 4 << 20: 200, 5 << 20: 125, 6 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
+		if got := growth(live); got != want {
+			t.Errorf("%d bytes: %d, want %d", live, got, want)
+		}
+	}
+}
+
+// What is in use changes, and the setting with it.
+func TestCollectionsFollowTheHeap(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(33)
+	defer debug.SetGCPercent(before)
+	ballast := make([]byte, 64<<20)
+	tuneMemory()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		runtime.GC()
+		now := debug.SetGCPercent(33)
+		debug.SetGCPercent(now)
+		if now == 100 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("GOGC is %d with 64 MB in use", now)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	runtime.KeepAlive(ballast)
+}
