@@ -102,10 +102,6 @@ func fositeConfig(issuer string, global []byte) *fosite.Config {
 // decided by decide.
 func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, error) {
 	form := url.Values{"client_id": {c.ID}, "redirect_uri": {g.RedirectURI}, "response_type": {"code"}, "scope": {strings.Join(g.Scopes, " ")}}
-	if g.CodeChallenge != "" {
-		form.Set("code_challenge", g.CodeChallenge)
-		form.Set("code_challenge_method", "S256")
-	}
 	// The only redirect URI is the one that was proven to be the client's: fosite's
 	// comparison knows no port of localhost.
 	proven := *c

@@ -149,13 +149,23 @@ func (s *servers) Connect(ctx context.Context) (driver.Conn, error) {
 		if s.primary.Swap(host) != host {
 			era = s.era.Add(1)
 		}
-		if c, ok := c.(*stdlib.Conn); ok {
-			c.Conn().PgConn().CustomData()[eraKey] = era
-		}
-		return c, nil
+		of := c.(*stdlib.Conn)
+		of.Conn().PgConn().CustomData()[eraKey] = era
+		return pooled{of, s}, nil
 	}
 	return nil, errors.Join(errs...)
 }
+
+// pooled tells database/sql that a connection cannot be used again when it comes back, and not
+// when another caller has it: one who waits would get several of them, and an error after the
+// third. A caller that gives up in a transaction leaves one.
+type pooled struct {
+	*stdlib.Conn
+	of *servers
+}
+
+// IsValid implements driver.Validator.
+func (c pooled) IsValid() bool { return c.of.usable(c.Conn.Conn()) }
 
 // Driver implements driver.Connector.
 func (s *servers) Driver() driver.Driver { return s.hosts[0].Driver() }
@@ -198,11 +208,13 @@ func (s *servers) checkIdle(ctx context.Context, p stdlib.ShouldPingParams) bool
 
 // reset lets database/sql use a connection again or drop it.
 func (s *servers) reset(_ context.Context, c *pgx.Conn) error {
-	if c.IsClosed() || !s.current(c) {
+	if !s.usable(c) {
 		return driver.ErrBadConn
 	}
 	return nil
 }
+
+func (s *servers) usable(c *pgx.Conn) bool { return !c.IsClosed() && s.current(c) }
 
 func (s *servers) current(c *pgx.Conn) bool {
 	return c.PgConn().CustomData()[eraKey] == s.era.Load()

@@ -127,7 +127,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	}
 	const atOnce = 500
 	var revoked int64
-	err := s.write(ctx, "revoke invites of a branch", func(tx *gorm.DB) error {
+	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *gorm.DB) error {
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // a circle would end
 		for from := 0; from < len(branch); {

@@ -82,7 +82,7 @@ func (s *Store) prepareRestored(ctx context.Context, keepSessions bool, a accoun
 	now := toUnix(a.At)
 	// When the last cookie of before has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
-	return s.write(ctx, "prepare the restored database", func(tx *gorm.DB) error {
+	return s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *gorm.DB) error {
 		if err := endLeases(tx); err != nil {
 			return err
 		}

@@ -294,7 +294,7 @@ func createSnapshot(ctx context.Context, path string, schema int64) error {
 		_, err := p.UpTo(ctx, schema)
 		return err
 	})
-	return errors.Join(err, s.pool.Close())
+	return errors.Join(err, s.Close())
 }
 
 // onPostgres runs a transaction without limits on its statements, on a connection of its own.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -274,6 +275,39 @@ func TestWaitForAConnectionHasADeadline(t *testing.T) {
 		must(t, free())
 		_, _, err = s.Session(context.Background(), n.ID)
 		must(t, err)
+	})
+}
+
+// Callers that give up in the midst of a transaction leave connections that are closed: those
+// who wait for one get another.
+func TestCallersThatGiveUpDoNotFailOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const callers = 64
+		users := make([]account.User, callers)
+		for i := range users {
+			users[i] = addUser(t, s, name("user", i))
+		}
+		errs := race(callers, func(i int) error {
+			for range 10 {
+				ctx, cancel := context.WithCancel(t.Context())
+				_, err := s.ChangeUser(ctx, users[i].Sub, func(*account.User) error {
+					if i%2 == 0 {
+						cancel()
+					}
+					return nil
+				}, noon, nil)
+				cancel()
+				if i%2 == 0 {
+					if !errors.Is(err, context.Canceled) {
+						return fmt.Errorf("a call that was given up: %w", err)
+					}
+				} else if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		wins(t, errs)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,13 +124,11 @@ func (w *writer) take(q *queued) (turn bool, err error) {
 func (w *writer) leave(q *queued) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, other := range w.waiting {
-		if other == q {
-			w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
-			return true
-		}
+	i := slices.Index(w.waiting, q)
+	if i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 // pass gives the turn to the next in the queue.
