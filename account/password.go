@@ -54,8 +54,6 @@ type Hasher struct {
 
 	// Observer is told of each use, unless it is nil. Set it before the first use.
 	Observer HashObserver
-
-	rest *time.Timer // nil: see AfterRest
 }
 
 // HashObserver watches the queue in front of the hasher. Safe for concurrent use.
@@ -68,21 +66,6 @@ type HashObserver interface {
 
 // Queue tells how many wait for a slot, and how many slots are taken.
 func (h *Hasher) Queue() (waiting, busy int) { return int(h.waiting.Load()), len(h.slots) }
-
-// hashRest is how long no hash is made before the memory of the last ones is not needed any more.
-const hashRest = 3 * time.Second
-
-// AfterRest makes the hasher call release when no hash was made for a while: until the next
-// collection the memory of the last hashes would stay taken, and an idle service has none.
-// Call it before the first use.
-func (h *Hasher) AfterRest(release func()) {
-	h.rest = time.AfterFunc(hashRest, func() {
-		if waiting, busy := h.Queue(); waiting+busy == 0 {
-			release()
-		}
-	})
-	h.rest.Stop()
-}
 
 // HashMemory is what a hash of the product takes, in bytes.
 const HashMemory = 19 << 20
@@ -140,13 +123,7 @@ func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.Observer != nil {
 		ended = h.Observer.HashBegun()
 	}
-	return func() {
-		<-h.slots
-		ended()
-		if h.rest != nil {
-			h.rest.Reset(hashRest)
-		}
-	}, nil
+	return func() { <-h.slots; ended() }, nil
 }
 
 func (h *Hasher) refused() error {

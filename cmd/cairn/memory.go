@@ -8,38 +8,81 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 const (
 	// smallHeap is what the heap may grow to before it is collected. Of an idle service 4 MB
 	// are in use: with the runtime's own setting each further 4 MB, which are a thousand
-	// requests, would be a collection.
-	smallHeap = 12 << 20
+	// requests, would be a collection, and a sixth of the work of a short request.
+	smallHeap = 20 << 20
 	// besideHeap is what is kept of a limit for what is not Go's: SQLite and the pages of the program.
 	besideHeap = 48 << 20
+	// heapPause is how long there is no collection before the service counts as idle.
+	heapPause = 3 * time.Second
 )
 
-// tuneMemory sets when the heap is collected. GOGC and GOMEMLIMIT, variables of the Go
-// runtime, let the operator decide instead.
+// tuneMemory sets when the heap is collected, and gives memory back when the service has
+// nothing to do. GOGC and GOMEMLIMIT, variables of the Go runtime, let the operator decide instead.
 func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		followHeap(0)
-	}
+	k := &heapKeeper{grows: os.Getenv("GOGC") == ""}
+	k.pause = time.AfterFunc(heapPause, k.paused)
+	k.collected()
 	if limit := memoryLimit(os.ReadFile); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(max(limit-besideHeap, limit/2))
 	}
 }
 
-// followHeap sets GOGC by what the last collection has left, and again after the next one,
-// which is when the object that it makes is gone.
-func followHeap(current int) {
+// heapKeeper looks at the heap after each collection, of which an idle service has none.
+type heapKeeper struct {
+	grows bool // sets GOGC
+	pause *time.Timer
+
+	mu          sync.Mutex
+	percent     int  // GOGC, once set
+	pausing     bool // pause runs
+	collections int
+	before      int  // collections when pause was started
+	own         bool // the next collection is that of a release
+}
+
+// collected sets GOGC by what the last collection has left, and is called again after the
+// next one, which is when the object that it makes is gone.
+func (k *heapKeeper) collected() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	wanted := growth(live[0].Value.Uint64())
-	if wanted != current {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if wanted := growth(live[0].Value.Uint64()); k.grows && wanted != k.percent {
+		k.percent = wanted
 		debug.SetGCPercent(wanted)
 	}
-	runtime.AddCleanup(&struct{ p *byte }{}, followHeap, wanted)
+	k.collections++
+	if k.own {
+		k.own = false
+	} else if !k.pausing {
+		k.pausing, k.before = true, k.collections
+		k.pause.Reset(heapPause)
+	}
+	runtime.AddCleanup(&struct{ p *byte }{}, (*heapKeeper).collected, k)
+}
+
+// paused takes the pages of the program that are not in use out of the process, and gives the
+// heap of what came before back to the system when there was no further collection.
+func (k *heapKeeper) paused() {
+	k.mu.Lock()
+	idle := k.collections == k.before
+	k.pausing, k.own, k.before = !idle, idle, k.collections
+	if !idle {
+		k.pause.Reset(heapPause)
+	}
+	k.mu.Unlock()
+	if idle {
+		releaseMemory()
+	} else {
+		releaseProgramPages()
+	}
 }
 
 // growth is GOGC for a heap of which so much is in use: up to smallHeap, but as the runtime

@@ -55,11 +55,12 @@ func unchangedMappings(smaps []byte, file string) (unchanged []mapping) {
 			}
 		case len(words) == 5: // without a path
 			current = nil
-		case current != nil && words[0] == "Anonymous:":
-			if words[1] == "0" {
+		case current != nil && (words[0] == "Anonymous:" || words[0] == "Swap:"): // a copy that was swapped out is under Swap alone
+			if words[1] != "0" {
+				current = nil
+			} else if words[0] == "Swap:" {
 				unchanged = append(unchanged, *current)
 			}
-			current = nil
 		}
 	}
 	return unchanged

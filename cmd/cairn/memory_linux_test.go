@@ -12,6 +12,7 @@ import (
 const smaps = `55d0c0000000-55d0c0400000 r--p 00000000 fe:01 123 /opt/a folder/cairn
 Rss:                4096 kB
 Anonymous:             0 kB
+Swap:                  0 kB
 VmFlags: rd mr mw me sd
 55d0c0400000-55d0c1000000 r-xp 00400000 fe:01 123                        /opt/a folder/cairn
 Rss:                8192 kB
@@ -20,14 +21,21 @@ Anonymous:             4 kB
 Anonymous:            64 kB
 55d0c1010000-55d0c1020000 rw-p 01010000 fe:01 123                        /opt/a folder/cairn
 Anonymous:             0 kB
+Swap:                  0 kB
 7f0000000000-7f0000010000 r-xp 00000000 fe:01 77                         /lib/cairn
 Anonymous:             0 kB
+Swap:                  0 kB
 7f0000011000-7f0000012000 r-xp 00000000 fe:01 78                         /usr/lib/x86_64-linux-gnu/libcrypto.so.3
 Anonymous:             0 kB
+Swap:                  0 kB
 7f0000013000-7f0000014000 r--p 00001000 fe:01 78                         /usr/lib/x86_64-linux-gnu/libcrypto.so.3
 Anonymous:             4 kB
+7f0000015000-7f0000016000 r--p 00002000 fe:01 78                         /usr/lib/x86_64-linux-gnu/libcrypto.so.3
+Anonymous:             0 kB
+Swap:                  4 kB
 7f0000020000-7f0000030000 r--p 00000000 00:00 0 
 Anonymous:             0 kB
+Swap:                  0 kB
 `
 
 // Of what was written to, the program would lose the changes and run on with the file's.

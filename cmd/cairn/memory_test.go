@@ -35,7 +35,7 @@ func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
 }
 
 func TestSmallHeapMayGrowAndALargeOneAsUsual(t *testing.T) {
-	for live, want := range map[uint64]int{0: 500, 2 << 20: 500, 4 << 20: 200, 5 << 20: 125, 6 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
+	for live, want := range map[uint64]int{0: 900, 2 << 20: 900, 4 << 20: 400, 5 << 20: 300, 8 << 20: 150, 10 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
 		if got := growth(live); got != want {
 			t.Errorf("%d bytes: %d, want %d", live, got, want)
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
@@ -92,10 +91,6 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
 	}
 	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
-	if options.Hasher, err = account.NewHasher(); err != nil {
-		return err
-	}
-	options.Hasher.AfterRest(releaseMemory)
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err

@@ -77,9 +77,6 @@ func New(key jose.JSONWebKey) (*Signer, error) {
 	return s, nil
 }
 
-// Version is that of the library, as "3.0.19".
-func (s *Signer) Version() string { return s.version }
-
 // Public implements jose.OpaqueSigner.
 func (s *Signer) Public() *jose.JSONWebKey { return &s.public }
 

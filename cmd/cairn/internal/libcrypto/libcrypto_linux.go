@@ -12,7 +12,6 @@ package libcrypto
 
 // What is called of libcrypto 3, declared here as in its headers, with void for its types.
 static struct {
-	unsigned long (*OpenSSL_version_num)(void);
 	const char *(*OpenSSL_version)(int);
 	int (*OPENSSL_init_crypto)(uint64_t, const void *);
 	void (*ERR_clear_error)(void);
@@ -27,18 +26,15 @@ static struct {
 
 static void *sha256;
 
-// cairn_load returns the version, or NULL with the reason.
+// cairn_load returns the version, or NULL with the reason. The library stays loaded even
+// then: once initialized, it may be called when a thread ends.
 static const char *cairn_load(const char **reason) {
-	static const char *names[] = {"libcrypto.so.3", "libcrypto.so.4"};
-	void *lib = NULL;
-	for (int i = 0; i < 2 && lib == NULL; i++)
-		lib = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+	void *lib = dlopen("libcrypto.so.3", RTLD_LAZY | RTLD_LOCAL);
 	*reason = "libcrypto.so.3 is not on this machine";
 	if (lib == NULL)
 		return NULL;
 	*reason = "the libcrypto of this machine is not one of OpenSSL 3";
-#define FIND(name) if ((f.name = dlsym(lib, #name)) == NULL) goto fail
-	FIND(OpenSSL_version_num);
+#define FIND(name) if ((f.name = dlsym(lib, #name)) == NULL) return NULL
 	FIND(OpenSSL_version);
 	FIND(OPENSSL_init_crypto);
 	FIND(ERR_clear_error);
@@ -49,18 +45,13 @@ static const char *cairn_load(const char **reason) {
 	FIND(EVP_MD_CTX_free);
 	FIND(EVP_DigestSignInit);
 	FIND(EVP_DigestSign);
-	if (f.OpenSSL_version_num() >> 28 < 3)
-		goto fail;
 	*reason = "libcrypto cannot be initialized";
 	// OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS, NO_LOAD_CONFIG and NO_ATEXIT: an openssl.cnf changes nothing here.
 	if (f.OPENSSL_init_crypto(0x1 | 0x80 | 0x80000, NULL) != 1 || (sha256 = f.EVP_MD_fetch(NULL, "SHA2-256", NULL)) == NULL) {
 		f.ERR_clear_error();
-		return NULL; // it stays loaded: it may have registered destructors
+		return NULL;
 	}
 	return f.OpenSSL_version(6); // OPENSSL_VERSION_STRING
-fail:
-	dlclose(lib);
-	return NULL;
 }
 
 static void *cairn_key(const unsigned char *der, long n) {

@@ -85,8 +85,8 @@ func TestTokensAreThoseOfTheGoSigner(t *testing.T) {
 func TestOnlyRSAPrivateKeysAndRS256(t *testing.T) {
 	key := newKey(t, 2048)
 	s := newSigner(t, key)
-	if s.Version() == "" || !s.Public().IsPublic() || s.Public().KeyID != "k-1" {
-		t.Errorf("%q %v", s.Version(), s.Public())
+	if !s.Public().IsPublic() || s.Public().KeyID != "k-1" {
+		t.Error(s.Public())
 	}
 	if _, err := s.SignPayload([]byte("x"), jose.PS256); err == nil {
 		t.Error("PS256 was signed")
