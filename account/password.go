@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,39 @@ func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.Observer != nil {
 		ended = h.Observer.HashBegun()
 	}
-	return func() { <-h.slots; ended() }, nil
+	began, before := time.Now(), waitsForProcessor()
+	return func() {
+		ended()
+		free := func() { <-h.slots }
+		if waitsForProcessor()-before > hashWaits {
+			time.AfterFunc(min(hashRest*time.Since(began), maxHashRest), free)
+			return
+		}
+		free()
+	}, nil
+}
+
+// Other requests keep most of their speed in a storm of sign-ins: where more than hashWaits
+// goroutines waited for a processor during a hash, which 20 and more do beside other requests and
+// fewer than 5 among sign-ins alone, its slot rests for hashRest times as long as it took.
+const (
+	hashWaits   = 6
+	hashRest    = 3
+	maxHashRest = 250 * time.Millisecond
+)
+
+// waitsForProcessor counts the goroutines that have waited for a processor for more than 0.1 ms
+// since the start, of which the runtime notes one in eight.
+func waitsForProcessor() (n uint64) {
+	waits := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	metrics.Read(waits)
+	h := waits[0].Value.Float64Histogram()
+	for i, count := range h.Counts {
+		if h.Buckets[i] >= 1e-4 {
+			n += count
+		}
+	}
+	return n
 }
 
 func (h *Hasher) refused() error {
