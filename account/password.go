@@ -53,6 +53,8 @@ type Hasher struct {
 	params  string // the "m=…,t=…,p=…" of a current hash
 	dummy   func() algorithm.Digest
 
+	clock func() time.Time // nil: time.Now; how long a hash took
+
 	// Observer is told of each use, unless it is nil. Set it before the first use.
 	Observer HashObserver
 }
@@ -80,8 +82,8 @@ func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 // NewTestHasher makes one that is a thousand times cheaper. For tests only.
 func NewTestHasher() (*Hasher, error) { return newHasher(16, 1) }
 
-func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
-	a, err := argon2.New(argon2.WithVariantID(), argon2.WithM(memoryKiB), argon2.WithT(time), argon2.WithP(1), argon2.WithS(16), argon2.WithK(32))
+func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
+	a, err := argon2.New(argon2.WithVariantID(), argon2.WithM(memoryKiB), argon2.WithT(passes), argon2.WithP(1), argon2.WithS(16), argon2.WithK(32))
 	if err != nil {
 		return nil, fmt.Errorf("password hasher: %w", err)
 	}
@@ -93,7 +95,10 @@ func newHasher(memoryKiB uint32, time int) (*Hasher, error) {
 	}
 	h := &Hasher{
 		argon: a, decoder: d, slots: make(chan struct{}, HashSlots()),
-		params: fmt.Sprintf("$m=%d,t=%d,p=1$", memoryKiB, time),
+		params: fmt.Sprintf("$m=%d,t=%d,p=1$", memoryKiB, passes),
+	}
+	if h.clock == nil {
+		h.clock = time.Now
 	}
 	h.dummy = sync.OnceValue(func() algorithm.Digest { return a.MustHash("nobody's password") })
 	return h, nil
@@ -124,12 +129,12 @@ func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
 	if h.Observer != nil {
 		ended = h.Observer.HashBegun()
 	}
-	began, before := time.Now(), waitsForProcessor()
+	began, before := h.clock(), waitsForProcessor()
 	return func() {
 		ended()
 		free := func() { <-h.slots }
 		if waitsForProcessor()-before > hashWaits {
-			time.AfterFunc(min(hashRest*time.Since(began), maxHashRest), free)
+			time.AfterFunc(min(hashRest*h.clock().Sub(began), maxHashRest), free)
 			return
 		}
 		free()
