@@ -36,7 +36,7 @@ const (
 const minHandleInPassword = 3
 
 // Bounds of the queue in front of the hasher: beyond the first a sign-in is refused at once
-// (503) instead of piling up, beyond the second who has given up hope is not worth a hash.
+// (503), beyond the second after its wait: the caller has probably left.
 const (
 	maxHashWaiters = 256
 	maxHashWait    = 5 * time.Second
