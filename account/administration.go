@@ -2,45 +2,13 @@ package account
 
 import (
 	"context"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 )
-
-// Actor is who administers: a signed-in administrator or the operator at the
-// command line. It goes into the audit rows.
-type Actor struct {
-	Sub       string // empty for the operator
-	Name      string // handle, or "operator"
-	Address   string
-	RequestID string
-}
-
-// Operator is the actor of the command line.
-func Operator() Actor { return Actor{Name: "operator"} }
-
-// ActorOf is the signed-in user of a request behind RequireSession or RequireAdmin.
-func ActorOf(r *http.Request) Actor {
-	return ActorFor(r, IdentityFrom(r.Context()).User)
-}
-
-// ActorFor is a user who has proved in the request who they are.
-func ActorFor(r *http.Request, u User) Actor {
-	return Actor{Sub: u.Sub, Name: u.Handle, Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
-}
-
-// Audit makes the audit row of an act. detail never has a secret or a code.
-func (a Actor) Audit(at time.Time, action, target, detail string) Audit {
-	return Audit{At: at, Actor: a.Name, Action: action, Target: target, Detail: detail, Address: a.Address, RequestID: a.RequestID}
-}
-
-// Own makes the audit row of what a user does with their own account.
-func (a Actor) Own(at time.Time, action, detail string) Audit {
-	return a.Audit(at, action, a.Name, detail)
-}
 
 // Administration is what administrators and the operator do to the accounts of
 // others. Its errors are those of the Store and the ones named at each method.
@@ -119,17 +87,24 @@ func (a *Administration) Sessions(ctx context.Context, u User) ([]Session, error
 }
 
 // EndSession signs a user out of one browser. ErrSessionNotFound.
-func (a *Administration) EndSession(ctx context.Context, by Actor, u User, id string) error {
+func (a *Administration) EndSession(ctx context.Context, by Caller, u User, id string) error {
+	row, err := a.begin(ctx, by, "user.end_session", u, id)
+	if err != nil {
+		return err
+	}
 	if !isSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
-	err := a.store.EndSession(ctx, u.Sub, id, a.Now(), by.Audit(a.Now(), "user.end_session", u.Handle, id))
-	return web.Noted(ctx, "session_ended", err)
+	return web.Noted(ctx, "session_ended", a.store.EndSession(ctx, u.Sub, id, a.Now(), row))
 }
 
-// EndSessions signs a user out everywhere and says of how many browsers.
-func (a *Administration) EndSessions(ctx context.Context, by Actor, u User) (int, error) {
-	n, err := a.store.EndOtherSessions(ctx, u.Sub, "", a.Now(), by.Audit(a.Now(), "user.end_sessions", u.Handle, ""))
+// EndSessions signs a user out everywhere, of applications too, and says of how many browsers.
+func (a *Administration) EndSessions(ctx context.Context, by Caller, u User) (int, error) {
+	row, err := a.begin(ctx, by, "user.end_sessions", u, "")
+	if err != nil {
+		return 0, err
+	}
+	n, err := a.store.EndAllAccess(ctx, u.Sub, a.Now(), row)
 	return n, web.Noted(ctx, "sessions_ended", err)
 }
 
@@ -181,69 +156,126 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 	return a.store.SignIns(ctx, a.Now().AddDate(0, 0, 1-days), days)
 }
 
-// Suspend shuts a user out at once. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
-func (a *Administration) Suspend(ctx context.Context, by Actor, u User, reason string) error {
+// Suspend shuts a user out at once. The reason is in the audit log, and in the mail to the user where tell says
+// so. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason string, tell bool) error {
 	reason, err := CheckReason(reason)
 	if err != nil {
 		return err
 	}
-	if by.Sub == u.Sub {
+	told := ""
+	if tell {
+		told = reason
+	}
+	row, err := a.begin(ctx, by, "user.suspend", u, reason, "reason", told)
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
 		return ErrOwnAccount
 	}
-	err = a.store.Suspend(ctx, u.Sub, reason, a.Now(), by.Audit(a.Now(), "user.suspend", u.Handle, reason).with(a.notices(ctx, u, MailSuspended, "reason", reason)...))
-	return web.Noted(ctx, "user_suspended", err)
+	return web.Noted(ctx, "user_suspended", a.store.Suspend(ctx, u.Sub, reason, a.Now(), row))
 }
 
 // Unsuspend lets a user sign in again; what was ended stays ended.
-func (a *Administration) Unsuspend(ctx context.Context, by Actor, u User) error {
-	err := a.store.Unsuspend(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.unsuspend", u.Handle, "").with(a.notices(ctx, u, MailUnsuspended)...))
-	return web.Noted(ctx, "user_unsuspended", err)
+func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error {
+	row, err := a.begin(ctx, by, "user.unsuspend", u, "")
+	if err != nil {
+		return err
+	}
+	return web.Noted(ctx, "user_unsuspended", a.store.Unsuspend(ctx, u.Sub, a.Now(), row))
 }
 
 // Delete removes a user's personal data; the handle stays taken. ErrOwnAccount
 // (one's own account is deleted with its password), ErrLastAdmin.
-func (a *Administration) Delete(ctx context.Context, by Actor, u User) error {
-	if by.Sub == u.Sub {
+func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
+	row, err := a.begin(ctx, by, "user.delete", u, "")
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
 		return ErrOwnAccount
 	}
-	err := a.store.DeleteUser(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "user.delete", u.Handle, "").with(a.notices(ctx, u, MailDeleted)...))
-	return web.Noted(ctx, "user_deleted", err)
+	return web.Noted(ctx, "user_deleted", a.store.DeleteUser(ctx, u.Sub, a.Now(), row))
 }
 
 // SetFlags turns the named access flags on or off and returns those that are
 // on. ErrUnknownFlag for a name that the settings do not have; a flag that the
 // settings have lost can still be taken from a user. ErrLastAdmin.
-func (a *Administration) SetFlags(ctx context.Context, by Actor, u User, flags map[string]bool) ([]string, error) {
+func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	words := make([]string, 0, len(flags))
 	for name, on := range flags {
-		if !slices.Contains(settings.Flags, name) && (on || !u.Has(name)) {
+		switch {
+		case !slices.Contains(settings.Flags, name) && (on || !u.Has(name)):
 			return nil, ErrUnknownFlag
+		case on:
+			words = append(words, name+"=on")
+		default:
+			words = append(words, name+"=off")
 		}
-		words = append(words, name+map[bool]string{true: "=on", false: "=off"}[on])
-	}
-	if len(words) == 0 {
-		return u.Flags, nil
 	}
 	slices.Sort(words)
-	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), by.Audit(a.Now(), "user.flags", u.Handle, strings.Join(words, " ")))
+	detail := strings.Join(words, " ")
+	row, err := a.begin(ctx, by, "user.flags", u, detail, "flags", detail)
+	if err != nil || len(words) == 0 {
+		return u.Flags, err
+	}
+	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), row)
 	return now, web.Noted(ctx, "user_flags", err)
 }
 
 // IssueResetCode makes a password reset code; it voids the one before. The
-// code is in the result alone.
-func (a *Administration) IssueResetCode(ctx context.Context, by Actor, u User) (ResetCode, error) {
+// code is in the result alone. ErrOwnAccount: one's own password is changed with the current one.
+func (a *Administration) IssueResetCode(ctx context.Context, by Caller, u User) (ResetCode, error) {
+	row, err := a.begin(ctx, by, "user.reset_code", u, "")
+	switch {
+	case err != nil:
+		return ResetCode{}, err
+	case by.User.Sub == u.Sub:
+		return ResetCode{}, ErrOwnAccount
+	}
 	c := NewResetCode(a.Now())
-	err := a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), by.Audit(a.Now(), "user.reset_code", u.Handle, ""))
-	return c, web.Noted(ctx, "reset_issued", err)
+	return c, web.Noted(ctx, "reset_issued", a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), row))
 }
 
-// ResetFactors removes all second factors of a user who has lost them; all sessions end.
-func (a *Administration) ResetFactors(ctx context.Context, by Actor, u User) error {
-	row := by.Audit(a.Now(), "user.reset_factors", u.Handle, "")
-	row.Mails = a.notices(ctx, u, MailFactorsReset)
+// ResetFactors removes all second factors of a user who has lost them; all sessions end. ErrOwnAccount.
+func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) error {
+	row, err := a.begin(ctx, by, "user.reset_factors", u, "")
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
+		return ErrOwnAccount
+	}
 	return web.Noted(ctx, "factors_reset", a.store.ResetFactors(ctx, u.Sub, a.Now(), row))
+}
+
+// Amend changes a user and returns them as they are then; see UserChange.Apply. The audit row
+// has the names of what was given and no values; without anything given there is none. ErrEmailTaken; ErrOwnAccount
+// for the own address, which its owner changes and proves like everybody.
+func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserChange) (User, error) {
+	row, err := a.begin(ctx, by, "user.amend", u, strings.Join(slices.Sorted(maps.Keys(c)), " "), "by", "administrator")
+	if err != nil || len(c) == 0 {
+		return u, err
+	}
+	told := row.Mails
+	u, err = a.store.ChangeUser(ctx, u.Sub, func(u *User) error {
+		before := *u
+		if err := c.Apply(u); err != nil {
+			return err
+		}
+		row.Mails = told
+		switch same := u.Email == before.Email && u.EmailVerified == before.EmailVerified; {
+		case same:
+			row.Mails = nil
+		case by.User.Sub == u.Sub:
+			return ErrOwnAccount
+		}
+		return nil // without an undo: see Audit.KeepEmail
+	}, a.Now(), &row)
+	return u, web.Noted(ctx, "user_amended", err)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -126,20 +127,20 @@ func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose
 
 type cookieNames struct{ session, domain, login string }
 
-// browserSecrets are what the browser holds and the store only knows by hash.
-type browserSecrets struct{ jti, login string }
-
-// setCookies signs the browser in.
-func (s *Service) setCookies(w http.ResponseWriter, u User, row *Session, secrets browserSecrets) error {
-	token, err := s.minter.token(u, row, secrets.jti)
-	if err != nil {
-		return err
+// setCookies gives the browser what a sign-in has made for it.
+func (s *Service) setCookies(w http.ResponseWriter, in SignedIn) {
+	if in.step != "" {
+		http.SetCookie(w, s.stepCookie(in.step, int(sealLifetimes[signInSeal].Seconds())))
 	}
-	http.SetCookie(w, s.cookie(s.cookies.session, token, s.cookies.domain))
-	if s.cookies.login != "" {
-		http.SetCookie(w, s.cookie(s.cookies.login, secrets.login, ""))
+	if in.marks != nil {
+		http.SetCookie(w, s.markCookie(strings.Join(in.marks, ".")))
 	}
-	return nil
+	if in.token != "" {
+		http.SetCookie(w, s.cookie(s.cookies.session, in.token, s.cookies.domain))
+	}
+	if in.login != "" {
+		http.SetCookie(w, s.cookie(s.cookies.login, in.login, ""))
+	}
 }
 
 // clearCookies uses the attributes of setCookies: a browser only then replaces them.
@@ -152,6 +153,46 @@ func (s *Service) clearCookies(w http.ResponseWriter) {
 		c.MaxAge = -1
 		http.SetCookie(w, c)
 	}
+}
+
+// stepCookie holds the first of two steps of a sign-in.
+func (s *Service) stepCookie(value string, maxAge int) *http.Cookie {
+	c := s.cookie(s.hostOnly("cairn_second_factor"), value, "")
+	c.MaxAge = maxAge
+	return c
+}
+
+// markCookie holds the marks of a known device.
+func (s *Service) markCookie(value string) *http.Cookie {
+	c := s.cookie(s.hostOnly(deviceCookie), value, "")
+	c.MaxAge = int(deviceLifetime.Seconds())
+	return c
+}
+
+// Names of cookies, without the prefix of hostOnly.
+const (
+	deviceCookie  = "cairn_device"
+	passkeyCookie = "cairn_passkey" // binds a challenge to a browser without a session
+)
+
+// givePasskeyCookie gives the browser what binds a challenge to it, unless it has that already: several tabs
+// share it.
+func (s *Service) givePasskeyCookie(w http.ResponseWriter, has string) string {
+	if len(has) != len(rand.Text()) {
+		has = rand.Text()
+	}
+	c := s.cookie(s.hostOnly(passkeyCookie), has, "")
+	c.MaxAge, c.SameSite = int((2 * passkeyTime).Seconds()), http.SameSiteStrictMode
+	http.SetCookie(w, c)
+	return has
+}
+
+// hostOnly is the name of a cookie that no sibling host can plant.
+func (s *Service) hostOnly(name string) string {
+	if s.https {
+		return "__Host-" + name
+	}
+	return name
 }
 
 func (s *Service) cookie(name, value, domain string) *http.Cookie {

@@ -76,8 +76,8 @@ func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, no
 }
 
 // Create adds a user without an invite. The problems of NewUser.Check,
-// ErrWeakPassword, ErrHandleTaken.
-func (a *Administration) Create(ctx context.Context, by Actor, h *Hasher, n NewUser) (User, error) {
+// ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
+func (a *Administration) Create(ctx context.Context, by Caller, h *Hasher, n NewUser) (User, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return User{}, err
@@ -86,7 +86,11 @@ func (a *Administration) Create(ctx context.Context, by Actor, h *Hasher, n NewU
 	if err != nil {
 		return User{}, err
 	}
-	if err := a.store.CreateUser(ctx, u, by.Audit(a.Now(), "user.create", u.Handle, "")); err != nil {
+	row, err := a.begin(ctx, by, "user.create", u, "")
+	if err != nil {
+		return User{}, err
+	}
+	if err := a.store.CreateUser(ctx, u, row); err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
 	return u, nil
@@ -94,21 +98,23 @@ func (a *Administration) Create(ctx context.Context, by Actor, h *Hasher, n NewU
 
 // Add adds a user without an invite and without a password, with a reset code to set
 // one. Where mail is on and the user has an address the code is drawn for a mail instead,
-// and the result has none; the address is then as good as verified, for nobody else can
-// use the account. The problems of NewUser.Check, ErrHandleTaken.
-func (a *Administration) Add(ctx context.Context, by Actor, n NewUser) (User, ResetCode, error) {
+// and the result has none. Whoever sets the password with it has proven the address; until then it is
+// not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
+func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return User{}, ResetCode{}, err
 	}
-	byMail := a.mail && n.Email != ""
-	n.EmailVerified = n.EmailVerified || byMail
 	u, err := CreateUser(ctx, nil, settings, n, a.Now())
 	if err != nil {
 		return User{}, ResetCode{}, err
 	}
-	c, row := ResetCode{}, by.Audit(a.Now(), "user.create", u.Handle, "")
-	if byMail {
+	row, err := a.begin(ctx, by, "user.create", u, "")
+	if err != nil {
+		return User{}, ResetCode{}, err
+	}
+	c := ResetCode{}
+	if a.mail && u.Email != "" {
 		row.Mails = []Mail{userMail(ctx, u, u.Email, MailWelcome, a.Now(), "by", by.Name)}
 	} else {
 		c = NewResetCode(a.Now())

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -8,7 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 	return u, nil
 }
 
-// verifiable tells whether the address can be verified by the latest mail.
+// verifiable reports whether the address can be verified by the latest mail.
 func (s *Service) verifiable(u User) bool {
 	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() && s.now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
@@ -65,24 +66,29 @@ func (s *Service) emailCode(u User) string {
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(m.Sum(nil))%1_000_000)
 }
 
-// changeEmail adds to a change of the user's own address what it brings about: the mail
-// that verifies the new one, and the one by which the owner of the former undoes it.
-// It may run more than once.
-func (s *Service) changeEmail(ctx context.Context, before User, after *User, verify bool, a *Audit) {
-	a.Mails, a.KeepEmail = nil, ""
-	if before.Email == after.Email {
-		return
+// beginEmailChange begins a change of the caller's address. Who had the verified address before is told, and can undo
+// it; and so is each who can still undo an earlier change.
+func (s *Service) beginEmailChange(ctx context.Context, c Caller, detail string) (Audit, error) {
+	row, err := s.begin(ctx, c, "email.change", detail)
+	if err != nil {
+		return row, err
 	}
-	a.KeepEmail = uuid.NewString()
+	row.KeepEmail, row.Session, row.Mails = uuid.NewString(), c.Session.ID, nil
 	if !s.MailEnabled() {
-		return
+		return row, nil
 	}
-	if before.EmailVerified {
-		a.Mails = append(a.Mails, userMail(ctx, before, before.Email, MailEmailChanged, s.now(), "change", a.KeepEmail))
+	former, err := s.store.FormerEmails(ctx, c.User.Sub, s.now())
+	if err != nil {
+		return row, err
 	}
-	if verify {
-		a.Mails = append(a.Mails, s.askVerification(ctx, after)...)
+	if u := c.User; u.EmailVerified {
+		former = slices.DeleteFunc(former, func(f EmailChange) bool { return strings.EqualFold(f.Email, u.Email) })
+		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
 	}
+	for _, f := range former {
+		row.Mails = append(row.Mails, userMail(ctx, c.User, f.Email, MailEmailChanged, s.now(), "change", f.ID))
+	}
+	return row, nil
 }
 
 // askVerification makes the mail by which the address of u is verified.
@@ -102,9 +108,9 @@ func (s *Service) verificationLimit(ctx context.Context, u User) (wait time.Dura
 	return s.limits.Take(ctx, web.LimitMail, "verify:"+u.Sub)
 }
 
-// sendVerification sends the mail once more.
-func (s *Service) sendVerification(_ http.ResponseWriter, r *http.Request) error {
-	ctx, u := r.Context(), IdentityFrom(r.Context()).User
+// SendVerification sends the mail once more.
+func (s *Service) SendVerification(ctx context.Context, c Caller) error {
+	u := c.User
 	switch {
 	case !s.MailEnabled():
 		return s.withContact(ctx, ErrMailOff, mailOffContact)
@@ -112,22 +118,23 @@ func (s *Service) sendVerification(_ http.ResponseWriter, r *http.Request) error
 		return ErrNoEmailToVerify
 	}
 	if wait, err := s.verificationLimit(ctx, u); err != nil || wait > 0 {
-		if err == nil {
-			err = web.RateLimited(wait)
-		}
+		return cmp.Or(err, web.RateLimited(wait))
+	}
+	a, err := s.begin(ctx, c, "email.ask", "")
+	if err != nil {
 		return err
 	}
-	a := s.ownAudit(r, "email.ask", "").with(s.askVerification(ctx, &u)...)
-	err := s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a)
+	mails := s.askVerification(ctx, &u)
+	err = s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a.with(mails...))
 	if errors.Is(err, ErrInvalidLink) {
 		err = ErrNoEmailToVerify
 	}
 	return web.Noted(ctx, "verification_sent", err)
 }
 
-// verifyByCode verifies the address of the signed-in user by the code of the mail.
-func (s *Service) verifyByCode(r *http.Request, typed string) error {
-	ctx, u := r.Context(), IdentityFrom(r.Context()).User
+// VerifyByCode verifies the address of the caller by the code of the mail. ErrEmailTaken.
+func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) error {
+	u := c.User
 	if u.Email == "" || u.EmailVerified {
 		return ErrNoEmailToVerify
 	}
@@ -141,29 +148,15 @@ func (s *Service) verifyByCode(r *http.Request, typed string) error {
 	if err != nil {
 		return err
 	}
-	return s.verifyEmail(r, u, u.EmailAskedAt)
+	return s.verifyEmail(ctx, c, u, u.EmailAskedAt)
 }
 
-func (s *Service) verifyEmail(r *http.Request, u User, asked time.Time) error {
-	a := ActorFor(r, u).Own(s.now(), "email.verify", "")
-	return web.Noted(r.Context(), "email_verified", s.store.VerifyEmail(r.Context(), u.Sub, u.Email, asked, s.now(), a))
-}
-
-func (s *Service) apiVerifyEmail(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Code string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
+func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.Time) error {
+	a, err := s.begin(ctx, c.as(u), "email.verify", "")
+	if err != nil {
 		return err
 	}
-	if err := s.verifyByCode(r, in.Code); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
-}
-
-func (s *Service) verifyForm(_ http.ResponseWriter, r *http.Request) error {
-	return s.verifyByCode(r, r.PostForm.Get("code"))
+	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.now(), a))
 }
 
 // maskedEmail lets who knows an address recognise it, and tells others little.

@@ -14,8 +14,10 @@ var (
 	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required", "This account has a second factor. Enter the code of your authenticator app, use a passkey or a recovery code.")
 	// ErrSecondFactorSetupRequired: see Service.CheckSecondFactor.
 	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required", "Your account needs a second factor. Set one up on the security page of your account.")
-	// ErrReauthenticationRequired: see Service.Fresh.
-	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm that it is you, then try again.")
+	// ErrReauthenticationRequired: see ProofFresh.
+	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm it's you, then try again.").Interrupting()
+	// ErrFactorDemanded: see OldFactor.
+	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded", "Your account needs this second factor, or an application that you use asks for it. Add another one first, or remove the access of the application.")
 
 	// ErrInvalidOTP is for a code that is wrong, used or expired.
 	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp", "This code is not right, or it was used already. Wait for the next one and try again.")
@@ -35,6 +37,7 @@ var (
 	ErrInvalidHandle      = web.ForField(400, "invalid_handle", "/handle", "A handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit. A few names are reserved.")
 	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name", "A display name has 1 to 60 characters and no control characters.")
 	ErrInvalidEmail       = web.ForField(400, "invalid_email", "/email", "This is not an email address.")
+	ErrEmailTaken         = web.ForField(409, "email_taken", "/email", "Another account has this email address, and has proven it.")
 	ErrWeakPassword       = web.ForField(400, "weak_password", "/password", "Choose a longer or less common password.")
 	ErrInvalidText        = web.NewProblem(400, "invalid_text", "The text is too long or has control characters.")
 	ErrInvalidInvite      = web.NewProblem(400, "invalid_invite", "This invite is unknown, used or expired. Ask the person who invited you for a new one.")
@@ -60,7 +63,7 @@ var (
 	ErrInviteLimit      = web.NewProblem(403, "invite_limit_reached", "You have no invites left.")
 	ErrInviteUsed       = web.NewProblem(409, "invite_used", "This invite has been used and cannot be removed.")
 	ErrLastAdmin        = web.NewProblem(409, "last_admin", "This is the last active administrator. Make somebody else an administrator first.")
-	ErrOwnAccount       = web.NewProblem(409, "own_account", "You cannot do this to your own account.")
+	ErrOwnAccount       = web.NewProblem(409, "own_account", "You cannot do this to your own account here. Use the pages of your account.")
 	ErrNotInitialized   = web.NewProblem(503, "not_initialized", "This installation is not set up yet.")
 
 	// ErrUnavailable is what a Store wraps its failures with, ErrInvalidCursor what it

@@ -1,11 +1,12 @@
 package account
 
 import (
-	"net/http"
+	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
 )
 
 // What a sign-in can go on with after the password.
@@ -29,77 +30,148 @@ func (f Factors) methods() []string {
 	return methods
 }
 
+// factorMethods are the ways in which the user can prove a second factor here: passkeys
+// of another issuer are of no use.
+func (s *Service) factorMethods(f Factors) []string {
+	if s.passkeys.party == nil {
+		f.Passkeys = 0
+	}
+	return f.methods()
+}
+
+// checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each once,
+// under the limits of a sign-in. A code of an app can be guessed, so it has another limit
+// from which no address is exempt: only who knows the password, or has the session,
+// can use that up, and a recovery code is not held by it.
+func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
+	u := c.User
+	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
+	code, isTOTP := totpCode(typed)
+	if isTOTP {
+		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
+			s.recordLimited(ctx, c, u, "session.limited", refusal)
+			return refusal
+		}})
+	}
+	return s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
+		good := false
+		if isTOTP {
+			good, err = s.useTOTP(ctx, u.Sub, code)
+		} else {
+			good, err = s.useRecoveryCode(ctx, c, typed)
+		}
+		if err == nil && !good {
+			s.recordRefusal(ctx, c.own(s.now(), "factor.refused", ""))
+			err = ErrInvalidOTP
+		}
+		return err
+	})
+}
+
 // recoveryCodes is how many a user gets at once.
 const recoveryCodes = 10
 
-// newRecoveryCodes draws codes of 80 bits, as they are shown, and what is stored of them.
+// newRecoveryCodes draws codes of 130 bits, as they are shown, and what is stored of them.
 func newRecoveryCodes() (shown []string, hashes [][]byte) {
 	for range recoveryCodes {
-		c := newCode(inviteCodeLength)
+		c := newCode(resetCodeLength)
 		shown, hashes = append(shown, grouped(c)), append(hashes, hashOf(c))
 	}
 	return shown, hashes
 }
 
-// useRecoveryCode spends a recovery code of the user, who is told.
-func (s *Service) useRecoveryCode(r *http.Request, u User, typed string) (bool, error) {
-	code := canonicalCode(typed, inviteCodeLength)
+// useRecoveryCode spends a recovery code of the caller's account, whose owner is told. Codes that were made by an
+// earlier version are shorter.
+func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
+	code := canonicalCode(typed, resetCodeLength)
+	if code == "" {
+		code = canonicalCode(typed, inviteCodeLength)
+	}
 	if code == "" {
 		return false, nil
 	}
-	a := ActorFor(r, u).Own(s.now(), "factor.recovery_code_used", "")
-	a.Mails = s.notices(r.Context(), u, MailRecoveryCodeUsed)
-	good, err := s.store.UseRecoveryCode(r.Context(), u.Sub, hashOf(code), s.now(), a)
+	a, err := s.begin(ctx, c, "factor.recovery_code_used", "")
+	if err != nil {
+		return false, err
+	}
+	good, err := s.store.UseRecoveryCode(ctx, c.User.Sub, hashOf(code), s.now(), a)
 	if good {
-		web.Note(r.Context(), "recovery_code_used")
+		web.Note(ctx, "recovery_code_used")
 	}
 	return good, err
 }
 
-// renewRecoveryCodes voids the recovery codes before. The user is told: each of the new
-// ones opens the account as well as another factor.
-func (s *Service) renewRecoveryCodes(r *http.Request) ([]string, error) {
-	id := IdentityFrom(r.Context())
-	codes, hashes := newRecoveryCodes()
-	a := s.ownAudit(r, "factor.recovery_codes", "").with(s.notices(r.Context(), id.User, MailFactorAdded)...)
-	if err := s.store.ReplaceRecoveryCodes(r.Context(), id.User.Sub, id.Session.ID, hashes, s.now(), a); err != nil {
+// RenewRecoveryCodes voids the recovery codes before. The owner is told: each of the new ones opens the account as
+// well as another factor.
+func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
+	a, err := s.begin(ctx, c, "factor.recovery_codes", "")
+	if err != nil {
 		return nil, err
 	}
-	web.Note(r.Context(), "recovery_codes")
+	codes, hashes := newRecoveryCodes()
+	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, c.Session.ID, hashes, s.now(), a)
+	if err != nil {
+		return nil, err
+	}
+	web.Note(ctx, "recovery_codes")
 	return codes, nil
 }
 
-func (s *Service) apiRecoveryCodes(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
+// AddedFactor is what follows from a new second factor.
+type AddedFactor struct {
+	SignedIn          // the session, which the factor has proven too
+	Codes    []string // recovery codes, which come with the first factor; else nil
+}
+
+// addFactor adds a second factor by add, which reports whether it is the first, and gives the session the proof of
+// it: the person goes on where they were.
+func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, factor, method, name string, add func(NewFactor) (bool, error)) (out AddedFactor, err error) {
+	if !c.strong() {
+		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
-	codes, err := s.renewRecoveryCodes(r)
+	c.Session.ConfirmedAt = s.now() // see BeginTOTP
+	a, err := s.begin(ctx, c, "factor.add", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
+	if err != nil {
+		return out, err
+	}
+	codes, hashes := newRecoveryCodes()
+	first, err := add(NewFactor{Session: c.Session.ID, KeepOthers: keepOthers, Codes: hashes, Now: s.now(), Audit: a})
+	if err != nil {
+		return out, err
+	}
+	web.Note(ctx, "factor_added")
+	if first {
+		out.Codes = codes
+	}
+	amr := c.Session.AMR
+	for _, m := range []string{method, MethodUser, MethodMultiFactor} {
+		if !slices.Contains(amr, m) && (m != MethodUser || method != MethodOTP) {
+			amr = append(slices.Clone(amr), m)
+		}
+	}
+	if len(amr) == len(c.Session.AMR) {
+		return out, nil
+	}
+	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
+	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, "session.confirm"); err != nil {
+		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err) // the codes are shown only now
+	}
+	return out, nil
+}
+
+// removeFactor removes a second factor by remove. The other sessions end, unless keepOthers. The last factor stays
+// while it is demanded: ErrFactorDemanded.
+func (s *Service) removeFactor(ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error) error {
+	a, err := s.begin(ctx, c, "factor.remove", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
-}
-
-// recoveryCodesForm answers with the codes themselves: they are shown this once.
-func (s *Service) recoveryCodesForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	codes, err := s.renewRecoveryCodes(r)
+	demanded, err := s.demandedACR(ctx, c.User)
 	if err != nil {
 		return err
 	}
-	s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: codes})
-	return nil
-}
-
-// factorAudit is the row of what the signed-in user did to a factor of their own, and the
-// mail that tells of it.
-func (s *Service) factorAudit(r *http.Request, action, mail, factor string) Audit {
-	u := IdentityFrom(r.Context()).User
-	a := s.ownAudit(r, action, factor)
-	a.Mails = s.notices(r.Context(), u, mail, "factor", factor)
-	return a
+	o := OldFactor{Session: c.Session.ID, KeepOthers: keepOthers, Demanded: demanded, Now: s.now(), Audit: a}
+	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
 // factorList are the second factors of a user as they see them, and as the export has them.
@@ -120,26 +192,4 @@ func (f Factors) list() factorList {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), TimeOrNull(f.TOTP.LastUsedAt)}
 	}
 	return out
-}
-
-func (s *Service) apiFactors(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.store.Factors(r.Context(), IdentityFrom(r.Context()).User.Sub)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, f.list())
-}
-
-// describeFactors fills in the sections of the security page.
-func (s *Service) describeFactors(r *http.Request, page *templates.AccountSecurity) error {
-	u := IdentityFrom(r.Context()).User
-	f, err := s.store.Factors(r.Context(), u.Sub)
-	if err != nil {
-		return err
-	}
-	page.Factors = templates.SecondFactors{Any: u.SecondFactor, RecoveryCodes: f.RecoveryCodes}
-	if f.TOTP != nil {
-		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt, f.TOTP.LastUsedAt
-	}
-	return nil
 }

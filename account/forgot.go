@@ -1,9 +1,8 @@
 package account
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -19,16 +18,12 @@ const mailOffContact templates.Text = "This service sends no mail. Ask an admini
 // ForgotPassword notes that somebody has forgotten the password of an account. It looks
 // nobody up, so that neither the answer nor its time tells whether there is such an
 // account: that is done when mails are sent.
-func (s *Service) ForgotPassword(r *http.Request, typed string) error {
-	ctx := r.Context()
+func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) error {
 	if !s.MailEnabled() {
 		return s.withContact(ctx, ErrMailOff, mailOffContact)
 	}
-	if wait, err := s.limits.Take(ctx, web.LimitForgot, web.ClientAddress(r)); err != nil || wait > 0 {
-		if err == nil {
-			err = web.RateLimited(wait)
-		}
-		return err
+	if wait, err := s.limits.Take(ctx, web.LimitForgot, c.Address); err != nil || wait > 0 {
+		return cmp.Or(err, web.RateLimited(wait))
 	}
 	name, ok := accountName(typed)
 	if !ok {
@@ -51,13 +46,14 @@ func accountName(typed string) (string, bool) {
 
 // composeForgot finds out whose account it is, and sends them a MailReset: to a verified
 // address alone, for one that was mistyped belongs to a stranger, and so often that
-// nobody's mailbox is filled.
+// nobody's mailbox is filled. An account that has never had a password is still that of the address
+// that it was made for.
 func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Language) (templates.Mail, error) {
 	u, err := s.userNamed(ctx, m.Data["name"])
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	if u.Sub == "" || u.Suspended() || u.Email == "" || !u.EmailVerified {
+	if u.Sub == "" || u.Suspended() || u.Email == "" || !u.EmailVerified && u.PasswordHash != "" {
 		return templates.Mail{}, errMailPointless
 	}
 	wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub)
@@ -72,59 +68,4 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 		return templates.Mail{}, err
 	}
 	return templates.Mail{}, errMailPointless // what was asked for is under way
-}
-
-func (s *Service) apiForgotPassword(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	if err := s.ForgotPassword(r, in.Handle); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
-}
-
-// forgotPage shows the form. Without mail it says whom to ask.
-func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	page := templates.ForgotPassword{}
-	page.Continue, _ = s.continuation(r, q)
-	page.Handle, _ = accountName(q.Get("handle"))
-	return s.showForgot(w, r, http.StatusOK, page)
-}
-
-func (s *Service) showForgot(w http.ResponseWriter, r *http.Request, status int, page templates.ForgotPassword) error {
-	settings, err := s.Settings(r.Context())
-	if err != nil {
-		return err
-	}
-	page.MailOff, page.Contact = !s.MailEnabled(), settings.Contact
-	s.Show(w, r, status, page)
-	return nil
-}
-
-func (s *Service) forgotForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	typed := r.PostForm.Get("handle")
-	page := templates.ForgotPassword{Handle: cut(typed, 254)}
-	page.Continue, _ = s.continuation(r, r.PostForm)
-	err := s.ForgotPassword(r, typed)
-	if err == nil {
-		page.Sent = true
-		return s.showForgot(w, r, http.StatusOK, page)
-	}
-	if errors.Is(err, ErrMailOff) {
-		return s.showForgot(w, r, http.StatusOK, page)
-	}
-	p, err := web.Refusal(w, r, err)
-	if err != nil {
-		return err
-	}
-	page.Error, page.ErrorCode = p.Detail, p.Code
-	return s.showForgot(w, r, p.Status, page)
 }

@@ -1,12 +1,12 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"strings"
 	"time"
 
@@ -52,20 +52,16 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now, ExpiresAt: now.Add(InviteLifetime)}, nil
 }
 
-// CreateInvite makes an invite of the signed-in user within the limits. With an email
+// CreateInvite makes an invite of the caller within the limits. With an email
 // address the link is mailed there.
-func (s *Service) CreateInvite(r *http.Request, note, email string) (Invite, error) {
-	ctx, u := r.Context(), IdentityFrom(r.Context()).User
+func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string) (Invite, error) {
+	u := c.User
 	settings, err := s.Settings(ctx)
 	if err != nil {
 		return Invite{}, err
 	}
-	wait, err := s.limits.Take(ctx, web.LimitInvite, u.Sub)
-	if err != nil {
-		return Invite{}, err
-	}
-	if wait > 0 {
-		return Invite{}, web.RateLimited(wait)
+	if wait, err := s.limits.Take(ctx, web.LimitInvite, u.Sub); err != nil || wait > 0 {
+		return Invite{}, cmp.Or(err, web.RateLimited(wait))
 	}
 	i, err := NewInvite(u.Sub, note, s.now())
 	if err != nil {
@@ -75,7 +71,11 @@ func (s *Service) CreateInvite(r *http.Request, note, email string) (Invite, err
 	if err != nil {
 		return Invite{}, err
 	}
-	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), s.ownAudit(r, "invite.create", "").with(mails...)))
+	a, err := s.begin(ctx, c, "invite.create", "")
+	if err != nil {
+		return Invite{}, err
+	}
+	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...)))
 }
 
 // inviteMails is the mail with an invite, if an address is given: as many a day as the user
@@ -124,31 +124,6 @@ type inviteEntry struct {
 	Used      bool       `json:"used"`
 	UsedBy    *string    `json:"used_by"` // handle
 	UsedAt    *time.Time `json:"used_at"`
-}
-
-type inviteList struct {
-	Invites   web.List `json:"invites"`   // there may be many
-	Remaining *int     `json:"remaining"` // null: no limit
-}
-
-type inviteCreated struct {
-	OK        bool      `json:"ok"`
-	Code      string    `json:"code"`
-	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
-func (s *Service) apiInvites(w http.ResponseWriter, r *http.Request) error {
-	u := IdentityFrom(r.Context()).User
-	remaining, err := s.invitesLeft(r.Context(), u)
-	if err != nil {
-		return err
-	}
-	out := inviteList{Invites: s.listInvites(r.Context(), u, func(i Invite) any { return s.inviteEntry(i) })}
-	if remaining >= 0 {
-		out.Remaining = &remaining
-	}
-	return web.StreamJSON(w, s.clock, out)
 }
 
 func (s *Service) inviteEntry(i Invite) inviteEntry {
@@ -203,32 +178,17 @@ func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 	return max(0, left), err
 }
 
-func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Note  string `json:"note"`
-		Email string `json:"email"`
-	}
-	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
-		return err
-	}
-	i, err := s.CreateInvite(r, in.Note, in.Email)
+// DeleteInvite removes an open invite of the caller.
+func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) error {
+	a, err := s.begin(ctx, c, "invite.delete", "")
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
-}
-
-func (s *Service) inviteForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.CreateInvite(r, r.PostForm.Get("note"), r.PostForm.Get("email"))
-	return err
-}
-
-func (s *Service) deleteInvite(_ http.ResponseWriter, r *http.Request) error {
-	code := canonicalCode(operand(r, "code"), inviteCodeLength)
+	code := canonicalCode(typed, inviteCodeLength)
 	if code == "" {
 		return ErrInviteNotFound
 	}
-	return web.Noted(r.Context(), "invite_deleted", s.store.DeleteInvite(r.Context(), IdentityFrom(r.Context()).User.Sub, code, s.ownAudit(r, "invite.delete", "")))
+	return web.Noted(ctx, "invite_deleted", s.store.DeleteInvite(ctx, c.User.Sub, code, a))
 }
 
 // errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is
@@ -240,13 +200,13 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 // Only what could be a guess at a code counts: a user who looks for a free handle
 // with a good invite is no attacker, nor is a crowd behind one address that shares a
 // link which one of them has used.
-func (s *Service) openInvite(r *http.Request, typed string) (i Invite, err error) {
-	err = s.limits.Guess(r.Context(), []web.LimitKey{{Name: web.LimitRegister, Key: web.ClientAddress(r)}}, errUnknownInvite, func() error {
+func (s *Service) openInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
+	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}}, errUnknownInvite, func() error {
 		code := canonicalCode(typed, inviteCodeLength)
 		if code == "" {
 			return errUnknownInvite
 		}
-		i, err = s.store.Invite(r.Context(), code)
+		i, err = s.store.Invite(ctx, code)
 		switch {
 		case errors.Is(err, ErrInviteNotFound):
 			return errUnknownInvite

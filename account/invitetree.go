@@ -27,18 +27,26 @@ func (a *Administration) CountOpenInvites(ctx context.Context) (int, error) {
 }
 
 // RevokeInvite removes an invite that nobody has used. ErrInviteNotFound, ErrInviteUsed.
-func (a *Administration) RevokeInvite(ctx context.Context, by Actor, typed string) error {
+func (a *Administration) RevokeInvite(ctx context.Context, by Caller, typed string) error {
 	code := CanonicalInviteCode(typed)
 	if code == "" {
 		return ErrInviteNotFound
 	}
-	_, err := a.store.RevokeInvite(ctx, code, by.Audit(a.Now(), "invite.revoke", "", ""))
+	row, err := a.begin(ctx, by, "invite.revoke", User{}, "")
+	if err != nil {
+		return err
+	}
+	_, err = a.store.RevokeInvite(ctx, code, row)
 	return web.Noted(ctx, "invite_revoked", err)
 }
 
 // RevokeBranch removes the open invites of a user and of all below in the tree of
 // invites, and says how many.
-func (a *Administration) RevokeBranch(ctx context.Context, by Actor, u User) (int, error) {
-	n, err := a.store.RevokeBranch(ctx, u.Sub, a.Now(), by.Audit(a.Now(), "invite.revoke_branch", u.Handle, ""))
+func (a *Administration) RevokeBranch(ctx context.Context, by Caller, u User) (int, error) {
+	row, err := a.begin(ctx, by, "invite.revoke_branch", u, "")
+	if err != nil {
+		return 0, err
+	}
+	n, err := a.store.RevokeBranch(ctx, u.Sub, a.Now(), row)
 	return n, web.Noted(ctx, "invites_revoked", err)
 }

@@ -5,13 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// The cookie of known devices has a mark for each user who has signed in there lately.
+// The cookie of known devices has a mark for each user who has recently signed in there.
 // It proves nothing and opens nothing: without it a sign-in is told by mail.
 const (
 	maxDeviceUsers = 10
@@ -19,58 +19,40 @@ const (
 	deviceMark     = 20                   // characters
 )
 
-func (s *Service) deviceCookie() string {
-	if s.https {
-		return "__Host-cairn_device"
-	}
-	return "cairn_device"
-}
-
-// markOf is the mark of a user, which nobody else can make.
-func (s *Service) markOf(sub string) string {
+// markOf is the mark of a user, which nobody else can make. A sign-in that was somebody else's voids those
+// before.
+func (s *Service) markOf(u User) string {
 	m := hmac.New(sha256.New, s.deviceKey)
-	m.Write([]byte(sub))
+	m.Write([]byte(u.Sub))
+	if !u.DevicesVoidedAt.IsZero() {
+		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
+	}
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
 }
 
-// deviceMarks are the marks that the browser has.
-func (s *Service) deviceMarks(r *http.Request) []string {
-	c, err := r.Cookie(s.deviceCookie())
-	if err != nil {
-		return nil
-	}
-	marks := strings.Split(cut(c.Value, (deviceMark+1)*maxDeviceUsers), ".")
+// readMarks are the marks in the value of the cookie.
+func readMarks(value string) []string {
+	marks := strings.Split(cut(value, (deviceMark+1)*maxDeviceUsers), ".")
 	return slices.DeleteFunc(marks, func(m string) bool {
-		return len(m) != deviceMark || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != ""
+		return len(m) != deviceMark || strings.Trim(m, base64urlAlphabet) != ""
 	})
 }
 
-// rememberDevice marks the browser as one that the user signs in with, where sign-ins are
-// told by mail.
-func (s *Service) rememberDevice(w http.ResponseWriter, r *http.Request, sub string) {
-	if !s.MailEnabled() {
-		return
-	}
-	mark := s.markOf(sub)
-	marks := slices.DeleteFunc(s.deviceMarks(r), func(m string) bool { return m == mark })
-	marks = append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
-	http.SetCookie(w, &http.Cookie{
-		Name: s.deviceCookie(), Value: strings.Join(marks, "."), Path: "/", MaxAge: int(deviceLifetime.Seconds()),
-		HttpOnly: true, Secure: s.https, SameSite: http.SameSiteLaxMode,
-	})
+const base64urlAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// withMark are the marks of a browser with that of a user, the latest first.
+func (s *Service) withMark(marks []string, u User) []string {
+	mark := s.markOf(u)
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
+	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
 }
 
 // newDeviceNotices tell the user of a sign-in by a browser that has no mark of theirs. The
-// first sign-in of all is told to nobody. u is as it was before the sign-in.
-func (s *Service) newDeviceNotices(ctx context.Context, r *http.Request, u User, n *Session) []Mail {
-	if u.LastLoginAt.IsZero() {
-		return nil
-	}
-	mark := s.markOf(u.Sub)
-	for _, m := range s.deviceMarks(r) {
-		if hmac.Equal([]byte(m), []byte(mark)) {
-			return nil
-		}
+// very first sign-in is told to nobody. u is as it was before the sign-in.
+func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
+	known := slices.ContainsFunc(c.browser.marks, func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
+	if known || u.LastLoginAt.IsZero() {
+		return nil, nil
 	}
 	return s.boundedNotices(ctx, u, MailNewDevice, "device", Device(n.UserAgent), "address", n.Address, "session", n.ID)
 }

@@ -1,9 +1,10 @@
 package account
 
 import (
+	"context"
 	"errors"
-	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -48,48 +49,10 @@ func (s *Service) mailLink(purpose string, v any, label string) (*templates.Mail
 // linked is what a link of a mail leads to.
 type linked struct {
 	page templates.LinkPage
-	do   func(w http.ResponseWriter) error // behind the button
-	next string                            // where it leads afterwards; empty: the page itself
+	do   func(page *templates.LinkPage) error // behind the button
 }
 
-// linkPage shows the page of a link, linkForm does what its button says.
-func (s *Service) linkPage(purpose string, find func(r *http.Request, sealed string) (linked, error)) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return s.followLink(w, r, purpose, r.URL.Query().Get("link"), find)
-	}
-}
-
-func (s *Service) linkForm(purpose string, find func(r *http.Request, sealed string) (linked, error)) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r); err != nil {
-			return err
-		}
-		return s.followLink(w, r, purpose, r.PostForm.Get("link"), find)
-	}
-}
-
-func (s *Service) followLink(w http.ResponseWriter, r *http.Request, purpose, sealed string, find func(r *http.Request, sealed string) (linked, error)) error {
-	l, err := find(r, sealed)
-	if err == nil && r.Method == http.MethodPost && !l.page.Done {
-		if err = l.do(w); err == nil && l.next != "" {
-			return s.Redirect(w, r, l.next)
-		}
-		l.page.Done = true
-	}
-	l.page.Name, l.page.Link = purpose, sealed
-	if err != nil {
-		p, err := web.Refusal(w, r, err)
-		if err != nil {
-			return err
-		}
-		s.Show(w, r, p.Status, templates.LinkPage{Name: purpose, Error: p.Detail, ErrorCode: p.Code})
-		return nil
-	}
-	s.Show(w, r, http.StatusOK, l.page)
-	return nil
-}
-
-// open reads a sealed link. ErrInvalidLink.
+// openLink reads a sealed link. ErrInvalidLink.
 func (s *Service) openLink(purpose, sealed string, v any) error {
 	if s.seal.Open(purpose, sealed, v) != nil {
 		return ErrInvalidLink
@@ -98,8 +61,8 @@ func (s *Service) openLink(purpose, sealed string, v any) error {
 }
 
 // linkedUser is the user a link is about. ErrInvalidLink.
-func (s *Service) linkedUser(r *http.Request, sub string) (User, error) {
-	u, err := s.store.UserBySub(r.Context(), sub)
+func (s *Service) linkedUser(ctx context.Context, sub string) (User, error) {
+	u, err := s.store.UserBySub(ctx, sub)
 	if errors.Is(err, ErrUserNotFound) {
 		err = ErrInvalidLink
 	}
@@ -108,79 +71,111 @@ func (s *Service) linkedUser(r *http.Request, sub string) (User, error) {
 
 // verifyLinked is behind the link that verifies an address. Who is signed in to another
 // account is refused: they would verify their own address for somebody else's account.
-func (s *Service) verifyLinked(r *http.Request, sealed string) (linked, error) {
+func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v verifyLink
 	if err := s.openLink(purposeVerify, sealed, &v); err != nil {
 		return linked{}, err
 	}
-	u, err := s.linkedUser(r, v.Sub)
+	u, err := s.linkedUser(ctx, v.Sub)
 	if err != nil {
 		return linked{}, err
 	}
 	// Whose account it is, the mail says too: who verifies an address has to know for whom.
 	page := templates.LinkPage{Handle: u.Handle, Email: maskedEmail(v.Email)}
-	switch id, err := s.Current(r); {
-	case err == nil && id.User.Sub != u.Sub:
-		return linked{}, errOtherAccount
-	case err == nil:
+	switch c.User.Sub {
+	case "":
+	case u.Sub:
 		page.Email = v.Email
-	case !errors.Is(err, ErrNotAuthenticated):
-		return linked{}, err
+	default:
+		return linked{}, errOtherAccount
 	}
 	page.Done = u.Email == v.Email && u.EmailVerified
 	asked := time.Unix(v.Asked, 0).UTC()
 	if !page.Done && (u.Email != v.Email || !u.EmailAskedAt.Equal(asked) || !s.verifiable(u)) {
 		return linked{}, ErrInvalidLink
 	}
-	return linked{page: page, do: func(http.ResponseWriter) error { return s.verifyEmail(r, u, asked) }}, nil
+	return linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
 }
 
 // undoLinked is behind the link in the mail to the address before a change.
-func (s *Service) undoLinked(r *http.Request, sealed string) (linked, error) {
+func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v undoLink
 	if err := s.openLink(purposeUndo, sealed, &v); err != nil {
 		return linked{}, err
 	}
-	change, err := s.store.EmailChange(r.Context(), v.ID, s.now())
+	change, err := s.store.EmailChange(ctx, v.ID, s.now())
 	if err != nil {
 		return linked{}, err
 	}
-	u, err := s.linkedUser(r, change.Sub)
+	u, err := s.linkedUser(ctx, change.Sub)
 	if err != nil {
 		return linked{}, err
 	}
-	return linked{page: templates.LinkPage{Email: maskedEmail(change.Email)}, do: func(w http.ResponseWriter) error {
-		ctx := r.Context()
-		a := ActorFor(r, User{}).Audit(s.now(), "email.undo", "", "")
-		if u.Email != change.Email { // perhaps it is the former address that is in wrong hands
-			a = a.with(s.notices(ctx, u, MailEmailChanged, "undone", "true")...)
-		}
-		if err := s.store.UndoEmailChange(ctx, v.ID, s.now(), a); err != nil {
+	return linked{templates.LinkPage{Email: maskedEmail(change.Email)}, func(*templates.LinkPage) error {
+		a, err := s.begin(ctx, c.as(u), "email.undo", "", "undone", "true")
+		if err != nil {
 			return err
 		}
-		web.Note(ctx, "email_undone")
-		return nil
+		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email { // else it may be the former address that is in wrong hands
+			a.Mails = nil
+		}
+		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.now(), a))
 	}}, nil
 }
 
-// notMeLinked is behind the link in the notice of a sign-in: it ends that session, and
-// asks for a new password. It signs nobody in.
-func (s *Service) notMeLinked(r *http.Request, sealed string) (linked, error) {
+// notMeLinked is behind the link in the notice of a sign-in: it ends that session with all that it made, shows what was
+// added to the account since, and leads to a new password. It signs nobody in.
+func (s *Service) notMeLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v notMeLink
 	if err := s.openLink(purposeNotMe, sealed, &v); err != nil {
 		return linked{}, err
 	}
-	u, err := s.linkedUser(r, v.Sub)
+	u, err := s.linkedUser(ctx, v.Sub)
 	if err != nil {
 		return linked{}, err
 	}
-	next := "/forgot-password/?" + url.Values{"handle": {u.Handle}}.Encode()
-	return linked{page: templates.LinkPage{Handle: u.Handle}, next: next, do: func(http.ResponseWriter) error {
-		a := ActorFor(r, u).Own(s.now(), "session.not_me", v.Session)
-		err := s.store.EndSession(r.Context(), u.Sub, v.Session, s.now(), a)
-		if errors.Is(err, ErrSessionNotFound) {
-			return nil // it has ended
+	return linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
+		a, err := s.begin(ctx, c.as(u), "session.not_me", v.Session)
+		if err != nil {
+			return err
 		}
-		return web.Noted(r.Context(), "session_not_me", err)
+		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, s.now(), a)
+		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return err
+		}
+		web.Note(ctx, "session_not_me")
+		page.Added, err = s.addedSince(ctx, u, since)
+		return err
 	}}, nil
+}
+
+// addedSince are the factors and addresses that the account got since a time, the zero time if nobody knows when.
+func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list []templates.FactorRow, err error) {
+	if list, err = s.factorRows(ctx, u); err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(f templates.FactorRow) bool { return f.CreatedAt.Before(since) })
+	former, err := s.store.FormerEmails(ctx, u.Sub, s.now())
+	for _, f := range former {
+		if !f.ChangedAt.Before(since) {
+			list = append(list, templates.FactorRow{Kind: "email", Name: maskedEmail(u.Email), CreatedAt: f.ChangedAt})
+		}
+	}
+	return list, err
+}
+
+// factorRows are the second factors of a user for pages, oldest first.
+func (s *Service) factorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
+	f, err := s.store.Factors(ctx, u.Sub)
+	if err != nil {
+		return nil, err
+	}
+	if f.TOTP != nil {
+		list = append(list, templates.FactorRow{Kind: FactorTOTP, CreatedAt: f.TOTP.CreatedAt})
+	}
+	keys, err := s.store.Passkeys(ctx, u.Sub)
+	for _, k := range keys {
+		list = append(list, templates.FactorRow{Kind: FactorPasskey, Name: k.Name, CreatedAt: k.CreatedAt})
+	}
+	return list, err
 }

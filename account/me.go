@@ -1,92 +1,23 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-// me is a user as they see themselves.
-type me struct {
-	Sub           string          `json:"sub"`
-	Handle        string          `json:"handle"`
-	DisplayName   string          `json:"display_name"`
-	Email         string          `json:"email"` // empty: none
-	EmailVerified bool            `json:"email_verified"`
-	Flags         map[string]bool `json:"flags"`
-	CreatedAt     time.Time       `json:"created_at"`
-	Session       meSession       `json:"session"`
-	shownProfile                  // the claims that are set
-}
-
-type meSession struct {
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
-func (s *Service) apiMe(w http.ResponseWriter, r *http.Request) error {
-	return s.answerMe(w, r, IdentityFrom(r.Context()).User)
-}
-
-func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
-	c, err := ReadUserChange(w, r, ownMember)
+// ChangePassword sets a new password of the caller, who proves the old one, and ends their other sessions and every
+// grant. ErrInvalidCredentials, ErrWeakPassword.
+func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) error {
+	a, err := s.begin(ctx, c, "password.change", "")
 	if err != nil {
 		return err
 	}
-	u, err := s.changeProfile(r, c)
-	if err != nil {
-		return err
-	}
-	return s.answerMe(w, r, u)
-}
-
-func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User) error {
-	flags, err := s.flagsOf(r, u)
-	if err != nil {
-		return err
-	}
-	row := IdentityFrom(r.Context()).Session
-	return web.WriteJSON(w, http.StatusOK, me{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Flags: flags, CreatedAt: u.CreatedAt.UTC(),
-		Session:      meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
-		shownProfile: shown(u.Profile),
-	})
-}
-
-func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Current string `json:"current_password"`
-		New     string `json:"new_password"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	err := s.ChangePassword(r, in.Current, in.New)
-	if p, _ := web.ProblemOf(err); errors.Is(err, ErrWeakPassword) {
-		p.Errors[0].Pointer = "/new_password"
-		return p
-	}
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
-}
-
-func (s *Service) passwordForm(_ http.ResponseWriter, r *http.Request) error {
-	return s.ChangePassword(r, r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
-}
-
-// ChangePassword sets a new password of the signed-in user, who proves the old
-// one, and ends their other sessions. ErrInvalidCredentials, ErrWeakPassword.
-func (s *Service) ChangePassword(r *http.Request, current, password string) error {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
-	u, err := s.verifyPassword(r, id.User, current)
+	u, err := s.verifyPassword(ctx, c, current)
 	if err != nil {
 		return err
 	}
@@ -94,102 +25,62 @@ func (s *Service) ChangePassword(r *http.Request, current, password string) erro
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "password_changed", s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, id.Session.ID, s.now(), s.ownAudit(r, "password.change", "").with(s.notices(ctx, u, MailPasswordChanged)...)))
+	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, c.Session.ID, s.now(), a)
+	return web.Noted(ctx, "password_changed", err)
 }
 
-// ownAudit is the audit row of what the signed-in user does with their own account.
-func (s *Service) ownAudit(r *http.Request, action, detail string) Audit {
-	return ActorOf(r).Own(s.now(), action, detail)
-}
-
-func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Password string `json:"password"`
-		OTP      string `json:"otp"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
+// DeleteAccount removes the caller's personal data. They prove the password; who has a second factor needs a fresh
+// session, or sends a code too. ErrLastAdmin.
+func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
+	if err := s.allow(c, "account.delete"); err != nil && in.OTP == "" {
 		return err
 	}
-	if err := s.deleteMe(w, r, in.Password, in.OTP); err != nil {
-		return err
-	}
-	return web.NoContent(w)
-}
-
-func (s *Service) deleteForm(w http.ResponseWriter, r *http.Request) error {
-	return s.deleteMe(w, r, r.PostForm.Get("password"), "")
-}
-
-// deleteMe asks for the password, and who has a second factor for a fresh proof or a code too.
-func (s *Service) deleteMe(w http.ResponseWriter, r *http.Request, password, otp string) error {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
-	stale := id.User.SecondFactor && !s.Fresh(id)
-	if stale && otp == "" {
-		return ErrReauthenticationRequired
-	}
-	u, err := s.verifyPassword(r, id.User, password)
-	if err == nil && stale {
-		err = s.checkOTP(r, u, otp)
+	u, err := s.verifyPassword(ctx, c, in.Password)
+	if err == nil && in.OTP != "" && u.SecondFactor {
+		if err = s.checkOTP(ctx, c, in.OTP); err == nil {
+			c.Session.ConfirmedAt, c.Session.AMR = s.now(), passwordAndCode
+		}
 	}
 	if err != nil {
 		return err
 	}
-	// Their address is personal data: the audit row goes without it.
-	a := Audit{At: s.now(), Actor: u.Handle, Action: "user.delete", Target: u.Handle, RequestID: web.RequestID(ctx)}
-	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a.with(s.notices(ctx, u, MailDeleted)...)); err != nil && !errors.Is(err, ErrUserNotFound) {
+	a, err := s.begin(ctx, c, "account.delete", "")
+	if err != nil {
+		return err
+	}
+	a.Action, a.Address = "user.delete", "" // their address is personal data: the audit row goes without it
+	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}
-	s.clearCookies(w)
 	web.Note(ctx, "account_deleted")
 	return nil
 }
 
-// Bounds of the preferences of one user: numbers of keys and of bytes.
-const (
-	maxPreferences     = 100
-	maxPreferenceKey   = 64
-	maxPreferenceValue = 4096
-)
-
-func (s *Service) apiPreferences(w http.ResponseWriter, r *http.Request) error {
-	prefs, err := s.store.Preferences(r.Context(), IdentityFrom(r.Context()).User.Sub)
+// EndSession ends a session of the caller. Their own one needs no further proof.
+func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
+	action := "session.end"
+	if id == c.Session.ID {
+		action = "session.sign_out"
+	}
+	a, err := s.begin(ctx, c, action, id)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, prefs)
+	if !isSessionID(id) {
+		return ErrSessionNotFound
+	}
+	a.Action = "session.end"
+	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.now(), a))
 }
 
-// apiPutPreferences merges: text sets, null deletes. The whole body is refused when
-// one member is.
-func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
-	var in map[string]any
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	change := make(map[string]*string, len(in))
-	for k, v := range in {
-		text, isText := v.(string)
-		pointer, detail := web.Pointer(k), templates.Text("")
-		switch {
-		case k == "" || len(k) > maxPreferenceKey || !printable(k):
-			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
-		case v != nil && !isText:
-			detail = "must be a string, or null to delete it"
-		case len(text) > maxPreferenceValue:
-			detail = "a value has at most 4,096 bytes"
-		}
-		if detail != "" {
-			return ErrInvalidPreference.For(web.FieldError{Pointer: pointer, Detail: detail})
-		}
-		if change[k] = nil; v != nil {
-			change[k] = &text
-		}
-	}
-	prefs, err := s.store.MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, maxPreferences)
+// EndOtherSessions ends the sessions of the caller but the one that asks.
+func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
+	a, err := s.begin(ctx, c, "session.end_others", "")
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, prefs)
+	_, err = s.store.EndOtherSessions(ctx, c.User.Sub, c.Session.ID, s.now(), a)
+	return web.Noted(ctx, "sessions_ended", err)
 }
 
 // AppEntry is an application with access to a user's account, as lists show it.
@@ -223,22 +114,17 @@ func AppRows(list []App) []templates.AppRow {
 	return out
 }
 
-func (s *Service) apiApps(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.store.Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now())
+// RemoveApp takes the access of an application to the caller's account away. ErrAppNotFound.
+func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
+	a, err := s.begin(ctx, c, "app.remove", clientID)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]AppEntry{"apps": AppEntries(list)})
-}
-
-func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
-	clientID := operand(r, "client_id")
 	// Only what can be an id reaches the database: PostgreSQL fails on NUL.
 	if clientID == "" || len(clientID) > 256 || cut(clientID, 256) != clientID {
 		return ErrAppNotFound
 	}
-	err := s.store.RemoveApp(r.Context(), IdentityFrom(r.Context()).User.Sub, clientID, s.now(), s.ownAudit(r, "app.remove", clientID))
-	return web.Noted(r.Context(), "app_removed", err)
+	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.now(), a))
 }
 
 // export is all that is stored of a user, but for what proves who they are
@@ -274,26 +160,25 @@ type exportedInvite struct {
 	Note string `json:"note"`
 }
 
-func (s *Service) apiExport(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.exportOf(r)
+// Export is all that is stored of the caller, who is told of it.
+func (s *Service) Export(ctx context.Context, c Caller) (any, error) {
+	a, err := s.begin(ctx, c, "account.export", "")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a := s.ownAudit(r, "account.export", "").with(s.boundedNotices(r.Context(), IdentityFrom(r.Context()).User, MailExported)...)
-	if err := s.store.Record(r.Context(), a, 0); err != nil {
-		return err
+	out, err := s.exportOf(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
-	if err = web.StreamJSON(w, s.clock, out); err != nil {
-		w.Header().Del("Content-Disposition")
+	if a.Mails, err = s.boundedNotices(ctx, c.User, MailExported); err != nil {
+		return nil, err
 	}
-	return err
+	return out, s.store.Record(ctx, a, 0)
 }
 
-func (s *Service) exportOf(r *http.Request) (export, error) {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
-	u := id.User
-	flags, err := s.flagsOf(r, u)
+func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
+	u := c.User
+	flags, err := s.flagsOf(ctx, u)
 	if err != nil {
 		return export{}, err
 	}
@@ -324,7 +209,7 @@ func (s *Service) exportOf(r *http.Request) (export, error) {
 			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
-		Sessions: SessionEntries(sessions, id.Session.ID), Apps: AppEntries(apps), Factors: factors.list(), Passkeys: passkeyEntries(keys),
+		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.list(), Passkeys: passkeyEntries(keys),
 		Invites: s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
 	}, nil
 }

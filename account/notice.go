@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -12,16 +13,19 @@ import (
 )
 
 // Kinds of mail that tell a user what has been done to the account. Each has the handle
-// and the time ("at"); what else is in its Data stands behind it.
+// and the time ("at"); the rest of Data follows the kind.
 const (
 	MailPasswordChanged  = "password-changed"
-	MailEmailChanged     = "email-changed" // change: the id of an EmailChange, if it can be undone; undone: "true" where the change was undone that brought this address
+	MailEmailChanged     = "email-changed" // change: the id of an EmailChange, if it can be undone; undone: "true" where the change was undone that brought this address; by: "administrator"
 	MailNewDevice        = "new-device"    // device, address, session
-	MailFactorAdded      = "factor-added"  // factor: FactorTOTP or empty; name: of a passkey, or empty
+	MailFactorAdded      = "factor-added"  // factor: FactorTOTP, FactorPasskey or empty; name: of a passkey, or empty
 	MailFactorRemoved    = "factor-removed"
 	MailFactorsReset     = "factors-reset"
 	MailFactorCounter    = "factor-counter"
 	MailRecoveryCodeUsed = "recovery-code-used"
+	MailFlagsChanged     = "flags-changed" // flags: "admin=on activity=off"
+	MailResetCodeMade    = "reset-code-made"
+	MailSessionsEnded    = "sessions-ended"
 	MailSuspended        = "suspended" // reason, or empty
 	MailUnsuspended      = "unsuspended"
 	MailExported         = "exported"
@@ -50,45 +54,109 @@ func userMail(ctx context.Context, u User, address, kind string, now time.Time, 
 	return m
 }
 
-// notices tell a user what has been done, for Audit.Mails: none where no mail is sent or
-// the address is not verified.
-func (s *Service) notices(ctx context.Context, u User, kind string, data ...string) []Mail {
-	return s.Administration().notices(ctx, u, kind, data...)
-}
-
-func (a *Administration) notices(ctx context.Context, u User, kind string, data ...string) []Mail {
-	if !a.mail || u.Email == "" || !u.EmailVerified {
-		return nil
+// notices tell a user what has been done, for Audit.Mails: at the verified address, or where that was changed at the
+// one before, for as long as the change can be undone. Whoever changes an address first must not
+// silence what comes next. None where no mail is sent.
+func (a *Administration) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
+	if !a.mail {
+		return nil, nil
 	}
-	m := userMail(ctx, u, u.Email, kind, a.Now(), data...)
+	address := u.Email
+	if !u.EmailVerified {
+		former, err := a.store.FormerEmails(ctx, u.Sub, a.Now())
+		if err != nil || len(former) == 0 {
+			return nil, err
+		}
+		address = former[0].Email
+	}
+	m := userMail(ctx, u, address, kind, a.Now(), data...)
 	if kind == MailDeleted {
 		m.Sub = "" // what waits for a user who is deleted is deleted too
 	}
-	return []Mail{m}
+	return []Mail{m}, nil
 }
 
 // boundedNotices are notices of what can be repeated at will, as often as a mail that
 // somebody asks for: the first ones tell, the others would fill the mailbox. What cannot be
 // counted is told.
-func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data ...string) []Mail {
-	mails := s.notices(ctx, u, kind, data...)
-	if len(mails) == 0 {
-		return nil
+func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
+	mails, err := s.Administration().notices(ctx, u, kind, data...)
+	if err != nil || len(mails) == 0 {
+		return nil, err
 	}
 	if wait, err := s.limits.Take(ctx, web.LimitMail, kind+":"+u.Sub); err == nil && wait > 0 {
-		return nil
+		return nil, nil
 	}
-	return mails
+	return mails, nil
 }
 
-// plainNotices have nothing but a text, and a link that anybody may follow.
-var plainNotices = []string{
-	MailPasswordChanged, MailFactorAdded, MailFactorRemoved, MailFactorsReset, MailFactorCounter, MailRecoveryCodeUsed,
-	MailSuspended, MailUnsuspended, MailExported, MailDeleted,
+// plainNotice is a mail that has nothing but a text, and a link that anybody may follow.
+type plainNotice struct {
+	subject, text, advice templates.Text // with {handle} and {time}
+	link                  templates.Text // its label, "" for none
+	path                  string
+}
+
+const (
+	notYou    templates.Text = "If that was not you, set a new password now and tell an administrator."
+	askAdmin  templates.Text = "If you have questions, ask an administrator of your community."
+	tellAdmin templates.Text = "If you have not asked for this, tell an administrator."
+	setANew   templates.Text = "Set a new password"
+)
+
+var plainNotices = map[string]plainNotice{
+	MailPasswordChanged: {
+		"Your password was changed", "The password of your account @{handle} was changed on {time}.", notYou, setANew, "/forgot-password/",
+	},
+	MailFactorAdded: {
+		"A way to sign in was added",
+		"A passkey, an authenticator app or recovery codes were added to your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
+	},
+	MailFactorRemoved: {
+		"A way to sign in was removed",
+		"A passkey, an authenticator app or recovery codes were removed from your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
+	},
+	MailFactorsReset: {
+		"Your second factors were removed",
+		"An administrator has removed all passkeys, authenticator apps and recovery codes of your account @{handle} on {time}. All your sessions have ended.",
+		tellAdmin, "", "",
+	},
+	MailFactorCounter: {
+		"A passkey may have been copied",
+		"A passkey of your account @{handle} was used on {time}, and its counter went back. This can mean that there is a copy of it.",
+		"If you do not know why, remove the passkey and add it again.", "Security of your account", "/account/security",
+	},
+	MailRecoveryCodeUsed: {
+		"A recovery code was used", "A recovery code of your account @{handle} was used on {time}. It no longer works.",
+		notYou, setANew, "/forgot-password/",
+	},
+	MailFlagsChanged: {
+		"Your access was changed", "An administrator has changed what your account @{handle} may use on {time}.", askAdmin, "", "",
+	},
+	MailResetCodeMade: {
+		"A code for a new password was made",
+		"An administrator has made a code on {time} with which a new password of your account @{handle} can be set.", tellAdmin, "", "",
+	},
+	MailSessionsEnded: {
+		"You were signed out", "An administrator has ended sessions of your account @{handle} on {time}. Sign in again.", askAdmin, "", "",
+	},
+	MailSuspended: {
+		"Your account is suspended", "An administrator has suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
+	},
+	MailUnsuspended: {
+		"Your account is open again",
+		"An administrator has lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "", "",
+	},
+	MailExported: {
+		"Your data was exported", "All that is stored of your account @{handle} was downloaded on {time}.", notYou, setANew, "/forgot-password/",
+	},
+	MailDeleted: {
+		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.", askAdmin, "", "",
+	},
 }
 
 func (s *Service) addNoticeComposers(to map[string]composer) {
-	for _, kind := range plainNotices {
+	for kind := range plainNotices {
 		to[kind] = s.composeNotice
 	}
 	to[MailEmailChanged], to[MailNewDevice] = s.composeEmailChanged, s.composeNewDevice
@@ -105,100 +173,75 @@ func (m Mail) time(name string) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// said is what the texts of a mail can name.
-func (m Mail) said(l *templates.Language) []any {
+// texts are what the texts of a mail can name.
+func (m Mail) texts(l *templates.Language) []any {
 	return []any{"handle", m.Data["handle"], "time", mailTime(l, m.time("at"))}
 }
 
-// whose says why the reader gets the mail.
-func whose(l *templates.Language, handle string) string {
+// recipientReason says why the reader gets the mail.
+func recipientReason(l *templates.Language, handle string) string {
 	return l.Text("You receive this mail because your address belongs to the account @{handle}.", "handle", handle)
 }
 
 func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	out := templates.Mail{Reason: whose(l, m.Data["handle"])}
-	said, what := m.said(l), ""
-	notMe := l.Text("If that was not you, set a new password now and tell an administrator.")
-	link := &templates.MailLink{Label: l.Text("Set a new password"), URL: s.URL("/forgot-password/")}
-	switch m.Kind {
-	case MailPasswordChanged:
-		out.Subject = l.Text("Your password was changed")
-		what = l.Text("The password of your account @{handle} was changed on {time}.", said...)
-	case MailFactorAdded:
-		out.Subject = l.Text("A way to sign in was added")
-		what = l.Text("A passkey, an authenticator app or recovery codes were added to your account @{handle} on {time}.", said...)
-	case MailFactorRemoved:
-		out.Subject = l.Text("A way to sign in was removed")
-		what = l.Text("A passkey, an authenticator app or recovery codes were removed from your account @{handle} on {time}.", said...)
-	case MailFactorsReset:
-		out.Subject = l.Text("Your second factors were removed")
-		what = l.Text("An administrator has removed all passkeys, authenticator apps and recovery codes of your account @{handle} on {time}. All your sessions have ended.", said...)
-		notMe = l.Text("If you have not asked for this, tell an administrator.")
-		link = nil
-	case MailFactorCounter:
-		out.Subject = l.Text("A passkey may have been copied")
-		what = l.Text("A passkey of your account @{handle} was used on {time}, and its counter went back. This can mean that there is a copy of it.", said...)
-		notMe = l.Text("If you do not know why, remove the passkey and add it again.")
-		link = &templates.MailLink{Label: l.Text("Security of your account"), URL: s.URL("/account/security")}
-	case MailRecoveryCodeUsed:
-		out.Subject = l.Text("A recovery code was used")
-		what = l.Text("A recovery code of your account @{handle} was used on {time}. It works no more.", said...)
-	case MailSuspended:
-		out.Subject = l.Text("Your account is suspended")
-		what = l.Text("An administrator has suspended your account @{handle} on {time}. You cannot sign in.", said...)
-		notMe, link = l.Text("If you have questions, ask an administrator of your community."), nil
-	case MailUnsuspended:
-		out.Subject = l.Text("Your account is open again")
-		what = l.Text("An administrator has lifted the suspension of your account @{handle} on {time}. You can sign in again.", said...)
-		notMe, link = "", nil
-	case MailExported:
-		out.Subject = l.Text("Your data was exported")
-		what = l.Text("All that is stored of your account @{handle} was downloaded on {time}.", said...)
-	case MailDeleted:
-		out.Subject = l.Text("Your account is deleted")
-		what = l.Text("The account @{handle} was deleted on {time}, with your personal data.", said...)
-		notMe, link = l.Text("If you have questions, ask an administrator of your community."), nil
-	default:
-		return templates.Mail{}, errUnknownMail
+	n := plainNotices[m.Kind]
+	texts := m.texts(l)
+	out := templates.Mail{
+		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(n.text, texts...)}, Reason: recipientReason(l, m.Data["handle"]),
 	}
-	out.Paragraphs = []string{what}
+	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
 	if m.Data["factor"] == FactorTOTP {
-		out.Paragraphs = append(out.Paragraphs, l.Text("It is an authenticator app, with its recovery codes."))
+		add("It is an authenticator app, with its recovery codes.")
 	}
 	if name := templates.MailName(m.Data["name"]); name != "" {
-		out.Paragraphs = append(out.Paragraphs, l.Text("It is named {name}.", "name", name))
+		add("It is named {name}.", "name", name)
+	}
+	for _, flag := range strings.Fields(m.Data["flags"]) {
+		if name, state, _ := strings.Cut(flag, "="); state == "on" {
+			add("Given: {flag}", "flag", name)
+		} else {
+			add("Taken away: {flag}", "flag", name)
+		}
 	}
 	if reason := m.Data["reason"]; reason != "" {
-		out.Paragraphs = append(out.Paragraphs, l.Text("Reason: {reason}", "reason", reason))
+		add("Reason: {reason}", "reason", reason)
 	}
-	out.Paragraphs, out.Link = append(out.Paragraphs, notMe), link
+	if n.advice != "" {
+		add(n.advice)
+	}
+	if n.link != "" {
+		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: s.URL(n.path)}
+	}
 	return out, nil
 }
 
-// composeEmailChanged tells the owner of the address that it is no longer that of the account.
+// composeEmailChanged tells whoever had the address before, also where nothing can be undone any longer.
 func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
 		Subject:    l.Text("Your email address was changed"),
-		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no longer this one.", m.said(l)...)},
-		Reason:     whose(l, m.Data["handle"]),
+		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no longer this one.", m.texts(l)...)},
+		Reason:     recipientReason(l, m.Data["handle"]),
 	}
+	add := func(text templates.Text) { out.Paragraphs = append(out.Paragraphs, l.Text(text)) }
 	id := m.Data["change"]
-	if m.Data["undone"] != "" {
-		out.Paragraphs = append(out.Paragraphs, l.Text("Who has the address before it has undone a change, and all your sessions have ended. If you do not know why, tell an administrator."))
+	switch {
+	case m.Data["undone"] != "":
+		add("Whoever has the address before it has undone a change, and all your sessions have ended. If you do not know why, tell an administrator.")
 		return out, nil
-	}
-	if id == "" {
-		out.Paragraphs = append(out.Paragraphs, l.Text("An administrator has done this. If you have questions, ask them."))
+	case id == "":
+		out.Paragraphs[0] = l.Text("An administrator has changed the email address of your account @{handle} on {time}, or whether it counts as verified.", m.texts(l)...)
+		add(askAdmin)
 		return out, nil
 	}
 	change, err := s.store.EmailChange(ctx, id, s.now())
 	if errors.Is(err, ErrInvalidLink) {
-		return out, errMailPointless
+		add("This can no longer be undone here. If it was not you, tell an administrator.")
+		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
-	out.Paragraphs = append(out.Paragraphs, l.Text("If that was not you, undo it: your address comes back, and every session ends."))
+	add("If that was not you, undo it: your address comes back, and every session ends.")
 	out.Link, err = s.mailLink(purposeUndo, undoLink{ID: id}, l.Text("Undo the change"))
 	out.Notes = []string{l.Text("You can undo it until {time}.", "time", mailTime(l, change.ExpiresAt))}
 	return out, err
@@ -213,12 +256,12 @@ func (s *Service) composeNewDevice(_ context.Context, m Mail, l *templates.Langu
 	return templates.Mail{
 		Subject: l.Text("Sign-in from a new device"),
 		Paragraphs: []string{
-			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.", m.said(l)...),
+			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.", m.texts(l)...),
 			l.Text("Device: {device}", "device", device),
 			l.Text("Address: {address}", "address", m.Data["address"]),
 			l.Text("If that was you, there is nothing to do. If not, end the session and set a new password."),
 		},
-		Link: link, Reason: whose(l, m.Data["handle"]),
+		Link: link, Reason: recipientReason(l, m.Data["handle"]),
 	}, err
 }
 
@@ -274,7 +317,7 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
 			l.Text("If that was not you, ignore this mail: your password stays as it is."),
 		},
-		Reason: whose(l, u.Handle),
+		Reason: recipientReason(l, u.Handle),
 	}, nil
 }
 
@@ -296,7 +339,7 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
 			l.Text("Later, “Forgot your password?” on the sign-in page sends another one."),
 		},
-		Reason: whose(l, u.Handle),
+		Reason: recipientReason(l, u.Handle),
 	}, nil
 }
 

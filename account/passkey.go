@@ -3,12 +3,10 @@ package account
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -34,27 +32,6 @@ type Passkey struct {
 	BackupState    bool // has been
 	CreatedAt      time.Time
 	LastUsedAt     time.Time // zero: never
-}
-
-// PasskeyStore keeps passkeys.
-type PasskeyStore interface {
-	// Passkeys lists those of a user, oldest first, never nil.
-	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
-	// Passkey returns one by its credential id, with its user. ErrPasskeyNotFound.
-	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
-	// AddPasskey adds p. With the first second factor it sets User.SecondFactor and stores
-	// codes, the hashes of recovery codes, and says so. ErrPasskeyExists, ErrPasskeyLimit when the user
-	// has limit, ErrUserNotFound. session is as in FactorStore.ReplaceRecoveryCodes.
-	AddPasskey(ctx context.Context, session string, p Passkey, limit int, codes [][]byte, a Audit) (stored bool, err error)
-	// RenamePasskey changes the name of one of the user's. ErrPasskeyNotFound.
-	RenamePasskey(ctx context.Context, sub string, id []byte, name string) error
-	// RemovePasskey removes one of the user's, and without another second factor
-	// User.SecondFactor and the recovery codes. ErrPasskeyNotFound.
-	RemovePasskey(ctx context.Context, sub string, id []byte, now time.Time, a Audit) error
-	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. Where the count is not
-	// higher than the stored one, and not both are zero, it writes the audit row and tells so.
-	// ErrPasskeyNotFound.
-	UsePasskey(ctx context.Context, p Passkey, a Audit) (wentBack bool, err error)
 }
 
 const (
@@ -158,12 +135,10 @@ type answeredCeremony struct {
 }
 
 // beginCeremony seals the challenge for a browser.
-func (s *Service) beginCeremony(w http.ResponseWriter, purpose, sub, browser, challenge string, options any) error {
-	state, err := s.seal.Seal(sealPasskey, ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: hashOf(browser)})
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, begunCeremony{State: state, PublicKey: options})
+func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options any) (begunCeremony, error) {
+	c := ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: hashOf(browser)}
+	state, err := s.seal.Seal(sealPasskey, c)
+	return begunCeremony{State: state, PublicKey: options}, err
 }
 
 // openCeremony returns what a state stands for. ErrPasskeyExpired also for one of another
@@ -189,79 +164,67 @@ func (c ceremony) session() webauthn.SessionData {
 	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub), UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
 }
 
-// passkeyCookie is the name of the cookie that binds a challenge to a browser without a
-// session. __Host-: no sibling host can plant one.
-func (s *Service) passkeyCookie() string {
-	if s.https {
-		return "__Host-cairn_passkey"
-	}
-	return "cairn_passkey"
-}
-
-// passkeyBrowser returns what proves the browser to which the cookie was given; "" without one.
-func (s *Service) passkeyBrowser(r *http.Request) string {
-	if c, err := r.Cookie(s.passkeyCookie()); err == nil && len(c.Value) == len(rand.Text()) {
-		return c.Value
-	}
-	return ""
-}
-
-// givePasskeyCookie is passkeyBrowser, for a browser that gets a cookie if it has none.
-// Several tabs share it.
-func (s *Service) givePasskeyCookie(w http.ResponseWriter, r *http.Request) string {
-	browser := s.passkeyBrowser(r)
-	if browser == "" {
-		browser = rand.Text()
-	}
-	c := s.cookie(s.passkeyCookie(), browser, "")
-	c.MaxAge, c.SameSite = int((2 * passkeyTime).Seconds()), http.SameSiteStrictMode
-	http.SetCookie(w, c)
-	return browser
-}
-
-// passkeyBegin starts a proof by passkey: a sign-in of whoever has one here (discoverable
-// credentials), or, where sub is not empty, of that user.
-func (s *Service) passkeyBegin(w http.ResponseWriter, r *http.Request, purpose, sub, browser string) error {
+// BeginPasskey starts a proof by passkey: a sign-in of whoever has one here (discoverable credentials), the second
+// step of a sign-in, or the confirmation of who is signed in.
+func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (begunCeremony, error) {
+	var none begunCeremony
 	if s.passkeys.party == nil {
-		return s.passkeys.unavailable
+		return none, s.passkeys.unavailable
 	}
-	if sub == "" {
+	switch purpose {
+	case "", ceremonySignIn:
 		options, session, err := s.passkeys.party.BeginDiscoverableLogin()
 		if err != nil {
-			return fmt.Errorf("begin passkey: %w", err)
+			return none, fmt.Errorf("begin passkey: %w", err)
 		}
-		return s.beginCeremony(w, purpose, "", browser, session.Challenge, options.Response)
+		return s.beginCeremony(ceremonySignIn, "", c.browser.passkey, session.Challenge, options.Response)
+	case ceremonySecondFactor:
+		u, step, err := s.pendingSignIn(ctx, c)
+		if err != nil {
+			return none, err
+		}
+		return s.beginProof(ctx, purpose, u.Sub, step.Nonce)
+	case ceremonyConfirm:
+		if c.Session.ID == "" {
+			return none, ErrNotAuthenticated
+		}
+		return s.beginProof(ctx, purpose, c.User.Sub, c.Session.ID)
 	}
-	keys, err := s.store.Passkeys(r.Context(), sub)
+	return none, errPasskeyPurpose
+}
+
+var errPasskeyPurpose = web.BadRequest("The member purpose has a value that is not known here.",
+	web.FieldError{Pointer: "/purpose", Detail: "not known"})
+
+// beginProof is BeginPasskey for a user who is known.
+func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (begunCeremony, error) {
+	keys, err := s.store.Passkeys(ctx, sub)
 	switch {
 	case err != nil:
-		return err
+		return begunCeremony{}, err
 	case len(keys) == 0:
-		return ErrPasskeyNotFound
+		return begunCeremony{}, ErrPasskeyNotFound
 	}
 	options, session, err := s.passkeys.party.BeginLogin(passkeyUser{User{Sub: sub}, keys})
 	if err != nil {
-		return fmt.Errorf("begin passkey: %w", err)
+		return begunCeremony{}, fmt.Errorf("begin passkey: %w", err)
 	}
-	return s.beginCeremony(w, purpose, sub, browser, session.Challenge, options.Response)
+	return s.beginCeremony(purpose, sub, browser, session.Challenge, options.Response)
 }
 
-// provePasskey verifies the answer to a challenge, under the limit of the address, and
-// notes the use: the user, as read before, and the methods (RFC 8176) that were proved.
-// ErrInvalidPasskey whatever is wrong with it, ErrPasskeyExpired, and ErrSuspended
-// after a right one.
-func (s *Service) provePasskey(r *http.Request, purpose, browser string, in answeredCeremony) (User, []string, error) {
-	ctx := r.Context()
+// provePasskey verifies the answer to a challenge, under the limit of the address, and notes the use.
+// ErrInvalidPasskey whatever is wrong with it, ErrPasskeyExpired, and ErrSuspended after a right one.
+func (s *Service) provePasskey(ctx context.Context, by Caller, purpose, browser string, in answeredCeremony) (p proven, err error) {
 	if s.passkeys.party == nil {
-		return User{}, nil, s.passkeys.unavailable
+		return p, s.passkeys.unavailable
 	}
 	c, err := s.openCeremony(in.State, purpose, browser)
 	if err != nil {
-		return User{}, nil, err
+		return p, err
 	}
-	address := web.LimitKey{Name: web.LimitLogin, Key: web.ClientAddress(r)}
+	address := web.LimitKey{Name: web.LimitLogin, Key: by.Address}
 	if err := s.limits.Blocked(ctx, address); err != nil {
-		return User{}, nil, err
+		return p, err
 	}
 	var u User
 	var k Passkey
@@ -273,24 +236,27 @@ func (s *Service) provePasskey(r *http.Request, purpose, browser string, in answ
 		web.NoteSignIn(ctx, web.SignInFailed, factorPasskey)
 	}
 	if err != nil {
-		return User{}, nil, err
+		return p, err
 	}
 	if err := s.spendCeremony(ctx, c); err != nil {
-		return User{}, nil, err
+		return p, err
 	}
 	if u.Suspended() {
 		web.NoteSignIn(ctx, web.SignInSuspended, factorPasskey)
-		s.recordRefusal(ctx, ActorFor(r, u).Own(s.now(), "session.refused", "suspended"))
-		return User{}, nil, s.suspended(ctx)
+		return p, s.refuseSuspended(ctx, by.as(u))
 	}
-	if err := s.usePasskey(r, u, k); err != nil {
-		return User{}, nil, err
+	if err := s.usePasskey(ctx, by.as(u), k); err != nil {
+		return p, err
 	}
-	method := MethodHardwareKey
+	return proven{user: u, amr: []string{k.method(), MethodUser, MethodMultiFactor}, passkey: k.ID}, nil
+}
+
+// method is the authentication method (RFC 8176) of a proof by the passkey.
+func (k Passkey) method() string {
 	if k.BackupEligible {
-		method = MethodSoftwareKey
+		return MethodSoftwareKey
 	}
-	return u, []string{method, MethodUser, MethodMultiFactor}, nil
+	return MethodHardwareKey
 }
 
 // verifyPasskey finds the credential of an assertion and verifies it; the passkey it
@@ -322,23 +288,20 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 
 // usePasskey notes a use. A count that goes back may mean that the key was copied; it may
 // also be an authenticator that was reset, so the owner is told and nobody locked out.
-func (s *Service) usePasskey(r *http.Request, u User, k Passkey) error {
+func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 	k.LastUsedAt = s.now()
-	wentBack, err := s.store.UsePasskey(r.Context(), k, s.passkeyAudit(r, u, "factor.counter", MailFactorCounter, k))
+	a, err := s.begin(ctx, c, "factor.counter", "passkey "+k.Name, "name", k.Name)
+	if err != nil {
+		return err
+	}
+	wentBack, err := s.store.UsePasskey(ctx, k, a)
 	if wentBack {
-		s.log.WarnContext(r.Context(), "sign count of a passkey went back", "user", u.Sub, "passkey", base64.RawURLEncoding.EncodeToString(k.ID), "request_id", web.RequestID(r.Context()))
+		s.log.WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.shownID(), "request_id", c.RequestID)
 	}
 	if errors.Is(err, ErrPasskeyNotFound) {
 		return ErrInvalidPasskey // removed in the meantime
 	}
 	return err
-}
-
-// passkeyAudit is the audit row of what a user did with a passkey, with the mail that tells of it.
-func (s *Service) passkeyAudit(r *http.Request, u User, action, mail string, k Passkey) Audit {
-	a := ActorFor(r, u).Own(s.now(), action, "passkey "+k.Name)
-	a.Mails = s.notices(r.Context(), u, mail, "name", k.Name)
-	return a
 }
 
 // passkeyID reads the id of a passkey as addresses and forms have it. ErrPasskeyNotFound.

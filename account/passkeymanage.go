@@ -3,9 +3,9 @@ package account
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,19 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
 )
-
-// passkeysPath is where the passkeys of a member are.
-const passkeysPath = securityPath + "#passkeys"
-
-// passkeyEndpoints serves A Well-Known URL for Relying Party Passkey Endpoints (W3C).
-func (s *Service) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
-	if s.passkeys.party == nil {
-		return s.passkeys.unavailable
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string]string{"enroll": s.URL(passkeysPath), "manage": s.URL(passkeysPath)})
-}
 
 // passkeyEntry is a passkey as its owner sees it.
 type passkeyEntry struct {
@@ -44,14 +32,6 @@ func (k Passkey) entry() passkeyEntry {
 	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: TimeOrNull(k.LastUsedAt)}
 }
 
-func (s *Service) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
-	keys, err := s.store.Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]passkeyEntry{"passkeys": passkeyEntries(keys)})
-}
-
 func passkeyEntries(keys []Passkey) []passkeyEntry {
 	entries := make([]passkeyEntry, 0, len(keys))
 	for _, k := range keys {
@@ -60,130 +40,79 @@ func passkeyEntries(keys []Passkey) []passkeyEntry {
 	return entries
 }
 
-// describePasskeys fills in the section of passkeys.
-func (s *Service) describePasskeys(r *http.Request, page *templates.AccountSecurity) error {
-	keys, err := s.store.Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
-	if err != nil {
-		return err
-	}
-	page.Passkeys.Full = len(keys) >= maxPasskeys
-	if s.passkeys.party == nil {
-		page.Passkeys.Unavailable = s.passkeys.unavailable.In(templates.LanguageOf(r.Context())).Detail
-	}
-	for _, k := range keys {
-		page.Passkeys.Rows = append(page.Passkeys.Rows, templates.PasskeyRow{ID: k.shownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt})
-	}
-	return nil
-}
-
-func (s *Service) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
+// BeginAddPasskey gives a challenge for a new passkey of the caller. ErrPasskeyLimit.
+func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony, error) {
+	var none begunCeremony
+	if err := s.allow(c, "factor.add"); err != nil {
+		return none, err
 	}
 	if s.passkeys.party == nil {
-		return s.passkeys.unavailable
+		return none, s.passkeys.unavailable
 	}
-	id := IdentityFrom(r.Context())
-	keys, err := s.store.Passkeys(r.Context(), id.User.Sub)
+	keys, err := s.store.Passkeys(ctx, c.User.Sub)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if len(keys) >= maxPasskeys {
-		return ErrPasskeyLimit
+		return none, ErrPasskeyLimit
 	}
-	u := passkeyUser{id.User, keys}
+	u := passkeyUser{c.User, keys}
 	options, session, err := s.passkeys.party.BeginRegistration(u,
-		webauthn.WithExclusions(webauthn.Credentials(u.WebAuthnCredentials()).CredentialDescriptors()), webauthn.WithRegistrationRelyingPartyName(s.InstanceName()))
+		webauthn.WithExclusions(webauthn.Credentials(u.WebAuthnCredentials()).CredentialDescriptors()),
+		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()))
 	if err != nil {
-		return fmt.Errorf("begin passkey: %w", err)
+		return none, fmt.Errorf("begin passkey: %w", err)
 	}
-	return s.beginCeremony(w, ceremonyAdd, u.Sub, id.Session.ID, session.Challenge, options.Response)
+	return s.beginCeremony(ceremonyAdd, u.Sub, c.Session.ID, session.Challenge, options.Response)
 }
 
-func (s *Service) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		passkeyAnswer
-		Name string `json:"name"`
+// AddPasskey verifies a new credential of the caller and keeps it. Without a name it is called after its
+// authenticator. With the first factor the other sessions end, unless keepOthers.
+func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony, name string, keepOthers bool) (k Passkey, out AddedFactor, err error) {
+	if err := s.allow(c, "factor.add"); err != nil {
+		return k, out, err
 	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	k, codes, err := s.addPasskey(r, in.answered(), in.Name)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusCreated, struct {
-		passkeyEntry
-		RecoveryCodes []string `json:"recovery_codes"` // null: there are some already
-	}{k.entry(), codes})
-}
-
-func (s *Service) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	in, _ := passkeyInForm(r)
-	const done = "passkey-added"
-	switch _, codes, err := s.addPasskey(r, in, r.PostForm.Get("name")); {
-	case err != nil:
-		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
-	case codes != nil:
-		s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: codes, First: true})
-		return nil
-	}
-	return s.Redirect(w, r, securityPath+"?notice="+done+"#"+notices[done].section)
-}
-
-// addPasskey verifies a new credential of the signed-in user and keeps it. Without a name
-// it is called after its authenticator. The codes are those that come with the first factor.
-func (s *Service) addPasskey(r *http.Request, in answeredCeremony, name string) (k Passkey, codes []string, err error) {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
 	if s.passkeys.party == nil {
-		return Passkey{}, nil, s.passkeys.unavailable
+		return k, out, s.passkeys.unavailable
 	}
 	if name != "" {
 		if name, err = passkeyName(name); err != nil {
-			return Passkey{}, nil, err
+			return k, out, err
 		}
 	}
-	c, err := s.openCeremony(in.State, ceremonyAdd, id.Session.ID)
+	begun, err := s.openCeremony(in.State, ceremonyAdd, c.Session.ID)
 	if err != nil {
-		return Passkey{}, nil, err
+		return k, out, err
 	}
-	if c.Sub != id.User.Sub {
-		return Passkey{}, nil, ErrPasskeyExpired
+	if begun.Sub != c.User.Sub {
+		return k, out, ErrPasskeyExpired
 	}
 	answer, err := protocol.ParseCredentialCreationResponseBytes(in.Credential)
 	if err != nil {
-		return Passkey{}, nil, ErrInvalidPasskey
+		return k, out, ErrInvalidPasskey
 	}
-	got, err := s.passkeys.party.CreateCredential(passkeyUser{User: id.User}, c.session(), answer)
+	got, err := s.passkeys.party.CreateCredential(passkeyUser{User: c.User}, begun.session(), answer)
 	if err != nil || len(got.ID) == 0 || len(got.ID) > maxCredentialID {
-		return Passkey{}, nil, ErrInvalidPasskey
+		return k, out, ErrInvalidPasskey
 	}
-	if err := s.spendCeremony(ctx, c); err != nil {
-		return Passkey{}, nil, err
+	if err := s.spendCeremony(ctx, begun); err != nil {
+		return k, out, err
 	}
 	k = Passkey{
-		ID: got.ID, Sub: id.User.Sub, Name: cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), Device(r.UserAgent()), "Passkey"), PublicKey: got.PublicKey,
-		AAGUID: got.Authenticator.AAGUID, Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
+		ID: got.ID, Sub: c.User.Sub, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
+		Name:       cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), Device(c.UserAgent), "Passkey"),
+		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
 		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.now(),
 	}
 	for _, t := range got.Transport {
-		if slices.Contains(transports, t) { // what else a browser says here means nothing to others
+		if slices.Contains(transports, t) { // anything else that a browser says here means nothing to others
 			k.Transports = append(k.Transports, string(t))
 		}
 	}
-	codes, hashes := newRecoveryCodes()
-	stored, err := s.store.AddPasskey(ctx, id.Session.ID, k, maxPasskeys, hashes, s.passkeyAudit(r, id.User, "factor.add", MailFactorAdded, k))
-	if err != nil {
-		return Passkey{}, nil, err
-	}
-	web.Note(ctx, "factor_added")
-	if !stored {
-		codes = nil
-	}
-	return k, codes, nil
+	out, err = s.addFactor(ctx, c, keepOthers, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
+		return s.store.AddPasskey(ctx, k, maxPasskeys, n)
+	})
+	return k, out, err
 }
 
 var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard, protocol.Hybrid, protocol.Internal}
@@ -197,55 +126,45 @@ func passkeyName(text string) (string, error) {
 	return name, nil
 }
 
-func (s *Service) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Name string `json:"name"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	k, err := s.renamePasskey(r, in.Name)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, k.entry())
-}
-
-func (s *Service) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.renamePasskey(r, r.PostForm.Get("name"))
-	return err
-}
-
-func (s *Service) renamePasskey(r *http.Request, name string) (Passkey, error) {
+// RenamePasskey gives one of the caller's passkeys another name.
+func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) (Passkey, error) {
 	name, err := passkeyName(name)
 	if err != nil {
 		return Passkey{}, err
 	}
-	k, err := s.ownPasskey(r)
+	k, err := s.ownPasskey(ctx, c, id)
+	if err != nil {
+		return Passkey{}, err
+	}
+	a, err := s.begin(ctx, c, "factor.rename", k.Name)
 	if err != nil {
 		return Passkey{}, err
 	}
 	k.Name = name
-	return k, web.Noted(r.Context(), "passkey_renamed", s.store.RenamePasskey(r.Context(), k.Sub, k.ID, name))
+	return k, web.Noted(ctx, "passkey_renamed", s.store.RenamePasskey(ctx, k.Sub, k.ID, name, a))
 }
 
-// removePasskey removes one of the signed-in user's.
-func (s *Service) removePasskey(_ http.ResponseWriter, r *http.Request) error {
-	k, err := s.ownPasskey(r)
+// RemovePasskey removes one of the caller's passkeys, with the sessions that it opened elsewhere. ErrFactorDemanded.
+func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOthers bool) error {
+	if err := s.allow(c, "factor.remove"); err != nil {
+		return err
+	}
+	k, err := s.ownPasskey(ctx, c, id)
 	if err != nil {
 		return err
 	}
-	a := s.passkeyAudit(r, IdentityFrom(r.Context()).User, "factor.remove", MailFactorRemoved, k)
-	return web.Noted(r.Context(), "factor_removed", s.store.RemovePasskey(r.Context(), k.Sub, k.ID, s.now(), a))
+	return s.removeFactor(ctx, c, keepOthers, FactorPasskey, k.Name, func(o OldFactor) error {
+		return s.store.RemovePasskey(ctx, k.Sub, k.ID, o)
+	})
 }
 
-// ownPasskey is the passkey that an operation of its owner is about. ErrPasskeyNotFound.
-func (s *Service) ownPasskey(r *http.Request) (Passkey, error) {
-	id, err := passkeyID(operand(r, "id"))
+// ownPasskey is the caller's passkey of that id. ErrPasskeyNotFound.
+func (s *Service) ownPasskey(ctx context.Context, c Caller, text string) (Passkey, error) {
+	id, err := passkeyID(text)
 	if err != nil {
 		return Passkey{}, err
 	}
-	keys, err := s.store.Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	keys, err := s.store.Passkeys(ctx, c.User.Sub)
 	if err != nil {
 		return Passkey{}, err
 	}

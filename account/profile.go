@@ -2,8 +2,8 @@ package account
 
 import (
 	"context"
+	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,8 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/text/language"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -207,124 +205,78 @@ func (c UserChange) Apply(u *User) error {
 	return allFaults(refused...)
 }
 
-// ReadUserChange reads a request for a change of the members that may says: each a
-// string or null, an address an object of them that replaces the one before, a mark
-// true or false. A *Problem names everything that is unknown or of the wrong type.
-func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (UserChange, error) {
-	var in map[string]jsontext.Value
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return nil, err
-	}
-	known := slices.DeleteFunc(UserMembers(), func(name string) bool { return !may(name) })
-	c, detail := UserChange{}, templates.Text("A member has the wrong type.")
-	var faults []web.FieldError
-	read := func(name string, value jsontext.Value) {
-		var text *string
-		isMark := strings.HasSuffix(name, "_verified")
-		fault := templates.Text("")
-		switch {
-		case !slices.Contains(known, name):
-			fault, detail = "not known", "The body has a member that is not known here."
-		case isMark && value.Kind() != 't' && value.Kind() != 'f':
-			fault = "must be a boolean"
-		case isMark:
-			c[name] = value.String()
-		case json.Unmarshal(value, &text) != nil:
-			fault = "must be a string"
-		case text == nil:
-			c[name] = ""
-		default:
-			c[name] = *text
-		}
-		if fault != "" {
-			faults = append(faults, web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: fault})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if strings.Contains(name, ".") { // the members of an address are in it
-			detail = "The body has a member that is not known here."
-			faults = append(faults, web.FieldError{Pointer: "/" + cut(name, 64), Detail: "not known"})
-			continue
-		}
-		if name != "address" || !slices.Contains(known, "address.country") {
-			read(name, in[name])
-			continue
-		}
-		var members map[string]jsontext.Value
-		if json.Unmarshal(in[name], &members) != nil {
-			faults = append(faults, web.FieldError{Pointer: "/address", Detail: "must be an object"})
-			continue
-		}
-		for _, member := range known {
-			if strings.HasPrefix(member, "address.") {
-				c[member] = ""
-			}
-		}
-		for _, member := range slices.Sorted(maps.Keys(members)) {
-			read("address."+member, members[member])
-		}
-	}
-	if faults != nil {
-		return nil, web.BadRequest(detail, faults...)
-	}
-	return c, nil
-}
-
-// ownMember tells what people may change of themselves: whether an address or a
+// ownMember reports whether people may change a member of themselves: whether an address or a
 // number is verified is not for them to say.
 func ownMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
 
-// changeProfile changes the user of the request.
-func (s *Service) changeProfile(r *http.Request, c UserChange) (User, error) {
-	u := IdentityFrom(r.Context()).User
-	draft := u // what is refused costs no write
-	if err := c.Apply(&draft); err != nil || len(c) == 0 {
-		return u, err
-	}
-	action := "profile.change"
-	if draft.Email != u.Email {
-		if action = "email.change"; !s.Fresh(IdentityFrom(r.Context())) {
-			return u, ErrReauthenticationRequired
+// ChangeProfile changes the caller. With another email address the other sessions end, unless keepOthers.
+func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
+	for {
+		u, err := s.changeProfile(ctx, c, change, keepOthers)
+		if !errors.Is(err, errEmailMoved) {
+			return u, web.Noted(ctx, "profile_changed", err)
+		}
+		if c.User, err = s.store.UserBySub(ctx, c.User.Sub); err != nil {
+			return u, err
 		}
 	}
-	row := s.ownAudit(r, action, strings.Join(slices.Sorted(maps.Keys(c)), " "))
-	ctx, verify := r.Context(), false
-	if draft.Email != u.Email && draft.Email != "" && s.MailEnabled() {
+}
+
+// errEmailMoved: the address was changed by another request. Who is told of this change depends on it.
+var errEmailMoved = errors.New("the email address has changed in the meantime")
+
+func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
+	u := c.User
+	draft := u // what is refused costs no write
+	if err := change.Apply(&draft); err != nil || len(change) == 0 {
+		return u, err
+	}
+	detail := strings.Join(slices.Sorted(maps.Keys(change)), " ")
+	if draft.Email == u.Email {
+		row, err := s.begin(ctx, c, "profile.change", detail)
+		if err != nil {
+			return u, err
+		}
+		return s.store.ChangeUser(ctx, u.Sub, func(now *User) error {
+			if err := change.Apply(now); err != nil {
+				return err
+			}
+			return sameEmail(*now, u)
+		}, s.now(), &row)
+	}
+	row, err := s.beginEmailChange(ctx, c, detail)
+	if err != nil {
+		return u, err
+	}
+	row.EndOthers = !keepOthers
+	verify := false
+	if draft.Email != "" && s.MailEnabled() {
 		wait, err := s.verificationLimit(ctx, u)
 		if err != nil {
 			return u, err
 		}
 		verify = wait == 0
 	}
-	u, err := s.store.ChangeUser(ctx, u.Sub, func(u *User) error {
-		before := *u
-		if err := c.Apply(u); err != nil {
+	told := row.Mails
+	return s.store.ChangeUser(ctx, u.Sub, func(now *User) error {
+		if err := sameEmail(*now, u); err != nil {
 			return err
 		}
-		s.changeEmail(ctx, before, u, verify, &row)
+		if err := change.Apply(now); err != nil {
+			return err
+		}
+		if row.Mails = slices.Clone(told); verify {
+			row.Mails = append(row.Mails, s.askVerification(ctx, now)...)
+		}
 		return nil
 	}, s.now(), &row)
-	return u, web.Noted(r.Context(), "profile_changed", err)
 }
 
-// Amend changes a user and returns them as they are then; see Apply. The audit row
-// has the names of what was given and no values; without anything given there is none.
-func (a *Administration) Amend(ctx context.Context, by Actor, u User, c UserChange) (User, error) {
-	if len(c) == 0 {
-		return u, nil
+func sameEmail(now, before User) error {
+	if now.Email != before.Email || now.EmailVerified != before.EmailVerified {
+		return errEmailMoved
 	}
-	row := by.Audit(a.Now(), "user.amend", u.Handle, strings.Join(slices.Sorted(maps.Keys(c)), " "))
-	u, err := a.store.ChangeUser(ctx, u.Sub, func(u *User) error {
-		before := *u
-		if err := c.Apply(u); err != nil {
-			return err
-		}
-		if row.Mails = nil; u.Email != before.Email {
-			row.Mails = a.notices(ctx, before, MailEmailChanged) // without an undo: see Audit.KeepEmail
-		}
-		return nil
-	}, a.Now(), &row)
-	return u, web.Noted(ctx, "user_amended", err)
+	return nil
 }
 
 // line is the rule for a text of at most max characters in one line.

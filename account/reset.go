@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
 )
 
 // ResetCodeLifetime is how long a password reset code can be used.
@@ -51,68 +46,56 @@ type Reset struct {
 	Password string `json:"password"`
 }
 
-// errUnknownReset is ErrInvalidResetCode for what could be a guess: it counts
-// against the limits. A second click with a code that was good a moment ago, and
-// that the first one has spent since, does not.
-var errUnknownReset = fmt.Errorf("%w: not the code of this handle", ErrInvalidResetCode)
-
-// ResetPassword spends a code. It neither signs in nor lifts a suspension; a
-// refused password does not burn the code.
-func (s *Service) ResetPassword(r *http.Request, in Reset) error {
-	ctx := r.Context()
-	in.Handle = withoutAt(in.Handle)
-	handle, code, err := s.checkReset(r, in)
+// ResetPassword spends a code. It neither signs in nor lifts a suspension; a refused password does not burn the
+// code.
+//
+// A right code is always taken: nobody guesses 130 bits, and who sends wrong ones must not keep the owner out. Wrong
+// ones count for the address that sends them, and for what was typed as the account.
+func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, error) {
+	handle, code, err := s.checkReset(ctx, c, in)
 	if err != nil {
-		if errors.Is(err, errUnknownReset) {
+		if errors.Is(err, ErrInvalidResetCode) {
 			web.Note(ctx, "reset_refused")
 		}
-		return err
-	}
-	hash, err := s.hashNew(ctx, in.Password, handle)
-	if err != nil {
-		return err
+		return User{}, err
 	}
 	u, err := s.userNamed(ctx, handle)
 	if err != nil {
-		return err
+		return User{}, err
 	}
-	a := ActorFor(r, User{Handle: handle}).Own(s.now(), "password.reset", "").with(s.notices(ctx, u, MailPasswordChanged)...)
-	return web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now(), a))
+	hash, err := s.hashNew(ctx, in.Password, handle)
+	if err != nil {
+		return User{}, err
+	}
+	a, err := s.begin(ctx, c.as(u), "password.reset", "")
+	if err != nil {
+		return User{}, err
+	}
+	a.Actor, a.Target = handle, handle
+	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now(), a))
 }
 
-// checkReset gives its verdict on a code, within the limits.
-func (s *Service) checkReset(r *http.Request, in Reset) (handle, code string, err error) {
-	ctx := r.Context()
-	address := web.LimitKey{Name: web.LimitReset, Key: web.ClientAddress(r)}
-	if err := s.limits.Blocked(ctx, address); err != nil {
+// checkReset finds the account of a right code.
+func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, code string, err error) {
+	typed := withoutAt(in.Handle)
+	if handle, err = s.handleOf(ctx, typed); err != nil {
 		return "", "", err
 	}
-	if handle, err = s.handleOf(ctx, in.Handle); err != nil {
-		return "", "", err
-	}
-	limits := []web.LimitKey{address, {Name: web.LimitResetAccount, Key: accountKey(handle), Exempt: func(refusal error) error {
-		u, err := s.userNamed(ctx, handle)
-		s.recordLimited(r, u, "password.limited", refusal)
-		return cmp.Or(err, refusal)
-	}}}
-	err = s.limits.Guess(ctx, limits, errUnknownReset, func() error {
-		code = canonicalCode(in.Code, resetCodeLength)
-		if code == "" {
-			return errUnknownReset
-		}
+	if code = canonicalCode(in.Code, resetCodeLength); code != "" {
 		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
-		switch {
-		case err != nil:
-			return err
-		case valid:
-			s.shownCodes.add(handle, code, s.now())
-			return nil
-		case s.shownCodes.has(handle, code, s.now()):
-			return ErrInvalidResetCode
+		if err != nil || valid {
+			return handle, code, err
 		}
-		return errUnknownReset
-	})
-	return handle, code, err
+	}
+	limits := []web.LimitKey{
+		{Name: web.LimitReset, Key: c.Address},
+		{Name: web.LimitResetAccount, Key: accountKey(typed), Exempt: func(refusal error) error {
+			u, err := s.userNamed(ctx, handle)
+			s.recordLimited(ctx, c, u, "password.limited", refusal)
+			return cmp.Or(err, refusal)
+		}},
+	}
+	return "", "", s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
 }
 
 // handleOf is the handle of the account that was named by it or by its verified
@@ -127,92 +110,4 @@ func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
 	}
 	u, err := s.userNamed(ctx, typed)
 	return cmp.Or(u.Handle, nobody), err
-}
-
-// shownMemory is how long a code is known to have been good.
-const shownMemory = 15 * time.Minute
-
-// shownCodes are the good codes that people have shown here lately. Without them a
-// second click that comes when the first one has spent the code looks like a guess.
-type shownCodes struct {
-	mu sync.Mutex
-	at map[string]time.Time // by the hash of handle and code
-}
-
-func (c *shownCodes) add(handle, code string, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.at, func(_ string, at time.Time) bool { return now.Sub(at) > shownMemory })
-	if c.at == nil {
-		c.at = map[string]time.Time{}
-	}
-	c.at[string(hashOf(handle+" "+code))] = now
-}
-
-func (c *shownCodes) has(handle, code string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, ok := c.at[string(hashOf(handle+" "+code))]
-	return ok && now.Sub(at) <= shownMemory
-}
-
-func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
-	var in Reset
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	if err := s.ResetPassword(r, in); errors.Is(err, ErrInvalidResetCode) {
-		return s.withContact(r.Context(), ErrInvalidResetCode, "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one. Contact: {contact}")
-	} else if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
-}
-
-// resetPage shows the form, filled in from the link. It says nothing about the
-// code: looking is not an attempt.
-func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength)}
-	page.Continue, _ = s.continuation(r, q)
-	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
-		page.Handle = h
-	}
-	return s.showReset(w, r, http.StatusOK, page)
-}
-
-func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, page templates.ResetPassword) error {
-	settings, err := s.Settings(r.Context())
-	if err != nil {
-		return err
-	}
-	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
-	s.Show(w, r, status, page)
-	return nil
-}
-
-func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	f := r.PostForm
-	next, _ := s.continuation(r, f)
-	in := Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
-	err := s.ResetPassword(r, in)
-	if err == nil {
-		return s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next})
-	}
-	p, err := web.Refusal(w, r, err)
-	if err != nil {
-		return err
-	}
-	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: cut(in.Handle, 64), Code: cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
-	})
-}
-
-// changePasswordPage is where password managers look for the form (W3C "A
-// Well-Known URL for Changing Passwords").
-func (s *Service) changePasswordPage(w http.ResponseWriter, r *http.Request) error {
-	return s.Redirect(w, r, "/account/security#password")
 }

@@ -244,8 +244,11 @@ func changedMembers(a, b Settings) string {
 // ChangeSettings checks and stores a change; what is not named in it stays, also
 // when another process changes it at the same time. The error is a *Problem that names
 // each member that is wrong.
-func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
-	row := by.Audit(a.Now(), "settings.update", "settings", "")
+func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
+	row, err := a.begin(ctx, by, "settings.update", User{Handle: "settings"}, "")
+	if err != nil {
+		return Settings{}, err
+	}
 	v, err := a.store.AmendSettings(ctx, change.To, row)
 	if err != nil {
 		return v, fmt.Errorf("change settings: %w", err)
@@ -254,7 +257,7 @@ func (a *Administration) ChangeSettings(ctx context.Context, by Actor, change Se
 }
 
 // ChangeSettings is that of Administration; this process sees the change at once.
-func (s *Service) ChangeSettings(ctx context.Context, by Actor, change SettingsChange) (Settings, error) {
+func (s *Service) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
 	v, err := s.Administration().ChangeSettings(ctx, by, change)
 	if err != nil {
 		return v, err

@@ -73,41 +73,6 @@ type packedStatus struct {
 	document   *templates.Document
 }
 
-func (s *Service) mountStatus(m *mux.Router) {
-	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.statusList})
-}
-
-// statusList tells verifiers which session tokens were revoked: one bit an
-// index, signed like the session token itself.
-func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
-	name := mux.Vars(r)["list"]
-	list, err := strconv.Atoi(name)
-	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
-	switch {
-	case err != nil || list < 1 || strconv.Itoa(list) != name:
-		err = ErrStatusListNotFound
-	case r.URL.Query().Has("time"): // section 8.4 of the draft
-		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
-	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") && !strings.Contains(accept, "*"): // section 8.2
-		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
-	}
-	var packed packedStatus
-	var held int
-	if err == nil {
-		packed, held, err = s.waiters.await(r, func() (packedStatus, error) { return s.packedStatus(r.Context(), list) })
-	}
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	h := w.Header()
-	h.Add("Vary", "Prefer, Accept")
-	if held > 0 {
-		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
-	}
-	packed.document.ServeHTTP(w, r)
-}
-
 // packedStatus returns a list as it is now. What is kept is served while the
 // store, asked each time, says that nothing has changed: then a revocation is
 // seen by the next request at every instance. Of many who ask after a change one reads
@@ -202,13 +167,11 @@ type statusWaiters struct {
 }
 
 // await returns the list as current has it. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to N
-// seconds, or 25, until the list is another one than If-None-Match names. held is the time that was
+// seconds, or 25, until the list is another one than If-None-Match (has) names. held is the time that was
 // granted; 0 when the request is not of that kind or there is no room.
-func (l *statusWaiters) await(r *http.Request, current func() (packedStatus, error)) (now packedStatus, held int, err error) {
-	wait, has := preferredWait(r.Header.Values("Prefer")), r.Header.Get("If-None-Match")
+func (l *statusWaiters) await(ctx context.Context, address string, wait time.Duration, has string, current func() (packedStatus, error)) (now packedStatus, held int, err error) {
 	var change <-chan struct{} // before the list: a change in between is not missed
 	if wait > 0 && has != "" {
-		address := web.ClientAddress(r)
 		change = l.enter(address)
 		if change != nil {
 			defer l.leave(address)
@@ -226,7 +189,7 @@ func (l *statusWaiters) await(r *http.Request, current func() (packedStatus, err
 			change = l.next()
 		case <-over.C: // and read the list once more: the watcher may have failed
 			change = nil
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return now, held, nil
 		}
 	}

@@ -47,14 +47,14 @@ type UserStore interface {
 	// are n or more.
 	CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error)
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
-	// by a deleted user).
+	// by a deleted user), ErrEmailTaken.
 	CreateUser(ctx context.Context, u User, a Audit) error
 	// AddUser is CreateUser with a password reset code, unless c has no hash.
 	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
 	// ChangeUser lets change work on the user alone, keeps of it
 	// DisplayName, Email, EmailVerified, EmailAskedAt and Profile, with an audit row unless a is nil
 	// (change may set its Mails and KeepEmail), and returns the user after it. An error of change is returned and nothing is changed.
-	// change may be called more than once and must depend on its argument alone. ErrUserNotFound.
+	// change may be called more than once and must depend on its argument alone. ErrUserNotFound, ErrEmailTaken.
 	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
 	// UpgradeHash replaces the password hash only where it still is old. Not an
 	// error when it no longer is.
@@ -136,8 +136,15 @@ type SessionStore interface {
 	// EndOtherSessions ends all but one (keep may be empty: all) and says how many; without
 	// any there is no audit row. ErrUserNotFound.
 	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a Audit) (int, error)
-	// KnownAddress tells whether the user has signed in from this address
-	// within the kept sessions, ended or not.
+	// EndAllAccess ends every session and revokes every grant of the user, and says how many sessions; without
+	// either there is no audit row. ErrUserNotFound.
+	EndAllAccess(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
+	// DisownSession ends a session that was not the user's, if it is live, revokes every grant that it made, makes its
+	// address unknown and voids the marks of known devices. It returns when the session began.
+	// ErrSessionNotFound when it is no longer kept.
+	DisownSession(ctx context.Context, sub, id string, now time.Time, a Audit) (began time.Time, err error)
+	// KnownAddress reports whether the user has signed in from this address
+	// within the kept sessions, ended or not, and has disowned none of those.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
 	// StatusVersion is a number that differs after each change of a status list;
 	// ErrStatusListNotFound for one that never was or has died with its last session.
@@ -216,13 +223,14 @@ type ResetStore interface {
 	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
 	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
 	// CreateMailedResetCode replaces the code that was mailed before, not that of an
-	// administrator. ErrUserNotFound, also for a user who is suspended or whose verified
-	// address is another one.
+	// administrator. ErrUserNotFound, also for a user who is suspended, whose address is another
+	// one, or who has a password and has not verified the address.
 	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
 	// ResetCodeValid tells whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code, sets the password hash, ends every session
-	// and revokes every grant of the user. ErrInvalidResetCode for an unknown handle and a
+	// and revokes every grant of the user. A code that was mailed proves the address, unless another
+	// account has proven it. ErrInvalidResetCode for an unknown handle and a
 	// wrong, used or expired code alike.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a Audit) error
 }
@@ -233,15 +241,13 @@ type ResetStore interface {
 type FactorStore interface {
 	// Factors describes the second factors of a user.
 	Factors(ctx context.Context, sub string) (Factors, error)
-	// AddTOTP adds an authenticator app; ErrFactorExists when there is one. It tells whether
-	// the hashes of recovery codes were stored: only with the first factor. session is as in
-	// ReplaceRecoveryCodes.
-	AddTOTP(ctx context.Context, sub, session string, t TOTP, codes [][]byte, now time.Time, a Audit) (stored bool, err error)
+	// AddTOTP adds an authenticator app and reports whether it is the first factor: see NewFactor. ErrFactorExists.
+	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
 	// UseTOTP accepts the code of a time step, and tells whether it was later than that of
 	// any code accepted before (RFC 6238 section 5.2).
 	UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (bool, error)
-	// RemoveTOTP ErrFactorNotFound.
-	RemoveTOTP(ctx context.Context, sub string, now time.Time, a Audit) error
+	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
+	RemoveTOTP(ctx context.Context, sub string, o OldFactor) error
 	// ReplaceRecoveryCodes voids the recovery codes before. ErrFactorNotFound when the user
 	// has no second factor. session is where it was asked for: ErrNotAuthenticated when that
 	// has ended, so that nothing new opens an account after its sessions were ended. Empty:
@@ -252,30 +258,57 @@ type FactorStore interface {
 	// ResetFactors removes all second factors and recovery codes, ends every session and
 	// revokes every grant of the user. ErrUserNotFound.
 	ResetFactors(ctx context.Context, sub string, now time.Time, a Audit) error
-	// ConfirmSession sets Session.ConfirmedAt. ErrSessionNotFound when it is no longer live.
-	ConfirmSession(ctx context.Context, sub, id string, now time.Time) error
 	// SpendOnce tells whether this is the first time that it is called with the hash: of
 	// something that is good once, until it expires by itself.
 	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
 }
 
+// NewFactor is how a second factor is added, in one transaction. With the first one User.SecondFactor is set, the
+// hashes of recovery codes are stored, and the other sessions end as in EndOtherSessions, or lose
+// MethodMultiFactor where they are kept: what they have proven was another factor.
+//
+// ErrNotAuthenticated when the session, in which it is asked for, has ended: nothing new opens an account after its
+// sessions were ended. ErrReauthenticationRequired when the user has a second factor and the session has not
+// proven one. ErrUserNotFound.
+type NewFactor struct {
+	Session    string
+	KeepOthers bool
+	Codes      [][]byte
+	Now        time.Time
+	Audit      Audit
+}
+
+// OldFactor is how a second factor is removed, in one transaction. With the last one go User.SecondFactor and the
+// recovery codes. The other sessions end unless they are kept, and those that a removed passkey opened in any
+// case. ErrFactorDemanded when no other factor would be left that satisfies Demanded. ErrNotAuthenticated and
+// ErrReauthenticationRequired as for NewFactor.
+type OldFactor struct {
+	Session    string
+	KeepOthers bool
+	Demanded   string // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
+	Now        time.Time
+	Audit      Audit
+}
+
 // EmailStore keeps what the addresses of users can do. ErrInvalidLink is for all that is
 // used, too old, unknown or not about the address that the user has now.
 type EmailStore interface {
-	// UserByEmail returns the only user with this verified address (case-insensitive).
-	// ErrUserNotFound, also when several have it.
+	// UserByEmail returns the user with this verified address (case-insensitive). ErrUserNotFound.
 	UserByEmail(ctx context.Context, email string) (User, error)
 	// AskVerification sets User.EmailAskedAt while the address of the user is this one and
 	// not verified. ErrInvalidLink.
 	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
 	// VerifyEmail marks the address as verified, once for what was asked for at that time
-	// and within VerificationLifetime. ErrInvalidLink.
+	// and within VerificationLifetime. ErrInvalidLink, ErrEmailTaken.
 	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
 	// EmailChange returns a change of address that can be undone. ErrInvalidLink.
 	EmailChange(ctx context.Context, id string, now time.Time) (EmailChange, error)
-	// UndoEmailChange gives the user the former address again, which is verified, ends every
-	// session, revokes every grant and voids reset codes. The changes that came after it can
-	// be undone no more. The user is the actor of the audit row. ErrInvalidLink.
+	// FormerEmails lists the changes of the user's address that can be undone, oldest first.
+	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
+	// UndoEmailChange gives the user the former address again, which is verified unless another
+	// account has proven it since, ends every session, revokes every grant and voids reset codes. The
+	// changes that came after it can no longer be undone; those before it can. The user is the
+	// actor of the audit row. ErrInvalidLink.
 	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
 	// QueueMail stores a mail of its own, without an audit row.
 	QueueMail(ctx context.Context, m Mail, now time.Time) error
@@ -283,8 +316,10 @@ type EmailStore interface {
 
 // EmailChange is a verified address that the user has replaced.
 type EmailChange struct {
+	ID        string
 	Sub       string
 	Email     string // before
+	ChangedAt time.Time
 	ExpiresAt time.Time
 }
 
@@ -293,6 +328,7 @@ type Factors struct {
 	TOTP          *TOTP // nil: none
 	Passkeys      int
 	RecoveryCodes int // that are left
+	CodesMadeAt   time.Time
 }
 
 // TOTP is an authenticator app (RFC 6238): SHA-1, six digits, 30 seconds.
@@ -301,6 +337,25 @@ type TOTP struct {
 	LastStep   int64  // time step of the last accepted code
 	CreatedAt  time.Time
 	LastUsedAt time.Time // zero: only when it was added
+}
+
+// PasskeyStore keeps passkeys.
+type PasskeyStore interface {
+	// Passkeys lists those of a user, oldest first, never nil.
+	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
+	// Passkey returns one by its credential id, with its user. ErrPasskeyNotFound.
+	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
+	// AddPasskey adds p and reports whether it is the first factor: see NewFactor. ErrPasskeyExists, ErrPasskeyLimit
+	// when the user has limit.
+	AddPasskey(ctx context.Context, p Passkey, limit int, n NewFactor) (first bool, err error)
+	// RenamePasskey changes the name of one of the user's. ErrPasskeyNotFound.
+	RenamePasskey(ctx context.Context, sub string, id []byte, name string, a Audit) error
+	// RemovePasskey removes one of the user's: see OldFactor. ErrPasskeyNotFound.
+	RemovePasskey(ctx context.Context, sub string, id []byte, o OldFactor) error
+	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. Where the count is not
+	// higher than the stored one, and not both are zero, it writes the audit row and tells so.
+	// ErrPasskeyNotFound.
+	UsePasskey(ctx context.Context, p Passkey, a Audit) (wentBack bool, err error)
 }
 
 // SettingsStore keeps the installation's settings and secrets.
@@ -346,6 +401,7 @@ type AppStore interface {
 type App struct {
 	ClientID   string
 	ClientName string
+	RequireACR string // authentication context class that its sign-ins need, or empty
 	Scopes     []string
 	GrantedAt  time.Time
 	LastUsedAt time.Time // last token issued, zero: never
@@ -420,6 +476,11 @@ type Audit struct {
 	// before is kept, so that its owner can undo the change. Empty: neither this change nor
 	// those before can be undone from now on.
 	KeepEmail string
+	// EndOthers is for a change of the address: the other sessions end with it, but for Session.
+	EndOthers bool
+	// Session is the session in which it is asked for; one that has ended refuses a change of the
+	// address (ErrNotAuthenticated). Empty: in none.
+	Session string
 }
 
 // Mail is a message that waits to be sent. What it says is made when it is sent, from

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -13,17 +11,11 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 const (
-	securityPath = "/account/security"
-	totpPath     = securityPath + "/totp"
-	totpSeal     = "totp"
-)
-
-const (
+	totpSeal   = "totp"
 	totpPeriod = 30 // seconds
 	totpSkew   = 1  // steps that a clock may differ
 )
@@ -40,8 +32,9 @@ func totpCode(typed string) (string, bool) {
 // timeStep finds the time step of a code, later than that of the last one accepted.
 func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
 	current := now.Unix() / totpPeriod
+	opts := hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
 	for _, step := range []int64{current, current - totpSkew, current + totpSkew} {
-		good, err := hotp.ValidateCustom(code, uint64(step), secret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}) //nolint:gosec // after 1970
+		good, err := hotp.ValidateCustom(code, uint64(step), secret, opts) //nolint:gosec // after 1970
 		if err == nil && good && step > last {
 			return step, true
 		}
@@ -49,7 +42,7 @@ func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
 	return 0, false
 }
 
-// useTOTP accepts a code of the user's authenticator app, which then works no more.
+// useTOTP accepts a code of the user's authenticator app, which then no longer works.
 func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
 	f, err := s.store.Factors(ctx, sub)
 	if err != nil || f.TOTP == nil {
@@ -73,159 +66,66 @@ type enrolment struct {
 // totpSecretBytes is what RFC 4226 section 4 recommends.
 const totpSecretBytes = 20
 
-// drawTOTP draws a secret for the signed-in user. ErrFactorExists.
-func (s *Service) drawTOTP(r *http.Request) (*otp.Key, string, error) {
-	id := IdentityFrom(r.Context())
-	f, err := s.store.Factors(r.Context(), id.User.Sub)
+// BeginTOTP draws a secret for the caller. ErrFactorExists.
+func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
+	if err := s.allow(c, "factor.add"); err != nil {
+		return nil, "", err
+	}
+	f, err := s.store.Factors(ctx, c.User.Sub)
 	if err != nil {
 		return nil, "", err
 	}
 	if f.TOTP != nil {
 		return nil, "", ErrFactorExists
 	}
-	e := enrolment{Sub: id.User.Sub, Session: id.Session.ID, Secret: make([]byte, totpSecretBytes)}
+	e := enrolment{Sub: c.User.Sub, Session: c.Session.ID, Secret: make([]byte, totpSecretBytes)}
 	_, _ = rand.Read(e.Secret) // never fails (crypto/rand)
 	token, err := s.seal.Seal(totpSeal, e)
 	if err != nil {
 		return nil, "", err
 	}
-	key, err := s.totpKey(id.User, e.Secret)
+	key, err := s.totpKey(c.User, e.Secret)
 	return key, token, err
 }
 
 // totpKey is a secret as apps read it. A colon in the name would divide the label.
 func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
-	return totp.Generate(totp.GenerateOpts{Issuer: cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName), AccountName: u.Handle, Secret: secret})
+	issuer := cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName)
+	return totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Handle, Secret: secret})
 }
 
-// openEnrolment is ErrEnrolmentExpired for a token that was not made for this session lately.
-func (s *Service) openEnrolment(r *http.Request, token string) (enrolment, error) {
-	id := IdentityFrom(r.Context())
+// openEnrolment returns the secret of a token. ErrEnrolmentExpired for one that was not made for this session, or
+// too long ago.
+func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
 	var e enrolment
-	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != id.User.Sub || e.Session != id.Session.ID {
-		return e, ErrEnrolmentExpired
+	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
+		return nil, ErrEnrolmentExpired
 	}
-	return e, nil
+	return s.totpKey(c.User, e.Secret)
 }
 
-// confirmTOTP adds the authenticator app that shows the right code. The token says that
-// the session was fresh when the secret was drawn. The codes are those that come with
-// the first factor.
-func (s *Service) confirmTOTP(r *http.Request, token, typed string) (codes []string, err error) {
-	ctx, id := r.Context(), IdentityFrom(r.Context())
-	e, err := s.openEnrolment(r, token)
+// ConfirmTOTP adds the authenticator app that shows the right code. The token says that the session was fresh when
+// the secret was drawn, which is proof enough for as long as it lives. With the first factor the other
+// sessions end, unless keepOthers.
+func (s *Service) ConfirmTOTP(ctx context.Context, c Caller, token, typed string, keepOthers bool) (AddedFactor, error) {
+	key, err := s.openEnrolment(c, token)
 	if err != nil {
-		return nil, err
-	}
-	key, err := s.totpKey(id.User, e.Secret)
-	if err != nil {
-		return nil, err
+		return AddedFactor{}, err
 	}
 	code, _ := totpCode(typed)
 	step, ok := timeStep(key.Secret(), code, s.now(), 0)
 	if !ok {
-		return nil, ErrInvalidOTP.With("This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
+		return AddedFactor{}, ErrInvalidOTP.With(
+			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
 	}
-	codes, hashes := newRecoveryCodes()
-	stored, err := s.store.AddTOTP(ctx, id.User.Sub, id.Session.ID, TOTP{Secret: key.Secret(), LastStep: step}, hashes, s.now(), s.factorAudit(r, "factor.add", MailFactorAdded, FactorTOTP))
-	if err != nil {
-		return nil, err
-	}
-	web.Note(ctx, "factor_added")
-	if !stored {
-		return nil, nil
-	}
-	return codes, nil
+	return s.addFactor(ctx, c, keepOthers, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
+		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
+	})
 }
 
-func (s *Service) removeTOTP(_ http.ResponseWriter, r *http.Request) error {
-	err := s.store.RemoveTOTP(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now(), s.factorAudit(r, "factor.remove", MailFactorRemoved, FactorTOTP))
-	return web.Noted(r.Context(), "factor_removed", err)
-}
-
-func (s *Service) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
-	}
-	key, token, err := s.drawTOTP(r)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string]string{"secret": key.Secret(), "uri": key.URL(), "token": token})
-}
-
-func (s *Service) apiConfirmTOTP(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Token string `json:"token"`
-		Code  string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	codes, err := s.confirmTOTP(r, in.Token, in.Code)
-	if p, _ := web.ProblemOf(err); errors.Is(err, ErrInvalidOTP) {
-		p.Errors[0].Pointer = "/code"
-		return p
-	}
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
-		OK            bool     `json:"ok"`
-		RecoveryCodes []string `json:"recovery_codes"` // null: there are some already
-	}{true, codes})
-}
-
-func (s *Service) totpPage(w http.ResponseWriter, r *http.Request) error {
-	key, token, err := s.drawTOTP(r)
-	if errors.Is(err, ErrFactorExists) {
-		return s.Redirect(w, r, securityPath)
-	}
-	if err != nil {
-		return err
-	}
-	s.Show(w, r, http.StatusOK, templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token})
-	return nil
-}
-
-// totpForm shows the same secret again after a wrong code.
-func (s *Service) totpForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	token := r.PostForm.Get("token")
-	codes, err := s.confirmTOTP(r, token, r.PostForm.Get("code"))
-	switch {
-	case errors.Is(err, ErrEnrolmentExpired), errors.Is(err, ErrFactorExists), errors.Is(err, ErrNotAuthenticated):
-		return s.Redirect(w, r, totpPath)
-	case err == nil && codes == nil:
-		return s.Redirect(w, r, securityPath+"?notice=totp-added#second-factor")
-	case err == nil:
-		s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: codes, First: true})
-		return nil
-	}
-	p, err := web.Refusal(w, r, err)
-	if err != nil {
-		return err
-	}
-	e, err := s.openEnrolment(r, token)
-	if err != nil {
-		return err
-	}
-	key, err := s.totpKey(IdentityFrom(r.Context()).User, e.Secret)
-	if err != nil {
-		return err
-	}
-	s.Show(w, r, p.Status, templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, Error: p.Detail, ErrorCode: p.Code})
-	return nil
-}
-
-func (s *Service) removeTOTPForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
-	if err := s.removeTOTP(w, r); err != nil && !errors.Is(err, ErrFactorNotFound) {
-		return err
-	}
-	return s.Redirect(w, r, securityPath+"?notice=totp-removed#second-factor")
+// RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
+func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keepOthers bool) error {
+	return s.removeFactor(ctx, c, keepOthers, FactorTOTP, "", func(o OldFactor) error {
+		return s.store.RemoveTOTP(ctx, c.User.Sub, o)
+	})
 }

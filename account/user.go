@@ -39,6 +39,8 @@ type User struct {
 	// SecondFactor tells that the user has a passkey or an authenticator app: no
 	// session is made with the password alone.
 	SecondFactor bool
+	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markOf.
+	DevicesVoidedAt time.Time
 }
 
 // Suspended tells whether an administrator has suspended the user.

@@ -17,14 +17,11 @@ const MaxBody = 64 << 10
 // ReadForm reads a form of a page: content type, size, no repeated field but
 // the ones named (check boxes), valid UTF-8 without NUL. It returns a *Problem.
 func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) error {
-	if r.Method == http.MethodPost {
-		if err := checkBody(r, "application/x-www-form-urlencoded"); err != nil {
-			return err
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	if r.Method == http.MethodPost && r.ContentLength > MaxBody {
+		return tooLarge()
 	}
-	if err := r.ParseForm(); err != nil {
-		return bodyError(err)
+	if err := ParseForm(w, r, MaxBody); err != nil {
+		return err
 	}
 	for k, v := range r.PostForm {
 		if len(v) > 1 && !slices.Contains(repeatable, k) {
@@ -37,9 +34,31 @@ func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) erro
 	return nil
 }
 
+// IsForm reports whether the body of a request is the form of a page without a file.
+func IsForm(r *http.Request) bool {
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && mt == formType
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// ParseForm reads a form of at most max bytes, unless it was read before.
+func ParseForm(w http.ResponseWriter, r *http.Request, max int64) error {
+	if r.Method == http.MethodPost && r.PostForm == nil {
+		if err := checkBody(r, formType, max); err != nil {
+			return err
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, max)
+	}
+	if err := r.ParseForm(); err != nil {
+		return bodyError(err)
+	}
+	return nil
+}
+
 var errMediaType = NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body without content encoding.")
 
-func checkBody(r *http.Request, want string) error {
+func checkBody(r *http.Request, want string, max int64) error {
 	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
 		return errMediaType
 	}
@@ -47,7 +66,7 @@ func checkBody(r *http.Request, want string) error {
 	if cs := params["charset"]; err != nil || mt != want || (cs != "" && !strings.EqualFold(cs, "utf-8")) {
 		return errMediaType.With("Send the body with Content-Type: {type}.", "type", want)
 	}
-	if r.ContentLength > MaxBody {
+	if r.ContentLength > max {
 		return tooLarge()
 	}
 	return nil

@@ -108,7 +108,7 @@ func NoContent(w http.ResponseWriter) error {
 // ReadJSON reads the body of a request with DecodeJSON: the content type must be
 // JSON, the body at most MaxBody bytes. It returns a *Problem.
 func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	if err := checkBody(r, "application/json"); err != nil {
+	if err := checkBody(r, "application/json", MaxBody); err != nil {
 		return err
 	}
 	body, err := readBody(w, r)
@@ -128,7 +128,7 @@ func ReadOptionalJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	if err != nil || len(body) == 0 {
 		return err
 	}
-	if err := checkBody(r, "application/json"); err != nil {
+	if err := checkBody(r, "application/json", MaxBody); err != nil {
 		return err
 	}
 	return DecodeJSON(body, v)

@@ -31,6 +31,7 @@ type Problem struct {
 	Methods   []string     `json:"methods,omitempty"` // with which a sign-in can go on
 
 	retryAfter time.Duration
+	interrupts bool           // see Interrupting
 	text       templates.Text // of Detail, with {name} for args
 	args       []any
 }
@@ -120,6 +121,13 @@ func (p *Problem) Error() string { return strings.ReplaceAll(p.Code, "_", " ") }
 func (p *Problem) Is(target error) bool {
 	t, ok := target.(*Problem)
 	return ok && t.Code == p.Code
+}
+
+// Interrupting is the same problem as one that no page says beside its form: see Refusal.
+func (p *Problem) Interrupting() *Problem {
+	c := *p
+	c.interrupts = true
+	return &c
 }
 
 // RateLimited makes the error of a limit that was reached.

@@ -92,7 +92,7 @@ func (s *Site) Redirect(w http.ResponseWriter, r *http.Request, path string) err
 // request and with the headers set; an error for what no form can help with.
 func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, error) {
 	p, known := ProblemOf(cause)
-	if !known || p.Status == http.StatusServiceUnavailable {
+	if !known || p.interrupts || p.Status == http.StatusServiceUnavailable {
 		return nil, cause
 	}
 	NoteDefault(r.Context(), p.Code)

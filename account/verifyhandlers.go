@@ -41,9 +41,13 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.verify(r, q["flag"])
 	if err == nil {
 		h := w.Header()
+		email := "" // not left out: a proxy then has nothing of the client's to keep
+		if id.User.EmailVerified {
+			email = id.User.Email
+		}
 		for name, value := range map[string]string{
-			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName, "Remote-Groups": strings.Join(id.User.Flags, ","), "Remote-Sub": id.User.Sub,
-			"Remote-Email": map[bool]string{true: id.User.Email}[id.User.EmailVerified], // empty, not left out: a proxy then has nothing of the client's to keep
+			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName, "Remote-Groups": strings.Join(id.User.Flags, ","),
+			"Remote-Sub": id.User.Sub, "Remote-Email": email,
 		} {
 			h.Set(name, value)
 		}
@@ -105,7 +109,9 @@ func (s *Service) verify(r *http.Request, flags []string) (*Identity, error) {
 
 // shared is Current by the session token alone: with a cookie domain, by what the
 // applications of the domain get of the browser. It opens nothing of this service.
-func (s *Service) shared(r *http.Request) (*Identity, error) { return s.live(r, s.eachByToken) }
+func (s *Service) shared(r *http.Request) (*Identity, error) {
+	return s.live(r.Context(), s.byToken(r.Context(), s.sessionCookies(r)))
+}
 
 // signInAddress is the sign-in page, from which the browser comes back to what it asked
 // the proxy for.

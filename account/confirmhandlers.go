@@ -1,0 +1,190 @@
+package account
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Service) apiConfirm(w http.ResponseWriter, r *http.Request) error {
+	var in Confirmation
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.Confirm(r.Context(), s.Caller(r), in)
+	return s.answerConfirmed(w, out, err)
+}
+
+func (s *Service) answerConfirmed(w http.ResponseWriter, out SignedIn, err error) error {
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out)
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// confirmFields are what a form has that also proves who sends it: see Form.
+const (
+	confirmPrefix = "confirm_"
+	sureField     = "sure"
+)
+
+// maxForm is how much of a form is read that may carry a picture, in bytes.
+const maxForm = 2 * web.MaxBody
+
+// askFirst is the error of a form whose act asks a question before it is done.
+type askFirst struct{ act Act }
+
+func (askFirst) Error() string { return "the question was not answered" }
+
+// Asked is an error, which Form answers, while the person has not answered the question of an act.
+func Asked(r *http.Request, act string) error {
+	if r.PostForm.Get(sureField) == "yes" {
+		return nil
+	}
+	return askFirst{actsByName[act]}
+}
+
+// asking does an operation after the question of its act.
+func asking(act string, do operation) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := Asked(r, act); err != nil {
+			return err
+		}
+		return do(w, r)
+	}
+}
+
+// Form serves the forms of pages. Where the session is not fresh, or an act asks a question first, it answers with a
+// page that carries on everything that was typed: what is sent from there does the act. Nothing is lost and nothing is
+// stored on the way. A page that needs a fresh session leads there, too.
+func (s *Service) Form(h web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost && web.IsForm(r) {
+			if err := web.ParseForm(w, r, maxForm); err != nil {
+				return err
+			}
+			confirmed, page, err := s.confirmInForm(w, r)
+			if err != nil || page != nil {
+				return s.showConfirm(w, r, page, err)
+			}
+			r = confirmed
+		}
+		err := h(w, r)
+		var ask askFirst
+		stale := errors.Is(err, ErrReauthenticationRequired)
+		switch {
+		case !stale && !errors.As(err, &ask) || !s.WantsPage(r):
+			return err
+		case r.Method != http.MethodPost:
+			back := strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))
+			return s.Redirect(w, r, "/account/confirm?"+url.Values{"next": {back}}.Encode())
+		}
+		page := s.carry(r)
+		if page.Stale = stale; !stale {
+			page.Question, page.Keep = ask.act.Question, ask.act.Ends == EndsOthers
+			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
+			page.Stale = s.allow(s.Caller(r), ask.act.Name) != nil
+		}
+		return s.showConfirm(w, r, page, nil)
+	}
+}
+
+// carry is the page that goes on with the form of a request.
+func (s *Service) carry(r *http.Request) *templates.Confirm {
+	page := &templates.Confirm{Action: strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		for _, value := range r.PostForm[name] {
+			page.Fields = append(page.Fields, templates.FormField{Name: name, Value: value})
+		}
+	}
+	return page
+}
+
+// confirmInForm confirms who sends a form by the fields that prove it, takes these out, and returns the request in the
+// session that is fresh then; or the page to show where the proof was refused. Without such fields it is the request
+// itself.
+func (s *Service) confirmInForm(w http.ResponseWriter, r *http.Request) (confirmed *http.Request, refused *templates.Confirm, err error) {
+	take := func(name string) string {
+		value := r.PostForm.Get(confirmPrefix + name)
+		r.PostForm.Del(confirmPrefix + name)
+		return value
+	}
+	in := Confirmation{Password: take("password"), OTP: take("otp")}
+	passkey := answeredCeremony{State: take("state"), Credential: []byte(take("credential"))}
+	if in == (Confirmation{}) && len(passkey.Credential) == 0 {
+		return r, nil, nil
+	}
+	var out SignedIn
+	if len(passkey.Credential) > 0 {
+		out, err = s.PasskeyConfirm(r.Context(), s.Caller(r), passkey)
+	} else {
+		out, err = s.Confirm(r.Context(), s.Caller(r), in)
+	}
+	if err == nil {
+		s.setCookies(w, out)
+		return withIdentity(r, &Identity{User: out.User, Session: out.Session, algorithm: s.minter.algorithm}), nil, nil
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	refused = s.carry(r)
+	refused.Stale, refused.Error, refused.ErrorCode, refused.Status = true, p.Detail, p.Code, p.Status
+	return nil, refused, nil
+}
+
+func (s *Service) showConfirm(w http.ResponseWriter, r *http.Request, page *templates.Confirm, err error) error {
+	if err != nil {
+		return err
+	}
+	u := IdentityFrom(r.Context()).User
+	f, err := s.store.Factors(r.Context(), u.Sub)
+	if err != nil {
+		return err
+	}
+	page.Handle, page.SecondFactor, page.Methods = u.Handle, u.SecondFactor, s.factorMethods(f)
+	status := page.Status
+	switch {
+	case status != 0:
+	case page.Stale && r.Method == http.MethodPost:
+		status = ErrReauthenticationRequired.Status
+	default:
+		status = http.StatusOK
+	}
+	s.Show(w, r, status, *page)
+	return nil
+}
+
+// localPath is a path of this service that a browser may be sent to; any other leads
+// to the account.
+func localPath(path string) string {
+	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 || strings.ContainsFunc(path, control) {
+		return "/account/"
+	}
+	return path
+}
+
+func (s *Service) confirmPage(w http.ResponseWriter, r *http.Request) error {
+	next := templates.FormField{Name: "next", Value: localPath(r.URL.Query().Get("next"))}
+	page := templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{next}}
+	return s.showConfirm(w, r, &page, nil)
+}
+
+// confirmForm leads on after confirmInForm.
+func (s *Service) confirmForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	if !s.Caller(r).fresh(s.now()) {
+		return ErrReauthenticationRequired
+	}
+	return s.Redirect(w, r, localPath(r.PostForm.Get("next")))
+}

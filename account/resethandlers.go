@@ -1,0 +1,129 @@
+package account
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
+	var in Reset
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if _, err := s.ResetPassword(r.Context(), s.Caller(r), in); errors.Is(err, ErrInvalidResetCode) {
+		return s.withContact(r.Context(), ErrInvalidResetCode, "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one. Contact: {contact}")
+	} else if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// resetPage shows the form, filled in from the link. It says nothing about the
+// code: looking is not an attempt.
+func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength)}
+	page.Continue, _ = s.continuation(r, q)
+	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
+		page.Handle = h
+	}
+	return s.showReset(w, r, http.StatusOK, page)
+}
+
+func (s *Service) showReset(w http.ResponseWriter, r *http.Request, status int, page templates.ResetPassword) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	f := r.PostForm
+	next, _ := s.continuation(r, f)
+	in := Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
+	u, err := s.ResetPassword(r.Context(), s.Caller(r), in)
+	if err == nil {
+		factors, err := s.factorRows(r.Context(), u)
+		if err != nil {
+			return err
+		}
+		return s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next, Factors: factors})
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showReset(w, r, p.Status, templates.ResetPassword{
+		Handle: cut(in.Handle, 64), Code: cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
+	})
+}
+
+// changePasswordPage is where password managers look for the form (W3C "A
+// Well-Known URL for Changing Passwords").
+func (s *Service) changePasswordPage(w http.ResponseWriter, r *http.Request) error {
+	return s.Redirect(w, r, "/account/security#password")
+}
+
+func (s *Service) apiForgotPassword(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle string `json:"handle"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.ForgotPassword(r.Context(), s.Caller(r), in.Handle); err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// forgotPage shows the form. Without mail it says whom to ask.
+func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.ForgotPassword{}
+	page.Continue, _ = s.continuation(r, q)
+	page.Handle, _ = accountName(q.Get("handle"))
+	return s.showForgot(w, r, http.StatusOK, page)
+}
+
+func (s *Service) showForgot(w http.ResponseWriter, r *http.Request, status int, page templates.ForgotPassword) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.MailOff, page.Contact = !s.MailEnabled(), settings.Contact
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Service) forgotForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	typed := r.PostForm.Get("handle")
+	page := templates.ForgotPassword{Handle: cut(typed, 254)}
+	page.Continue, _ = s.continuation(r, r.PostForm)
+	err := s.ForgotPassword(r.Context(), s.Caller(r), typed)
+	if err == nil {
+		page.Sent = true
+		return s.showForgot(w, r, http.StatusOK, page)
+	}
+	if errors.Is(err, ErrMailOff) {
+		return s.showForgot(w, r, http.StatusOK, page)
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode = p.Detail, p.Code
+	return s.showForgot(w, r, p.Status, page)
+}

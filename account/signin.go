@@ -1,0 +1,503 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// Credentials are what a person enters to sign in.
+type Credentials struct {
+	Handle   string `json:"handle"`
+	Password string `json:"password"`
+	OTP      string `json:"otp"`
+}
+
+// SignedIn is a sign-in that has succeeded, with what the browser gets.
+type SignedIn struct {
+	User    User
+	Session Session
+
+	token string   // the session token; empty: the browser keeps the one that it has
+	login string   // the value of the host-only cookie, where there is one
+	marks []string // of the devices that the browser is known as; nil: those that it has
+	step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
+}
+
+// proven is what somebody has proven to be who they are.
+type proven struct {
+	user    User     // as read before the proof
+	amr     []string // RFC 8176
+	passkey []byte   // the credential id of the passkey, if it was one
+}
+
+var (
+	passwordAlone   = []string{MethodPassword}
+	passwordAndCode = []string{MethodPassword, MethodOTP, MethodMultiFactor}
+)
+
+// SignIn checks the credentials and makes the session. An unknown handle and a wrong password are one
+// error and cost the same; ErrSuspended is only shown after the right password.
+//
+// ErrSecondFactorRequired after the right password of a user with a second factor: the browser then gets
+// a cookie with which the code alone goes on.
+func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+	out, err := s.signIn(ctx, c, in)
+	switch {
+	case errors.Is(err, ErrInvalidCredentials):
+		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
+	case errors.Is(err, ErrInvalidOTP):
+		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
+	case errors.Is(err, ErrSuspended):
+		web.NoteSignIn(ctx, web.SignInSuspended, factorPassword)
+	}
+	return out, err
+}
+
+func (s *Service) signIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+	if in.Handle == "" && in.Password == "" && in.OTP != "" {
+		return s.secondStep(ctx, c, in.OTP)
+	}
+	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if u.SecondFactor && in.OTP != "" {
+		if err := s.checkOTP(ctx, c.as(u), in.OTP); err != nil {
+			return SignedIn{}, err
+		}
+		return s.openSession(ctx, c, proven{user: u, amr: passwordAndCode})
+	}
+	if !u.SecondFactor {
+		out, err := s.openSession(ctx, c, proven{user: u, amr: passwordAlone})
+		if !errors.Is(err, ErrSecondFactorRequired) { // added since
+			return out, err
+		}
+	}
+	return s.askSecondFactor(ctx, u)
+}
+
+// checkPassword finds the user by a handle or a verified address, and compares the password, within the
+// limits. What is typed counts as it was typed: a limit must not tell whose address an address is.
+func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password string) (User, error) {
+	typed = withoutAt(typed)
+	// Before anything costs: an address or account over its limit waits.
+	address := web.LimitKey{Name: web.LimitLogin, Key: c.Address}
+	if err := s.limits.Blocked(ctx, address); err != nil {
+		return User{}, err
+	}
+	u, err := s.userNamed(ctx, typed)
+	if err != nil {
+		return User{}, err
+	}
+	account := s.accountLimit(ctx, c, accountKey(typed), u)
+	if err := s.limits.Blocked(ctx, account); err != nil {
+		return User{}, err
+	}
+	leave, err := s.hasher.enter(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	defer leave()
+	// Inside the slot: at most one attempt a core is in flight.
+	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
+		if !s.hasher.match(u.PasswordHash, password) || u.Sub == "" {
+			return ErrInvalidCredentials
+		}
+		return nil
+	})
+	if err != nil {
+		return User{}, err
+	}
+	if u.Suspended() {
+		return User{}, s.refuseSuspended(ctx, c.as(u))
+	}
+	if s.hasher.outdated(u.PasswordHash) {
+		s.upgradeHash(ctx, &u, password)
+	}
+	return u, nil
+}
+
+// accountLimit is what failures count for under the limit of an account; u may be nobody. It does not refuse
+// an address from which the account was signed in to before: strangers cannot lock an owner out. The limit of
+// the address itself holds.
+func (s *Service) accountLimit(ctx context.Context, c Caller, key string, u User) web.LimitKey {
+	return web.LimitKey{Name: web.LimitLoginAccount, Key: key, Exempt: func(refusal error) error {
+		known, err := s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address)
+		switch {
+		case err != nil:
+			return fmt.Errorf("find known address: %w", err)
+		case known:
+			return nil
+		}
+		s.recordLimited(ctx, c, u, "session.limited", refusal)
+		return refusal
+	}}
+}
+
+// accountKey folds what was typed as a handle or an address, so that spelling it differently does not give
+// further attempts.
+func accountKey(typed string) string {
+	if h, err := CanonicalHandle(typed); err == nil {
+		return h
+	}
+	return strings.ToLower(cut(strings.TrimSpace(typed), 64))
+}
+
+// upgradeHash replaces a hash of an older form. Failing to do so does not refuse the sign-in.
+func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
+	d, err := s.hasher.argon.Hash(opaque(password))
+	if err == nil {
+		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
+	}
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			s.log.WarnContext(ctx, "password hash not upgraded", "user", u.Sub, "error", err)
+		}
+		return
+	}
+	u.PasswordHash = d.Encode()
+}
+
+// refuseSuspended is ErrSuspended, after the right proof.
+func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
+	s.recordRefusal(ctx, c.own(s.now(), "session.refused", "suspended"))
+	return s.suspended(ctx)
+}
+
+// suspended is ErrSuspended with how to reach an administrator.
+func (s *Service) suspended(ctx context.Context) *web.Problem {
+	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
+}
+
+// signInStep is a sign-in of which the password was right, sealed in a cookie of the browser that knew it. It is
+// good for one session.
+type signInStep struct {
+	Sub      string `json:"sub"`
+	Password []byte `json:"password"` // hash of the password hash: another password ends it
+	Nonce    string `json:"nonce"`
+}
+
+const signInSeal = "second-factor"
+
+// askSecondFactor is ErrSecondFactorRequired with what u can go on with.
+func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error) {
+	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: hashOf(u.PasswordHash), Nonce: rand.Text()})
+	if err != nil {
+		return SignedIn{}, err
+	}
+	web.NoteUser(ctx, u.Sub)
+	return SignedIn{step: step}, s.secondFactorRequired(ctx, u)
+}
+
+// secondFactorRequired is ErrSecondFactorRequired with the methods of u.
+func (s *Service) secondFactorRequired(ctx context.Context, u User) error {
+	f, err := s.store.Factors(ctx, u.Sub)
+	if err != nil {
+		return err
+	}
+	p := *ErrSecondFactorRequired
+	p.Methods = s.factorMethods(f)
+	return &p
+}
+
+// pendingSignIn is the user whose password was right in this browser a moment ago. ErrSignInExpired when there is
+// none, ErrSuspended.
+func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep, error) {
+	var step signInStep
+	if c.browser.step == "" || s.seal.Open(signInSeal, c.browser.step, &step) != nil {
+		return User{}, step, ErrSignInExpired
+	}
+	u, err := s.store.UserBySub(ctx, step.Sub)
+	switch {
+	case errors.Is(err, ErrUserNotFound):
+		return User{}, step, ErrSignInExpired
+	case err != nil:
+		return User{}, step, err
+	case !u.SecondFactor || subtle.ConstantTimeCompare(hashOf(u.PasswordHash), step.Password) != 1:
+		return User{}, step, ErrSignInExpired
+	case u.Suspended():
+		return User{}, step, s.suspended(ctx)
+	}
+	return u, step, nil
+}
+
+// secondStep is the code after the password.
+func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
+	u, step, err := s.pendingSignIn(ctx, c)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if err := s.checkOTP(ctx, c.as(u), otp); err != nil {
+		return SignedIn{}, err
+	}
+	return s.finishSignIn(ctx, c, step, proven{user: u, amr: passwordAndCode})
+}
+
+// PasskeySecondStep is the passkey after the password.
+func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
+	u, step, err := s.pendingSignIn(ctx, c)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	p, err := s.provePasskey(ctx, c, ceremonySecondFactor, step.Nonce, in)
+	switch {
+	case err != nil:
+		return SignedIn{}, err
+	case p.user.Sub != u.Sub:
+		return SignedIn{}, ErrInvalidPasskey
+	}
+	p.user, p.amr = u, append([]string{MethodPassword}, p.amr...)
+	return s.finishSignIn(ctx, c, step, p)
+}
+
+// finishSignIn makes the session of a pending sign-in after the second factor was proven, once.
+func (s *Service) finishSignIn(ctx context.Context, c Caller, step signInStep, p proven) (SignedIn, error) {
+	first, err := s.store.SpendOnce(ctx, hashOf(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
+	switch {
+	case err != nil:
+		return SignedIn{}, err
+	case !first:
+		return SignedIn{}, ErrSignInExpired
+	}
+	return s.openSession(ctx, c, p)
+}
+
+// PasskeySignIn signs in whoever the passkey belongs to: it is the only step.
+func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
+	p, err := s.provePasskey(ctx, c, ceremonySignIn, c.browser.passkey, in)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return s.openSession(ctx, c, p)
+}
+
+// Confirmation is what a signed-in person enters to prove again who they are.
+type Confirmation struct {
+	Password string `json:"password"`
+	OTP      string `json:"otp"`
+}
+
+// Confirm makes the session of the caller fresh, by what a sign-in would ask for, and gives it a new token.
+// ErrInvalidCredentials, ErrInvalidOTP; ErrSecondFactorRequired where the password was right and is not enough.
+func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (SignedIn, error) {
+	u, err := s.verifyPassword(ctx, c, in.Password)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	p := proven{user: u, amr: passwordAlone}
+	if u.SecondFactor {
+		if in.OTP == "" {
+			return SignedIn{}, s.secondFactorRequired(ctx, u)
+		}
+		if err := s.checkOTP(ctx, c, in.OTP); err != nil {
+			return SignedIn{}, err
+		}
+		p.amr = passwordAndCode
+	}
+	return s.confirmed(ctx, c, p)
+}
+
+// PasskeyConfirm is Confirm by a passkey with user verification.
+func (s *Service) PasskeyConfirm(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
+	p, err := s.provePasskey(ctx, c, ceremonyConfirm, c.Session.ID, in)
+	switch {
+	case err != nil:
+		return SignedIn{}, err
+	case p.user.Sub != c.User.Sub:
+		return SignedIn{}, ErrInvalidPasskey
+	}
+	return s.confirmed(ctx, c, p)
+}
+
+func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, error) {
+	out, err := s.renewSession(ctx, c, c.Session, p, "session.confirm")
+	if errors.Is(err, ErrSessionNotFound) {
+		err = ErrNotAuthenticated
+	}
+	return out, web.Noted(ctx, "confirmed", err)
+}
+
+// verifyPassword checks the password of the signed-in user, under the same limits as a sign-in. The user it
+// returns has the hash that was verified, which may be newer than the caller's.
+func (s *Service) verifyPassword(ctx context.Context, c Caller, password string) (User, error) {
+	got, err := s.checkPassword(ctx, c, c.User.Handle, password)
+	if err == nil && got.Sub != c.User.Sub {
+		err = ErrInvalidCredentials
+	}
+	return got, err
+}
+
+// openSession makes the session of a user who has proven who they are. What has changed since the user was read
+// refuses it, as does a second factor that is not among the methods. The same person in the same browser keeps
+// the session (and its sid, which clients know); only what proves it is new.
+func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
+	former, err := s.liveSessions(ctx, c.browser)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	for _, id := range former {
+		if id.User.Sub != p.user.Sub || id.foreign {
+			continue
+		}
+		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
+		if !errors.Is(err, ErrSessionNotFound) { // ended since
+			return out, err
+		}
+	}
+	row, out := s.newSession(c, p)
+	a := s.signInAudit(c.as(p.user), "session.create", row)
+	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a.with(notices...)); err != nil {
+		return SignedIn{}, sessionCreateError("create session", err)
+	}
+	// The cookie that the browser had before is about to be overwritten.
+	if err := s.endEach(ctx, c, former); err != nil {
+		return SignedIn{}, err
+	}
+	return s.signedIn(ctx, c, p, row, out)
+}
+
+// renewSession gives a session a new proof and new secrets, and revokes the token before. ErrSessionNotFound.
+func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
+	row, out := s.newSession(c, p)
+	row.ID, row.CreatedAt = old.ID, old.CreatedAt
+	if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, s.signInAudit(c.as(p.user), action, row)); err != nil {
+		return SignedIn{}, sessionCreateError("sign in again", err)
+	}
+	return s.signedIn(ctx, c, p, row, out)
+}
+
+// newSession prepares a session, and the secrets that only the browser gets.
+func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
+	now, jti := s.now(), rand.Text()
+	n := &Session{
+		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now, ConfirmedAt: now,
+		ExpiresAt: now.Add(session.Lifetime), Address: c.Address, UserAgent: cut(c.UserAgent, 256), Algorithm: s.minter.algorithm,
+		AMR: p.amr, Passkey: p.passkey,
+	}
+	out := SignedIn{User: p.user, token: jti}
+	if s.cookies.login != "" {
+		out.login = rand.Text() + rand.Text() // 260 bits
+		n.LoginHash = hashOf(out.login)
+	}
+	return n, out
+}
+
+// signedIn finishes a sign-in whose session is stored: it signs the token.
+func (s *Service) signedIn(ctx context.Context, c Caller, p proven, row *Session, out SignedIn) (_ SignedIn, err error) {
+	web.NoteUser(ctx, p.user.Sub)
+	web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(p.amr))
+	if s.MailEnabled() {
+		out.marks = s.withMark(c.browser.marks, p.user)
+	}
+	out.Session = *row
+	out.token, err = s.minter.token(p.user, row, out.token)
+	return out, err
+}
+
+// SignOut ends the live sessions that the browser's cookies prove. With sub only those of one user are ended: who may
+// sign out one may not sign out others. Other applications may go by a token that this service no longer accepts,
+// or, with a cookie domain, that it does not accept alone: its holder may end the session.
+func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
+	live, err := s.liveSessions(ctx, c.browser)
+	if err != nil {
+		return err
+	}
+	live = slices.DeleteFunc(live, func(id *Identity) bool { return sub != "" && id.User.Sub != sub })
+	if err := s.endEach(ctx, c, live); err != nil || len(live) == 0 {
+		return err
+	}
+	web.NoteUser(ctx, live[0].User.Sub)
+	web.Note(ctx, "logout")
+	return nil
+}
+
+// endEach ends sessions; one that has ended since is no error.
+func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
+	for _, id := range live {
+		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), c.as(id.User).own(s.now(), "session.end", id.Session.ID))
+		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return fmt.Errorf("end session: %w", err)
+		}
+	}
+	return nil
+}
+
+// What is shown for a sign-in, as it is counted.
+const (
+	factorPassword = "password"
+	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
+	factorPasskey  = "passkey"
+)
+
+func shownFactors(amr []string) string {
+	password := slices.Contains(amr, MethodPassword)
+	switch {
+	case password && slices.Contains(amr, MethodOTP):
+		return factorPassword + "+" + factorCode
+	case password && len(amr) > 1:
+		return factorPassword + "+" + factorPasskey
+	case password:
+		return factorPassword
+	}
+	return factorPasskey
+}
+
+// signInAudit says by which methods somebody has signed in, and with what device.
+func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
+	detail := strings.Join(n.AMR, " ")
+	if device := Device(n.UserAgent); device != "" {
+		detail += ", " + device
+	}
+	return c.own(s.now(), action, detail)
+}
+
+// refusalMemory is how long a refusal of an account is not recorded again: whoever guesses does not fill the
+// audit log.
+const refusalMemory = 15 * time.Minute
+
+// recordRefusal writes down that an account refused somebody. Failing to record it does not change the response.
+func (s *Service) recordRefusal(ctx context.Context, a Audit) {
+	if err := s.store.Record(ctx, a, refusalMemory); err != nil && !errors.Is(err, context.Canceled) {
+		s.log.WarnContext(ctx, "refusal not in the audit log", "action", a.Action, "error", err)
+	}
+}
+
+// nobody is the sub of no user: what is looked up for an account that exists is looked up for the others too. A
+// refusal costs no hash, and its time would tell.
+const nobody = "nobody"
+
+// recordLimited is recordRefusal for an account that is over a limit; u may be nobody.
+func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action string, refusal error) {
+	switch {
+	case !errors.Is(refusal, web.ErrRateLimited):
+	case u.Sub == "":
+		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // in place of the look at the audit log
+	default:
+		s.recordRefusal(ctx, c.as(User{}).Audit(s.now(), action, u.Handle, ""))
+	}
+}
+
+// sessionCreateError is the error of a session that was not made: an account that was deleted while its password was
+// compared answers as an unknown one.
+func sessionCreateError(doing string, err error) error {
+	if errors.Is(err, ErrUserNotFound) {
+		return ErrInvalidCredentials
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

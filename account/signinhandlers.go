@@ -1,0 +1,444 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+type signedIn struct {
+	OK          bool            `json:"ok"`
+	Handle      string          `json:"handle"`
+	DisplayName string          `json:"display_name"`
+	Flags       map[string]bool `json:"flags"`
+}
+
+func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) error {
+	var in Credentials
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.SignIn(r.Context(), s.Caller(r), in)
+	return s.answerSignedIn(w, r, out, err)
+}
+
+// answerSignedIn gives the browser what a sign-in has made, and says who it is.
+func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out SignedIn, err error) error {
+	s.setCookies(w, out)
+	if err != nil {
+		return err
+	}
+	s.forgetStep(w, r)
+	u := out.User
+	flags, err := s.flagsOf(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+}
+
+// forgetStep clears the cookie of a sign-in in two steps that has come to its end.
+func (s *Service) forgetStep(w http.ResponseWriter, r *http.Request) {
+	if c := s.stepCookie("", -1); len(r.CookiesNamed(c.Name)) > 0 {
+		http.SetCookie(w, c)
+	}
+}
+
+func (s *Service) flagsOf(ctx context.Context, u User) (map[string]bool, error) {
+	settings, err := s.Settings(ctx)
+	return u.FlagMap(settings.Flags), err
+}
+
+// Why a signed-in user sees the sign-in page; it only changes
+// what the page offers, authorize decides.
+const (
+	// FreshConfirm asks for the password of the same account again.
+	FreshConfirm = "confirm"
+	// FreshChoose asks which account to use.
+	FreshChoose = "choose"
+)
+
+// loginPage shows the form, or sends on who is signed in already.
+func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page, id, err := s.describeLogin(r, q)
+	if err != nil {
+		return err
+	}
+	if id != nil && page.Fresh == "" {
+		if !s.loops(r, page.Continue) {
+			return s.afterSignIn(w, r, page.Continue)
+		}
+		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
+	}
+	if q.Has("expired") {
+		page.Ended = ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
+	}
+	if hint, err := CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
+		page.Handle = hint
+	}
+	return s.showLogin(w, r, http.StatusOK, page)
+}
+
+// describeLogin is the page for the request's session and what v says it is for.
+// The continuation is opaque here: only package provider, which sealed it, looks inside.
+func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login, *Identity, error) {
+	page := templates.Login{}
+	page.Continue, page.ClientName = s.continuation(r, v)
+	id, err := s.Current(r)
+	if errors.Is(err, ErrNotAuthenticated) {
+		page.Handle, page.Ended, err = s.endedSession(r)
+		return page, nil, err
+	}
+	if err != nil {
+		return page, nil, err
+	}
+	switch fresh := v.Get("fresh"); fresh {
+	case FreshConfirm:
+		page.Fresh, page.Handle, page.HandleFixed = fresh, id.User.Handle, true
+	case FreshChoose:
+		page.Fresh, page.SignedInAs = fresh, id.User.Handle
+	}
+	return page, id, nil
+}
+
+// endedSession says whose session the request's cookie was and why it is over:
+// only to the browser that presents the cookie that proved it.
+func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
+	ctx, text := r.Context(), templates.Text("")
+	id, err := s.findSession(ctx, s.accepted(ctx, s.sessionCookies(r)))
+	l := templates.LanguageOf(ctx)
+	switch {
+	case errors.Is(err, ErrNotAuthenticated):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case id.User.Suspended():
+		return id.User.Handle, s.suspended(ctx).In(l).Detail, nil
+	case id.Session.EndedAt.IsZero():
+		text = "Your session has expired. Sign in again."
+	default:
+		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
+	}
+	return id.User.Handle, l.Text(text), nil
+}
+
+// NameApplications sets how the sign-in page learns the name of the application
+// that a continuation is for, "" for none, and its language
+// (templates.SetApplicationLanguage). Call it before the first request.
+func (s *Service) NameApplications(name func(ctx context.Context, continuation string) string) {
+	s.applications = name
+}
+
+// DescribeScopes sets how pages say what an application has by its scopes; before the
+// service serves.
+func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) { s.scopeTexts = texts }
+
+// continuation is the sealed authorization request that a page goes on with, and the
+// name of its application; the page speaks the language that this asks for.
+func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
+	sealed = continuation(v)
+	if back, ok := s.opened(sealed); ok {
+		return sealed, hostOf(back)
+	}
+	if s.applications != nil && sealed != "" {
+		application = s.applications(r.Context(), sealed)
+	}
+	return sealed, application
+}
+
+func (s *Service) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.Passkeys = s.passkeys.party != nil
+	page.RegisterOpen, page.Mail = settings.Registration != RegistrationClosed, s.MailEnabled()
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	next, _ := s.continuation(r, r.PostForm)
+	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
+	var out SignedIn
+	var err error
+	if passkey, ok := passkeyInForm(r, ""); ok {
+		out, err = s.PasskeySignIn(r.Context(), s.Caller(r), passkey)
+	} else {
+		out, err = s.SignIn(r.Context(), s.Caller(r), in)
+	}
+	s.setCookies(w, out)
+	switch {
+	case err == nil:
+		return s.afterSignIn(w, r, next)
+	case errors.Is(err, ErrSecondFactorRequired):
+		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page, _, err := s.describeLogin(r, r.PostForm)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	switch {
+	case !page.HandleFixed:
+		page.Handle = cut(in.Handle, 64)
+	case p.Code == ErrInvalidCredentials.Code:
+		page.Error = templates.LanguageOf(r.Context()).Text("The password is not right.") // there is no other field to change
+	}
+	return s.showLogin(w, r, p.Status, page)
+}
+
+// afterSignIn sends a fresh session on: back to authorize with the continuation, or
+// the application behind a proxy, or to the account page. Never to an address that the
+// caller gave.
+func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next string) error {
+	if next == "" {
+		return s.Redirect(w, r, "/account/")
+	}
+	if back, ok := s.opened(next); ok {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return nil
+	}
+	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
+}
+
+// continuation takes the sealed value if it has the form of one
+// (base64url "." base64url); anything else is dropped.
+func continuation(v url.Values) string {
+	c := v.Get("continue")
+	if len(c) > 12<<10 || strings.Count(c, ".") != 1 {
+		return ""
+	}
+	if strings.Trim(c, base64urlAlphabet+".") != "" {
+		return ""
+	}
+	return c
+}
+
+func (s *Service) apiLogout(w http.ResponseWriter, r *http.Request) error {
+	if err := s.SignOutBrowser(w, r, ""); err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+func (s *Service) logoutPage(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.Current(r)
+	if err != nil && !errors.Is(err, ErrNotAuthenticated) {
+		return err
+	}
+	page := templates.Logout{}
+	if id != nil {
+		page.SignedIn, page.Handle = true, id.User.Handle
+	}
+	s.Show(w, r, http.StatusOK, page)
+	return nil
+}
+
+func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	id, err := s.Current(r)
+	if err == nil || errors.Is(err, ErrNotAuthenticated) {
+		err = s.SignOutBrowser(w, r, "") // without a session too: other applications may still go by the cookie
+	}
+	switch {
+	case err != nil:
+		return err
+	case id == nil:
+		s.Show(w, r, http.StatusOK, templates.Logout{})
+	default:
+		s.Show(w, r, http.StatusOK, templates.SignedOut{})
+	}
+	return nil
+}
+
+const secondFactorPath = "/login/second-factor/"
+
+// signInQuery is the query with which the pages of a sign-in hand on what it is for.
+func signInQuery(v, more url.Values) string {
+	q := url.Values{}
+	if c := continuation(v); c != "" {
+		q.Set("continue", c)
+	}
+	if fresh := v.Get("fresh"); fresh == FreshConfirm || fresh == FreshChoose {
+		q.Set("fresh", fresh)
+	}
+	for name := range more {
+		q.Set(name, more.Get(name))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func (s *Service) secondFactorPage(w http.ResponseWriter, r *http.Request) error {
+	return s.showSecondFactor(w, r, http.StatusOK, r.URL.Query(), templates.SecondFactor{})
+}
+
+// showSecondFactor shows the form to the browser in which the password was right; the
+// others begin again.
+func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor) error {
+	u, _, err := s.pendingSignIn(r.Context(), s.Caller(r))
+	if errors.Is(err, ErrSignInExpired) {
+		return s.Redirect(w, r, "/login/"+signInQuery(v, url.Values{"expired": {"1"}}))
+	}
+	if err != nil {
+		return err
+	}
+	f, err := s.store.Factors(r.Context(), u.Sub)
+	if err != nil {
+		return err
+	}
+	page.Handle, page.Methods, page.Fresh = u.Handle, s.factorMethods(f), v.Get("fresh")
+	page.Continue, _ = s.continuation(r, v)
+	page.NoPasskeys = s.noPasskeys(r.Context(), f)
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	next, _ := s.continuation(r, r.PostForm)
+	var out SignedIn
+	var err error
+	if passkey, ok := passkeyInForm(r, ""); ok {
+		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
+	} else {
+		otp := cut(r.PostForm.Get("otp"), 100) + " " // a field left empty is a wrong code
+		out, err = s.SignIn(r.Context(), s.Caller(r), Credentials{OTP: otp})
+	}
+	switch {
+	case err == nil:
+		s.setCookies(w, out)
+		s.forgetStep(w, r)
+		return s.afterSignIn(w, r, next)
+	case errors.Is(err, ErrSignInExpired), errors.Is(err, ErrInvalidCredentials):
+		return s.Redirect(w, r, "/login/"+signInQuery(r.PostForm, url.Values{"expired": {"1"}}))
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showSecondFactor(w, r, p.Status, r.PostForm, templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
+}
+
+// apiPasskeyBegin gives a challenge.
+func (s *Service) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Purpose string `json:"purpose"` // empty: sign-in
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	c := s.Caller(r)
+	switch in.Purpose {
+	case "", ceremonySignIn:
+		c.browser.passkey = s.givePasskeyCookie(w, c.browser.passkey)
+	case ceremonyConfirm:
+		id, err := s.Current(r)
+		if err != nil {
+			return err
+		}
+		c = c.in(id)
+	}
+	begun, err := s.BeginPasskey(r.Context(), c, in.Purpose)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, begun)
+}
+
+// passkeyAnswer is the body of a finish.
+type passkeyAnswer struct {
+	State      string          `json:"state"`
+	Credential json.RawMessage `json:"credential"`
+}
+
+func (a passkeyAnswer) answered() answeredCeremony {
+	return answeredCeremony{State: a.State, Credential: a.Credential}
+}
+
+// apiPasskeyFinish signs in, or confirms who is signed in.
+func (s *Service) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		passkeyAnswer
+		Purpose string `json:"purpose"` // as it was at the begin
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	switch in.Purpose {
+	case "", ceremonySignIn:
+		out, err := s.PasskeySignIn(r.Context(), s.Caller(r), in.answered())
+		return s.answerSignedIn(w, r, out, err)
+	case ceremonySecondFactor:
+		out, err := s.PasskeySecondStep(r.Context(), s.Caller(r), in.answered())
+		return s.answerSignedIn(w, r, out, err)
+	case ceremonyConfirm:
+		s.RequireSession(s.Do(func(w http.ResponseWriter, r *http.Request) error {
+			out, err := s.PasskeyConfirm(r.Context(), s.Caller(r), in.answered())
+			return s.answerConfirmed(w, out, err)
+		}))(w, r)
+		return nil
+	}
+	return errPasskeyPurpose
+}
+
+// passkeyInForm is the answer that the script has put into a form of a page.
+func passkeyInForm(r *http.Request, prefix string) (answeredCeremony, bool) {
+	in := answeredCeremony{State: r.PostForm.Get(prefix + "state"), Credential: []byte(r.PostForm.Get(prefix + "credential"))}
+	return in, len(in.Credential) > 0
+}
+
+// A browser that an application has sent here and whose person has to set up a factor
+// first keeps the way back, with what is missing: "passkey." or "any.".
+const (
+	setUpLifetime  = 10 * time.Minute
+	maxSetUpCookie = 3500 // browsers drop what has more than 4,096 bytes
+)
+
+func (s *Service) setUpCookie(value string, maxAge time.Duration) *http.Cookie {
+	c := s.cookie(s.hostOnly("cairn_set_up"), value, "")
+	c.MaxAge = int(maxAge / time.Second)
+	return c
+}
+
+// SetUpFactor sends the browser to the page on which to set up a second factor, or a passkey,
+// from which the continuation leads back.
+func (s *Service) SetUpFactor(w http.ResponseWriter, r *http.Request, continuation string, passkey bool) {
+	if len(continuation) <= maxSetUpCookie {
+		missing := "any."
+		if passkey {
+			missing = "passkey."
+		}
+		http.SetCookie(w, s.setUpCookie(missing+continuation, setUpLifetime))
+	}
+	_ = s.Redirect(w, r, securityPath)
+}
+
+// FactorSetUp forgets the way back of SetUpFactor.
+func (s *Service) FactorSetUp(w http.ResponseWriter, r *http.Request) {
+	if c := s.setUpCookie("", -time.Second); len(r.CookiesNamed(c.Name)) > 0 {
+		http.SetCookie(w, c)
+	}
+}
