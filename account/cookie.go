@@ -88,7 +88,8 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	}
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
-		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR), ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
+		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
+		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
 	}).Serialize()
 	if err != nil {

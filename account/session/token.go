@@ -266,7 +266,10 @@ func (v *Verifier) claims(m map[string]any) (Claims, error) {
 		name     string
 		to       *string
 		required bool
-	}{{"iss", &c.Issuer, true}, {"sub", &c.Subject, true}, {"jti", &c.ID, true}, {"sid", &c.SessionID, true}, {"preferred_username", &c.Handle, false}, {"name", &c.Name, false}, {"acr", &c.ACR, false}} {
+	}{
+		{"iss", &c.Issuer, true}, {"sub", &c.Subject, true}, {"jti", &c.ID, true}, {"sid", &c.SessionID, true},
+		{"preferred_username", &c.Handle, false}, {"name", &c.Name, false}, {"acr", &c.ACR, false},
+	} {
 		var ok bool
 		if *f.to, ok = m[f.name].(string); f.required && *f.to == "" || !ok && m[f.name] != nil {
 			return Claims{}, invalid(f.name + " is missing or not a string")

@@ -221,7 +221,8 @@ func TestClaimsOfWrongTypeAreRefused(t *testing.T) {
 	optionalList := []string{`"admin"`, `1`, `{}`, `[1]`, `[null]`, `[["admin"]]`, `true`}
 	for name, values := range map[string][]string{
 		"iss": notText, "sub": notText, "aud": notText, "jti": notText, "sid": notText, "iat": append(notTime, "0"), "exp": append(notTime, "0"), "auth_time": notTime, "nbf": notTime,
-		"preferred_username": optional, "name": optional, "acr": optional, "groups": optionalList, "amr": optionalList, "status": notList,
+		"preferred_username": optional, "name": optional, "acr": optional,
+		"groups": optionalList, "amr": optionalList, "status": notList,
 	} {
 		if len(name) == 3 && name != "nbf" && name != "acr" && name != "amr" {
 			mustRefuse(t, verifier(), hsToken(with(name, nil)))
