@@ -72,6 +72,8 @@ type sessionClaims struct {
 	IssuedAt int64                        `json:"iat"`
 	Expires  int64                        `json:"exp"`
 	AuthTime int64                        `json:"auth_time"`
+	AMR      []string                     `json:"amr"`
+	ACR      string                       `json:"acr"`
 	ID       string                       `json:"jti"`
 	Session  string                       `json:"sid"`
 	Handle   string                       `json:"preferred_username"`
@@ -87,7 +89,8 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	}
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
-		AuthTime: s.AuthTime.Unix(), ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
+		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
+		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
 	}).Serialize()
 	if err != nil {
@@ -106,7 +109,9 @@ func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose
 	if err != nil {
 		return err
 	}
-	n := &Session{ID: rand.Text(), AuthTime: now, ExpiresAt: now.Add(SessionLifetime), StatusList: 1}
+	n := &Session{
+		ID: rand.Text(), AuthTime: now, ExpiresAt: now.Add(SessionLifetime), StatusList: 1, AMR: []string{MethodPassword},
+	}
 	token, err := m.token(User{Sub: rand.Text(), Handle: "check", Flags: []string{}}, n, rand.Text())
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {
 		names = append(names, k)
 	}
 	slices.Sort(names)
-	if got, want := strings.Join(names, " "), "aud auth_time exp groups iat iss jti name preferred_username sid status sub"; got != want {
+	if got, want := strings.Join(names, " "), "acr amr aud auth_time exp groups iat iss jti name preferred_username sid status sub"; got != want {
 		t.Errorf("claims %s, want %s", got, want)
 	}
 	if c["sub"] != u.Sub || c["sub"] == "ada" || c["aud"] != "activity" || c["iss"] != "http://localhost:4040" || c["preferred_username"] != "ada" {

@@ -9,36 +9,6 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// The authentication context classes there are. Each satisfies those before it.
-const (
-	acrPassword          = "1"   // the password alone
-	acrTwoFactors        = "2"   // more than one factor
-	acrPhishingResistant = "phr" // a key that only this service can ask for (OpenID EAP ACR Values, section 2)
-)
-
-var acrClasses = []string{acrPassword, acrTwoFactors, acrPhishingResistant}
-
-// acrOf is the class of a sign-in by its methods (RFC 8176).
-func acrOf(amr []string) string {
-	switch {
-	case slices.Contains(amr, account.MethodHardwareKey), slices.Contains(amr, account.MethodSoftwareKey):
-		return acrPhishingResistant
-	case slices.Contains(amr, account.MethodMultiFactor):
-		return acrTwoFactors
-	}
-	return acrPassword
-}
-
-// satisfiesACR tells whether a sign-in of a class is one of another: not where that is none
-// of ours. "" is satisfied.
-func satisfiesACR(class, wanted string) bool {
-	if wanted == "" {
-		return true
-	}
-	at := slices.Index(acrClasses, wanted)
-	return at >= 0 && slices.Index(acrClasses, class) >= at
-}
-
 // acrRequest is what a request says of the class: its claims parameter (OpenID Connect Core
 // section 5.5.1.1), or else acr_values.
 type acrRequest struct {
@@ -49,7 +19,9 @@ type acrRequest struct {
 
 // satisfied tells whether a class is one of those that were asked for.
 func (a acrRequest) satisfied(class string) bool {
-	return len(a.values) == 0 || slices.ContainsFunc(a.values, func(v string) bool { return v != "" && satisfiesACR(class, v) })
+	return len(a.values) == 0 || slices.ContainsFunc(a.values, func(v string) bool {
+		return v != "" && account.SatisfiesACR(class, v)
+	})
 }
 
 // answer is the class that the application is told: the first that it asked for and that
@@ -57,11 +29,11 @@ func (a acrRequest) satisfied(class string) bool {
 // than the password.
 func (a acrRequest) answer(class string) string {
 	for _, v := range a.values {
-		if v != "" && satisfiesACR(class, v) {
+		if v != "" && account.SatisfiesACR(class, v) {
 			return v
 		}
 	}
-	if a.asked || class != acrPassword {
+	if a.asked || class != account.ACRPassword {
 		return class
 	}
 	return ""
@@ -89,19 +61,19 @@ func (c *claimsRequest) wantACR(essential bool, values []json.RawMessage) error 
 // second factor is always more than a password: one that is no more is from before the
 // factor was set up, and another one helps.
 func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
-	class := acrOf(q.identity.Session.AMR)
+	class := account.ACR(q.identity.Session.AMR)
 	again := func() (verdict, *oauthError) {
 		switch {
 		case silent:
 			return refused, errLoginRequired
-		case q.signedInSince() && class != acrPassword:
+		case q.signedInSince() && class != account.ACRPassword:
 			return refused, errUnmetAuthentication // they have it, and have chosen another factor
 		}
 		return login, nil
 	}
 	switch demanded := q.demandedACR(); {
-	case satisfiesACR(class, demanded):
-	case satisfiesACR(q.reach, demanded):
+	case account.SatisfiesACR(class, demanded):
+	case account.SatisfiesACR(q.reach, demanded):
 		return again()
 	case silent:
 		return refused, errInteractionRequired
@@ -123,20 +95,21 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 // demandedACR is what the client's registration demands, or the settings for this user.
 func (q authzState) demandedACR() string {
 	if q.needsFactor && q.client.RequireACR == "" {
-		return acrTwoFactors
+		return account.ACRTwoFactors
 	}
 	return q.client.RequireACR
 }
 
 // looksForPasskey tells whether it matters that the user has a passkey.
 func (q authzState) looksForPasskey() bool {
-	return q.client.RequireACR == acrPhishingResistant || slices.Contains(q.acr.values, acrPhishingResistant)
+	const class = account.ACRPhishingResistant
+	return q.client.RequireACR == class || slices.Contains(q.acr.values, class)
 }
 
 // reachedBy is the best class that the user can sign in with.
 func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.User) (string, error) {
 	if !u.SecondFactor {
-		return acrPassword, nil
+		return account.ACRPassword, nil
 	}
 	if q.looksForPasskey() {
 		has, err := storage.HasPasskey(ctx, u.Sub)
@@ -144,10 +117,10 @@ func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.Us
 			return "", fmt.Errorf("look for passkeys: %w", err)
 		}
 		if has {
-			return acrPhishingResistant, nil
+			return account.ACRPhishingResistant, nil
 		}
 	}
-	return acrTwoFactors, nil
+	return account.ACRTwoFactors, nil
 }
 
 // authenticationClaims are those of the sign-in that userinfo has where the claims parameter
@@ -170,7 +143,7 @@ func (g *Grant) authenticationClaims(asked []string) map[string]any {
 // class is what the application was told, or would have been had it asked.
 func (g *Grant) class() string {
 	if g.ACR == "" {
-		return acrOf(g.AMR)
+		return account.ACR(g.AMR)
 	}
 	return g.ACR
 }

@@ -70,7 +70,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	case consent:
 		p.sendOn(w, r, req, identity, "/oauth2/consent", "")
 	case setUpFactor:
-		p.setUpFactor(w, r, req, identity, q.demandedACR() == acrPhishingResistant)
+		p.setUpFactor(w, r, req, identity, q.demandedACR() == account.ACRPhishingResistant)
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
@@ -154,7 +154,8 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
 	g := &Grant{
 		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, RedirectURI: req.redirectURI,
-		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), AMR: id.Session.AMR, ACR: q.acr.answer(acrOf(id.Session.AMR)),
+		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
+		AMR: id.Session.AMR, ACR: q.acr.answer(account.ACR(id.Session.AMR)),
 	}
 	var err error
 	g.Claims, err = q.claims.stored()

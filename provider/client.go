@@ -256,7 +256,7 @@ func (c *Client) checkScopes() error {
 	if c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil {
 		return &RegistrationError{"require_flag", c.RequireFlag, form}
 	}
-	if !slices.Contains([]string{"", acrTwoFactors, acrPhishingResistant}, c.RequireACR) {
+	if !slices.Contains([]string{"", account.ACRTwoFactors, account.ACRPhishingResistant}, c.RequireACR) {
 		return &RegistrationError{"require_acr", c.RequireACR, "the classes are 2 (two factors) and phr (a passkey)"}
 	}
 	for _, f := range c.Groups {

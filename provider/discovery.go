@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -20,6 +21,7 @@ import (
 func (p *Provider) metadata() map[string]any {
 	confidential := []string{AuthBasic, AuthPost, AuthJWT}
 	allMethods := append(slices.Clip(confidential), AuthNone)
+	classes := []string{account.ACRPassword, account.ACRTwoFactors, account.ACRPhishingResistant}
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
@@ -40,7 +42,7 @@ func (p *Provider) metadata() map[string]any {
 		"revocation_endpoint_auth_methods_supported":     allMethods,
 		"introspection_endpoint":                         p.issuer + "/oauth2/introspect",
 		"introspection_endpoint_auth_methods_supported":  confidential,
-		"acr_values_supported":                           acrClasses,
+		"acr_values_supported":                           classes,
 		"claim_types_supported":                          []string{"normal"},
 		"claims_supported":                               claimsSupported(),
 		"code_challenge_methods_supported":               []string{"S256"},

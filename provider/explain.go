@@ -361,9 +361,9 @@ func (e *explaining) decide(ctx context.Context) error {
 // bestMethods are those of a sign-in of a class.
 func bestMethods(class string) []string {
 	switch class {
-	case acrPhishingResistant:
+	case account.ACRPhishingResistant:
 		return []string{account.MethodHardwareKey, account.MethodUser, account.MethodMultiFactor}
-	case acrTwoFactors:
+	case account.ACRTwoFactors:
 		return []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
 	}
 	return []string{account.MethodPassword}
@@ -385,7 +385,7 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 		q.reach, err = q.reachedBy(ctx, e.by.Storage, u)
 		return u, err
 	}
-	u.Sub, u.SecondFactor, q.reach = q.hintSub, true, acrPhishingResistant
+	u.Sub, u.SecondFactor, q.reach = q.hintSub, true, account.ACRPhishingResistant
 	if acr := q.client.RequireACR; acr != "" {
 		e.find("client_id", FindingNote, "The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
 	}

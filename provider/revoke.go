@@ -127,7 +127,8 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	}
 	u = *g.User
 	q := authzState{client: c}
-	if q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u); err == nil && !satisfiesACR(acrOf(g.AMR), q.demandedACR()) {
+	q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u)
+	if err == nil && !account.SatisfiesACR(account.ACR(g.AMR), q.demandedACR()) {
 		err = errWeakSignIn
 	}
 	return u, err

@@ -35,6 +35,12 @@ func (s *standIn) CookieHS256(handle string) *http.Cookie {
 	return &http.Cookie{Name: "cairn_session", Value: hsToken(s.payload(handle, 7))}
 }
 
+// PasswordCookie is that of a sign-in without a second factor.
+func (s *standIn) PasswordCookie(handle string) *http.Cookie {
+	p := changed(changed(s.payload(handle, 7), "amr", []string{"pwd"}), "acr", "1")
+	return &http.Cookie{Name: "cairn_session", Value: rsToken(p)}
+}
+
 // RevokedCookie is a genuine one whose session was revoked.
 func (s *standIn) RevokedCookie(handle string) *http.Cookie {
 	return &http.Cookie{Name: "cairn_session", Value: rsToken(s.payload(handle, revokedIndex))}

@@ -17,7 +17,9 @@ const maxTried = 64
 
 // VerifyRequest returns the claims of the first good session cookie of r. Without one
 // it fails with ErrNoCookie, or with the error of Verify that says most: ErrKeysUnavailable
-// and ErrStatusUnavailable before ErrRevoked and ErrExpired before ErrInvalid.
+// and ErrStatusUnavailable before ErrRevoked and ErrExpired before ErrInvalid. A good cookie of
+// a lower class than RequireACR ends the search with ErrInsufficientAuthentication: who the
+// visitor is does not depend on RequireACR.
 func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
@@ -38,8 +40,8 @@ func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
 			}
 			tried = append(tried, cookie.Value)
 			c, err := v.Verify(r.Context(), cookie.Value)
-			if err == nil {
-				return c, nil
+			if err == nil || errors.Is(err, ErrInsufficientAuthentication) {
+				return c, err
 			}
 			if weight(err) > weight(failure) {
 				failure = err

@@ -186,6 +186,9 @@ func TestMiddleware(t *testing.T) {
 	revoked.Status = checker(func(session.StatusRef) (bool, error) { return true, nil })
 	unknown := verifier()
 	unknown.Status = checker(func(session.StatusRef) (bool, error) { return false, errors.New("down") })
+	const stepUp = `Cookie realm="cairn", error="insufficient_user_authentication", acr_values="phr"`
+	passkeys := verifier()
+	passkeys.RequireACR = session.ACRPhishingResistant
 	for name, tt := range map[string]struct {
 		v             *session.Verifier
 		cookie        string
@@ -200,6 +203,7 @@ func TestMiddleware(t *testing.T) {
 		"revoked":        {revoked, rsToken(good()), 401, "not_authenticated", "", `Cookie realm="cairn"`},
 		"keys away":      {down, rsToken(good()), 503, "temporarily_unavailable", "10", ""},
 		"status unknown": {unknown, rsToken(good()), 503, "temporarily_unavailable", "10", ""},
+		"weaker sign-in": {passkeys, rsToken(good()), 401, "second_factor_required", "", stepUp},
 		"not set up":     {&session.Verifier{}, hsToken(good()), 500, "internal_error", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

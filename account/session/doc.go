@@ -90,6 +90,19 @@
 // for all of them. SecretUntil ends the time in which both count: give the same to Verifier and
 // RemoteStatusList.
 //
+// # Second factor
+//
+// Claims.AMR has the methods of the sign-in (RFC 8176), Claims.ACR its class: [ACRPassword],
+// [ACRTwoFactors] or [ACRPhishingResistant], of which each satisfies those before it. Both are those of
+// the sign-in, as Claims.Groups are. A token of an earlier version of Cairn has neither, and counts as
+// [ACRPassword]. Verifier.RequireACR refuses a lower class with [ErrInsufficientAuthentication]; where
+// only some pages need a second factor, ask [Claims.SatisfiesACR] there.
+//
+// Such a person is signed in, so the sign-in page alone would send them on. Lead them to
+// /login/?fresh=confirm below the issuer, which asks for the password and the second factor, or to
+// /account/security, where somebody without one sets it up first. Neither leads back to the
+// application; a client of OpenID Connect that sends acr_values gets them back.
+//
 // # Cookies
 //
 // The cookie's name says how well browsers guard it: __Host-cairn_session on
@@ -103,7 +116,8 @@
 // # Errors
 //
 // [ErrNoCookie], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
-// cases) mean: not signed in. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: it cannot be known
+// cases) mean: not signed in. [ErrInsufficientAuthentication] means: signed in with less than
+// RequireACR. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: it cannot be known
 // now; that is a 503, not a 401, so that a pause of Cairn does not sign all users out. Any
 // other error is a wrong setting, as told by Check. No error holds a token, a
 // part of one, or the secret.

@@ -20,6 +20,11 @@ var (
 	// suspended, deleted. It is also ErrInvalid.
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalid)
 
+	// ErrInsufficientAuthentication means that the session is good, and that the person signed in
+	// with less than Verifier.RequireACR (RFC 9470). It is not ErrInvalid: the person is known, and
+	// has to sign in again with a second factor.
+	ErrInsufficientAuthentication = errors.New("session: insufficient authentication")
+
 	// ErrUnknownKey means that the key set, known to be current, has no key of this
 	// kid. A KeySet returns it as it is; Verify returns it together with ErrInvalid.
 	ErrUnknownKey = errors.New("session: unknown key")

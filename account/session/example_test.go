@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
@@ -81,4 +82,44 @@ func ExampleMiddleware() {
 	// Output:
 	// 200 Hello Ada L.
 	// 401 {"type":"about:blank","title":"Unauthorized","status":401,"detail":"Sign in to continue.","code":"not_authenticated"}
+}
+
+// An application for members who have signed in with a second factor. Who has signed in with the
+// password alone is not a stranger: the sign-in page asks them for more.
+func ExampleErrInsufficientAuthentication() {
+	cairn := startCairn()
+	defer cairn.Close()
+
+	v := &session.Verifier{
+		Issuer:     cairn.URL,
+		Keys:       session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{}),
+		RequireACR: session.ACRTwoFactors,
+	}
+	signIn := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := v.Issuer + "/login/"
+		if errors.Is(session.FailureFromContext(r.Context()), session.ErrInsufficientAuthentication) {
+			address += "?fresh=confirm"
+		}
+		http.Redirect(w, r, address, http.StatusSeeOther)
+	})
+	handler := session.Middleware(v, signIn)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		claims, _ := session.FromContext(r.Context())
+		fmt.Fprintln(w, "Hello", claims.Name, claims.AMR)
+	}))
+
+	for _, cookie := range []*http.Cookie{{Name: "other"}, cairn.PasswordCookie("ada"), cairn.CookieRS256("ada")} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.AddCookie(cookie)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code == http.StatusOK {
+			fmt.Print(w.Body)
+		} else {
+			fmt.Println(strings.TrimPrefix(w.Header().Get("Location"), v.Issuer))
+		}
+	}
+	// Output:
+	// /login/
+	// /login/?fresh=confirm
+	// Hello Ada L. [pwd otp mfa]
 }

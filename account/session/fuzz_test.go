@@ -95,8 +95,9 @@ func FuzzClaims(f *testing.F) {
 		m := standardMembers(t, payload)
 		want := session.Claims{
 			Algorithm: "HS256", Issuer: issuer, Audience: session.Audience, Subject: m["sub"].(string), ID: m["jti"].(string), SessionID: m["sid"].(string),
-			IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt, AuthTime: c.AuthTime, Groups: c.Groups, Status: c.Status,
+			IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt, AuthTime: c.AuthTime, Groups: c.Groups, AMR: c.AMR, Status: c.Status,
 		}
+		want.ACR, _ = m["acr"].(string)
 		want.Handle, _ = m["preferred_username"].(string)
 		want.Name, _ = m["name"].(string)
 		if diff := cmp.Diff(want, c); diff != "" || want.Subject == "" || want.ID == "" || want.SessionID == "" {

@@ -59,7 +59,7 @@ func payload(issuer string, now time.Time, index int) map[string]any {
 	return map[string]any{
 		"iss": issuer, "sub": "u_7Q", "aud": session.Audience,
 		"iat": now.Unix(), "exp": now.Add(session.Lifetime).Unix(), "auth_time": now.Add(-time.Minute).Unix(),
-		"jti": "t_1", "sid": "s_1",
+		"amr": []string{"pwd", "otp", "mfa"}, "acr": "2", "jti": "t_1", "sid": "s_1",
 		"preferred_username": "ada", "name": "Ada L.", "groups": []string{"activity", "admin"},
 		"status": statusClaim(index, issuer+"/oauth2/status/1"),
 	}

@@ -16,13 +16,14 @@ type (
 // context, and hands every other one to onFailure, which finds the reason with
 // FailureFromContext: it may redirect to sign in, or call the next handler itself for
 // visitors. A nil onFailure answers with application/problem+json: 401
-// not_authenticated, 503 temporarily_unavailable when keys or status lists could not be had,
-// 500 internal_error for a verifier that is not set up.
+// not_authenticated, 401 second_factor_required for ErrInsufficientAuthentication, 503
+// temporarily_unavailable when keys or status lists could not be had, 500 internal_error for a
+// verifier that is not set up.
 //
 // Refusals get Cache-Control: no-store before onFailure runs, and every response Vary: Cookie.
 func Middleware(v *Verifier, onFailure http.Handler) func(http.Handler) http.Handler {
 	if onFailure == nil {
-		onFailure = http.HandlerFunc(refuse)
+		onFailure = http.HandlerFunc(v.refuse)
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,13 +56,22 @@ func FailureFromContext(ctx context.Context) error {
 }
 
 // refuse answers with a problem (RFC 9457), in the members Cairn's own have.
-func refuse(w http.ResponseWriter, r *http.Request) {
+func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 	err := FailureFromContext(r.Context())
 	status, code, detail := http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
 	switch {
 	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
 		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked right now. Try again soon."
 		w.Header().Set("Retry-After", "10")
+	case errors.Is(err, ErrInsufficientAuthentication):
+		status, code = http.StatusUnauthorized, "second_factor_required"
+		detail = "Sign in again with a second factor to continue."
+		if v.RequireACR == ACRPhishingResistant {
+			detail = "Sign in again with a passkey to continue."
+		}
+		// RFC 9470 section 3 has these parameters.
+		challenge := `Cookie realm="cairn", error="insufficient_user_authentication", acr_values="` + v.RequireACR + `"`
+		w.Header().Set("WWW-Authenticate", challenge)
 	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):
 		status, code, detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."
 		// RFC 9110 section 11.6.1 asks for a challenge. Browsers show no dialogue for this

@@ -25,12 +25,13 @@ func TestGenuineTokensVerify(t *testing.T) {
 	want := session.Claims{
 		Issuer: issuer, Subject: "u_7Q", Audience: "activity", Algorithm: "HS256",
 		IssuedAt: clock, ExpiresAt: clock.Add(30 * 24 * time.Hour), AuthTime: clock.Add(-time.Minute),
+		AMR: []string{"pwd", "otp", "mfa"}, ACR: "2",
 		ID: "t_1", SessionID: "s_1", Handle: "ada", Name: "Ada L.", Groups: []string{"activity", "admin"},
 		Status: &session.StatusRef{Index: 7, URI: issuer + "/oauth2/status/1"},
 	}
 	same := func(*session.Claims) {}
 	minimal := good()
-	for _, name := range []string{"auth_time", "preferred_username", "name", "groups", "status"} {
+	for _, name := range []string{"auth_time", "amr", "acr", "preferred_username", "name", "groups", "status"} {
 		delete(minimal, name)
 	}
 	oddName := `a"}\\,{"é` + "\n\U0001F6B4"
@@ -54,7 +55,7 @@ func TestGenuineTokensVerify(t *testing.T) {
 		"clock of the issuer ahead":   {hsToken(with("iat", clock.Unix()+30)), func(c *session.Claims) { c.IssuedAt = clock.Add(30 * time.Second) }},
 		"nbf now":                     {hsToken(with("nbf", clock.Unix())), same},
 		"only the required claims": {hsToken(minimal), func(c *session.Claims) {
-			c.AuthTime, c.Handle, c.Name, c.Groups, c.Status = time.Time{}, "", "", nil, nil
+			c.AuthTime, c.AMR, c.ACR, c.Handle, c.Name, c.Groups, c.Status = time.Time{}, nil, "", "", "", nil, nil
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,11 +218,13 @@ func TestClaimsOfWrongTypeAreRefused(t *testing.T) {
 		`{"status_list":{"idx":"1","uri":"u"}}`, `{"status_list":{"idx":-1,"uri":"u"}}`, `{"status_list":{"idx":1.5,"uri":"u"}}`,
 		`{"status_list":{"idx":2147483648,"uri":"u"}}`, `{"status_list":{"idx":1,"uri":""}}`, `{"status_list":{"idx":1,"uri":1}}`}
 	optional := []string{`1`, `[]`, `{}`, `true`}
+	optionalList := []string{`"admin"`, `1`, `{}`, `[1]`, `[null]`, `[["admin"]]`, `true`}
 	for name, values := range map[string][]string{
 		"iss": notText, "sub": notText, "aud": notText, "jti": notText, "sid": notText, "iat": append(notTime, "0"), "exp": append(notTime, "0"), "auth_time": notTime, "nbf": notTime,
-		"preferred_username": optional, "name": optional, "groups": {`"admin"`, `1`, `{}`, `[1]`, `[null]`, `[["admin"]]`, `true`}, "status": notList,
+		"preferred_username": optional, "name": optional, "acr": optional,
+		"groups": optionalList, "amr": optionalList, "status": notList,
 	} {
-		if len(name) == 3 && name != "nbf" {
+		if len(name) == 3 && name != "nbf" && name != "acr" && name != "amr" {
 			mustRefuse(t, verifier(), hsToken(with(name, nil)))
 		}
 		for _, value := range values {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -38,6 +39,11 @@ type Verifier struct {
 	// expires. With it a token without a reference into a status list is refused.
 	Status StatusChecker
 
+	// RequireACR is the lowest class of sign-in that is accepted: ACRTwoFactors or
+	// ACRPhishingResistant; "" accepts every sign-in. Verify fails with
+	// ErrInsufficientAuthentication for a good session of a lower class.
+	RequireACR string
+
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -53,7 +59,8 @@ type Verifier struct {
 // Verify returns the claims of a session token. The error is ErrInvalid for a token
 // that is none (ErrExpired, ErrRevoked and ErrUnknownKey say more), ErrKeysUnavailable when
 // the key could not be looked up, ErrStatusUnavailable when it cannot be said whether the
-// session was revoked, and Check's error for a verifier that is not set up.
+// session was revoked, ErrInsufficientAuthentication for a good session of a lower class than
+// RequireACR, and Check's error for a verifier that is not set up.
 // ctx bounds the wait for keys and lists.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if err := v.Check(); err != nil {
@@ -70,6 +77,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	c.Algorithm = string(alg)
 	if err := v.notRevoked(ctx, c); err != nil {
 		return Claims{}, err
+	}
+	if !c.SatisfiesACR(v.RequireACR) {
+		return Claims{}, ErrInsufficientAuthentication
 	}
 	return c, nil
 }
@@ -103,6 +113,9 @@ func (v *Verifier) Check() error {
 	}
 	if err := v.checkTrust("verifier"); err != nil {
 		return err
+	}
+	if v.RequireACR != "" && !slices.Contains(acrClasses, v.RequireACR) {
+		return errors.New("session: the verifier requires an unknown acr: set 2 or phr, or none")
 	}
 	if c, ok := v.Status.(interface{ Check() error }); ok {
 		if err := c.Check(); err != nil {

@@ -1,14 +1,20 @@
 package httpd
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pquerna/otp/totp"
+
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -271,4 +277,54 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 	root.signInWith(db, "keeper", "pwd otp mfa")
 	wantStatus(t, "with the factor", root.api("GET", "/api/admin/users", nil), 200)
 	wantAnswer(t, "with the factor", answered(t, root.get(rp.authURL())), "code")
+}
+
+// An application that verifies the cookie on its own asks for a second factor, sends the person to
+// the address that the documentation names, and lets them in afterwards.
+func TestApplicationOfTheCookieAsksForASecondFactor(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	v := &session.Verifier{
+		Issuer: s.URL, Keys: session.NewRemoteKeySet(s.URL+"/.well-known/jwks.json", session.RemoteOptions{}),
+		RequireACR: session.ACRTwoFactors,
+	}
+	noError(t, v.Check())
+	lead := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !errors.Is(session.FailureFromContext(r.Context()), session.ErrInsufficientAuthentication) {
+			t.Errorf("refused for %v", session.FailureFromContext(r.Context()))
+		}
+		http.Redirect(w, r, v.Issuer+"/login/?fresh=confirm", http.StatusSeeOther)
+	})
+	app := session.Middleware(v, lead)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := session.FromContext(r.Context())
+		_, _ = io.WriteString(w, c.Handle+" "+c.ACR+" "+strings.Join(c.AMR, " "))
+	}))
+	b := s.signedIn("ada")
+	visit := func() *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: b.cookie("cairn_session")})
+		app.ServeHTTP(w, r)
+		return w
+	}
+	claims := jwtPayload(t, b.cookie("cairn_session"))
+	if got := mustJSON(t, claims["amr"]); claims["acr"] != "1" || got != `["pwd"]` {
+		t.Errorf("acr %v, amr %s after the password", claims["acr"], got)
+	}
+	secret := b.addAuthenticatorApp()
+	refused := visit()
+	if refused.Code != http.StatusSeeOther {
+		t.Fatalf("the password alone: %d %s", refused.Code, refused.Body)
+	}
+
+	fields := pageForm(t, needStatus(t, "sign-in page", b.get(refused.Header().Get("Location")), 200).Text).values
+	fields.Set("password", password)
+	step := needStatus(t, "password", b.postForm("/login/", fields), 303).Header.Get("Location")
+	fields = pageForm(t, needStatus(t, "second step", b.get(step), 200).Text).values
+	code, err := totp.GenerateCode(secret, time.Now().Add(30*time.Second)) // the one before has set the app up
+	noError(t, err)
+	fields.Set("otp", code)
+	needStatus(t, "code", b.postForm("/login/second-factor/", fields), 303)
+	if got := visit(); got.Code != http.StatusOK || got.Body.String() != "ada 2 pwd otp mfa" {
+		t.Errorf("after the second step: %d %s", got.Code, got.Body)
+	}
 }
