@@ -140,16 +140,21 @@ func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, fact
 		return out, err
 	}
 	web.Note(ctx, "factor_added")
+	amr := slices.Clone(c.Session.AMR)
 	if first {
 		out.Codes = codes
+		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword }) // the rest was by factors that are gone
 	}
-	amr := c.Session.AMR
-	for _, m := range []string{method, MethodUser, MethodMultiFactor} {
-		if !slices.Contains(amr, m) && (m != MethodUser || method != MethodOTP) {
-			amr = append(slices.Clone(amr), m)
+	adds := []string{method, MethodMultiFactor}
+	if method != MethodOTP {
+		adds = append(adds, MethodUser)
+	}
+	for _, m := range adds {
+		if !slices.Contains(amr, m) {
+			amr = append(amr, m)
 		}
 	}
-	if len(amr) == len(c.Session.AMR) {
+	if !first && len(amr) == len(c.Session.AMR) {
 		return out, nil
 	}
 	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}

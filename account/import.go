@@ -286,7 +286,7 @@ func ReadTime(s string) (time.Time, error) {
 
 // Import stores a checked import, all of it or nothing. ErrHandleTaken when a handle was
 // taken since the check.
-func (a *Administration) Import(ctx context.Context, by Actor, i *Import, with Bulk, detail string) error {
+func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
 	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
 	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), "user.import", "users", detail))
 }

@@ -205,14 +205,6 @@ const (
 	maxLookups  = 8
 )
 
-type identityKey struct{}
-
-// IdentityFrom returns the identity that RequireSession put into the context.
-func IdentityFrom(ctx context.Context) *Identity {
-	id, _ := ctx.Value(identityKey{}).(*Identity)
-	return id
-}
-
 // SessionEntry is a session as lists show it, to its user and to administrators.
 type SessionEntry struct {
 	ID         string    `json:"id"`

@@ -442,3 +442,11 @@ func (s *Service) FactorSetUp(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, c)
 	}
 }
+
+// noPasskeys says why the passkeys that somebody has are of no use, if they are of none.
+func (s *Service) noPasskeys(ctx context.Context, f Factors) string {
+	if f.Passkeys > 0 && s.passkeys.party == nil {
+		return s.passkeys.unavailable.In(templates.LanguageOf(ctx)).Detail
+	}
+	return ""
+}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,9 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/gorilla/mux"
 
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 

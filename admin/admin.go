@@ -9,7 +9,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -54,7 +53,6 @@ type Service struct {
 	accounts *account.Service
 	users    *account.Administration
 	options  Options
-	shown    map[string]bool // paths that answer to GET
 }
 
 // New makes a Service.
@@ -65,7 +63,7 @@ func New(accounts *account.Service, o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{accounts: accounts, users: accounts.Administration(), options: o, shown: map[string]bool{}}
+	return &Service{accounts: accounts, users: accounts.Administration(), options: o}
 }
 
 // methods are the handlers of a path by method.
@@ -89,7 +87,12 @@ func (s *Service) Mount(m *mux.Router) {
 	api("/api/admin/clients", methods{"GET": s.listClients})
 	api("/api/admin/audit", methods{"GET": s.listAudit})
 
-	page := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdminPage) }
+	page := func(path string, of methods) {
+		for method, h := range of {
+			of[method] = s.accounts.Form(h)
+		}
+		s.mount(m, path, of, s.accounts.RequireAdminPage)
+	}
 	page("/admin/", methods{"GET": s.overviewPage})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
 	page("/admin/invites", methods{"GET": s.invitesPage})
@@ -116,34 +119,13 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/users/{handle}/delete", methods{"POST": s.form("end", s.deleteForm)})
 }
 
-// mount puts the guard before every method of a path, and a fresh proof before those that
-// change something, so that none is forgotten.
+// mount puts the guard before every method of a path. What else an act needs is decided where it is done.
 func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.HandlerFunc) http.HandlerFunc) {
 	guarded := make(web.Methods, len(of))
-	if of[http.MethodGet] != nil {
-		s.shown[path] = true
-	}
 	for method, h := range of {
-		if method != http.MethodGet {
-			h = s.requireFresh(path, h)
-		}
 		guarded[method] = guard(s.accounts.Do(h))
 	}
 	s.accounts.Handle(m, path, guarded)
-}
-
-// requireFresh leads back to the page of the form: at its own address, or above it.
-func (s *Service) requireFresh(path string, h web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		back, pattern := strings.TrimPrefix(r.URL.EscapedPath(), s.accounts.Path("")), path
-		if !s.shown[pattern] {
-			back, pattern = back[:strings.LastIndex(back, "/")], pattern[:strings.LastIndex(pattern, "/")]
-		}
-		if !s.shown[pattern] {
-			back += "/"
-		}
-		return s.accounts.RequireFresh(back, h)(w, r)
-	}
 }
 
 // userHandler is a Handler about the user that the path names.

@@ -95,7 +95,7 @@ func (s *Service) export(w http.ResponseWriter, r *http.Request, file, contentTy
 		return err
 	}
 	detail := selection(r).Encode()
-	if err := s.users.Record(r.Context(), account.ActorOf(r).Audit(s.users.Now(), "audit.export", "audit", detail)); err != nil {
+	if err := s.users.Record(r.Context(), s.accounts.Caller(r).Audit(s.users.Now(), "audit.export", "audit", detail)); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)

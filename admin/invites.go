@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
-	return noContent(w, s.users.RevokeInvite(r.Context(), account.ActorOf(r), mux.Vars(r)["code"]))
+	return noContent(w, s.users.RevokeInvite(r.Context(), s.accounts.Caller(r), mux.Vars(r)["code"]))
 }
 
 // revokeBranch revokes the open invites of a user and of all below them in the tree.
@@ -27,7 +27,7 @@ func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.users.RevokeBranch(r.Context(), account.ActorOf(r), u)
+	n, err := s.users.RevokeBranch(r.Context(), s.accounts.Caller(r), u)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	ctx, by := r.Context(), account.ActorOf(r)
+	ctx, by := r.Context(), s.accounts.Caller(r)
 	if under := r.PostForm.Get("under"); under != "" {
 		u, err := s.users.User(ctx, under)
 		if err != nil {

@@ -158,24 +158,25 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 	if email != u.Email || verified != u.EmailVerified {
 		c["email"], c["email_verified"] = email, strconv.FormatBool(verified)
 	}
-	_, err := s.users.Amend(r.Context(), account.ActorOf(r), u, c)
+	_, err := s.users.Amend(r.Context(), s.accounts.Caller(r), u, c)
 	return noticeOn(u, "profile-saved"), err
 }
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), account.ActorOf(r), u, r.PostForm.Get("reason"))
+	reason, tell := r.PostForm.Get("reason"), r.PostForm.Has("tell_reason")
+	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), s.accounts.Caller(r), u, reason, tell)
 }
 
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), account.ActorOf(r), u)
+	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u)
 }
 
 func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "session-ended"), s.users.EndSession(r.Context(), account.ActorOf(r), u, r.PostForm.Get("id"))
+	return noticeOn(u, "session-ended"), s.users.EndSession(r.Context(), s.accounts.Caller(r), u, r.PostForm.Get("id"))
 }
 
 func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	_, err := s.users.EndSessions(r.Context(), account.ActorOf(r), u)
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u)
 	return noticeOn(u, "sessions-ended"), err
 }
 
@@ -188,14 +189,14 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 			change[name] = on
 		}
 	}
-	_, err := s.users.SetFlags(r.Context(), account.ActorOf(r), u, change)
+	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, change)
 	return noticeOn(u, "flags-saved"), err
 }
 
 // resetCodeForm answers with the code itself: it is shown this once, and never
 // in an address.
 func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	c, err := s.users.IssueResetCode(r.Context(), account.ActorOf(r), u)
+	c, err := s.users.IssueResetCode(r.Context(), s.accounts.Caller(r), u)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +204,10 @@ func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u accoun
 }
 
 func (s *Service) resetFactorsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	return noticeOn(u, "factors-reset"), s.users.ResetFactors(r.Context(), account.ActorOf(r), u)
+	if err := account.Asked(r, "user.reset_factors"); err != nil {
+		return "", err
+	}
+	return noticeOn(u, "factors-reset"), s.users.ResetFactors(r.Context(), s.accounts.Caller(r), u)
 }
 
 func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -211,5 +215,5 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.U
 	if err != nil || typed != u.Handle {
 		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
 	}
-	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), account.ActorOf(r), u)
+	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), s.accounts.Caller(r), u)
 }

@@ -73,7 +73,7 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := r.PostForm
 	n := account.NewUser{Handle: f.Get("handle"), DisplayName: f.Get("display_name"), Email: f.Get("email"), Flags: append([]string{}, f["flag"]...)}
-	u, c, err := s.users.Add(r.Context(), account.ActorOf(r), n)
+	u, c, err := s.users.Add(r.Context(), s.accounts.Caller(r), n)
 	if err == nil && c.Hash == nil {
 		return s.accounts.Redirect(w, r, noticeOn(u, "added-by-mail"))
 	}

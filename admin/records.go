@@ -149,7 +149,7 @@ func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	v, err := s.accounts.ChangeSettings(r.Context(), account.ActorOf(r), in)
+	v, err := s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), in)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/base64"
 	"io"
 	"mime"
 	"net/http"
@@ -76,7 +77,7 @@ func (s *Service) settingsForm(section string, of change) web.Handler {
 		}
 		c, err := of(v, r.PostForm)
 		if err == nil {
-			_, err = s.accounts.ChangeSettings(r.Context(), account.ActorOf(r), c)
+			_, err = s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), c)
 		}
 		if err == nil {
 			return s.accounts.Redirect(w, r, "/admin/settings?notice="+section+"#"+section)
@@ -185,11 +186,22 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 	return c, nil
 }
 
+// carriedLogo is the field that has the file of logoForm where it was carried on: see account.Service.Form.
+const carriedLogo = "logo_data"
+
 // logoForm reads the one file of a form: nothing else is kept of the body.
-func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) error {
-	picture, err := readFile(w, r, "logo")
+func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
+	var picture []byte
+	if web.IsForm(r) {
+		picture, err = base64.RawURLEncoding.DecodeString(r.PostForm.Get(carriedLogo))
+		if err != nil {
+			err = account.ErrInvalidLogo
+		}
+	} else if picture, err = readFile(w, r, "logo"); err == nil {
+		r.PostForm = url.Values{carriedLogo: {base64.RawURLEncoding.EncodeToString(picture)}}
+	}
 	if err == nil {
-		err = s.accounts.SetLogo(r.Context(), account.ActorOf(r), picture)
+		err = s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), picture)
 	}
 	if err == nil {
 		return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-saved#logo")
@@ -223,7 +235,7 @@ func (s *Service) logoRemoveForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	if err := s.accounts.SetLogo(r.Context(), account.ActorOf(r), nil); err != nil {
+	if err := s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), nil); err != nil {
 		return err
 	}
 	return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-removed#logo")

@@ -153,7 +153,7 @@ func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	u, c, err := s.users.Add(r.Context(), account.ActorOf(r), n)
+	u, c, err := s.users.Add(r.Context(), s.accounts.Caller(r), n)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (s *Service) amendUser(w http.ResponseWriter, r *http.Request, u account.Us
 	if err != nil {
 		return err
 	}
-	if u, err = s.users.Amend(r.Context(), account.ActorOf(r), u, change); err != nil {
+	if u, err = s.users.Amend(r.Context(), s.accounts.Caller(r), u, change); err != nil {
 		return err
 	}
 	return s.showUser(w, r, u)
@@ -216,25 +216,26 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 func (s *Service) suspend(w http.ResponseWriter, r *http.Request, u account.User) error {
 	var in struct {
 		Reason string `json:"reason"`
+		Tell   bool   `json:"tell_reason"` // in the mail to the user
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	return answerOK(w, s.users.Suspend(r.Context(), account.ActorOf(r), u, in.Reason))
+	return answerOK(w, s.users.Suspend(r.Context(), s.accounts.Caller(r), u, in.Reason, in.Tell))
 }
 
 func (s *Service) unsuspend(w http.ResponseWriter, r *http.Request, u account.User) error {
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	return answerOK(w, s.users.Unsuspend(r.Context(), account.ActorOf(r), u))
+	return answerOK(w, s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u))
 }
 
 func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.User) error {
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	_, err := s.users.EndSessions(r.Context(), account.ActorOf(r), u)
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u)
 	return answerOK(w, err)
 }
 
@@ -242,7 +243,7 @@ func (s *Service) resetFactors(w http.ResponseWriter, r *http.Request, u account
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	return answerOK(w, s.users.ResetFactors(r.Context(), account.ActorOf(r), u))
+	return answerOK(w, s.users.ResetFactors(r.Context(), s.accounts.Caller(r), u))
 }
 
 func answerOK(w http.ResponseWriter, err error) error {
@@ -253,11 +254,11 @@ func answerOK(w http.ResponseWriter, err error) error {
 }
 
 func (s *Service) endSession(w http.ResponseWriter, r *http.Request, u account.User) error {
-	return noContent(w, s.users.EndSession(r.Context(), account.ActorOf(r), u, mux.Vars(r)["id"]))
+	return noContent(w, s.users.EndSession(r.Context(), s.accounts.Caller(r), u, mux.Vars(r)["id"]))
 }
 
 func (s *Service) deleteUser(w http.ResponseWriter, r *http.Request, u account.User) error {
-	return noContent(w, s.users.Delete(r.Context(), account.ActorOf(r), u))
+	return noContent(w, s.users.Delete(r.Context(), s.accounts.Caller(r), u))
 }
 
 func noContent(w http.ResponseWriter, err error) error {
@@ -281,7 +282,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.Use
 		flags[name] = *on
 	}
 	var err error
-	if u.Flags, err = s.users.SetFlags(r.Context(), account.ActorOf(r), u, flags); err != nil {
+	if u.Flags, err = s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, flags); err != nil {
 		return err
 	}
 	settings, err := s.users.Settings(r.Context())
@@ -298,7 +299,7 @@ func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request, u accou
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	c, err := s.users.IssueResetCode(r.Context(), account.ActorOf(r), u)
+	c, err := s.users.IssueResetCode(r.Context(), s.accounts.Caller(r), u)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (c *claimsRequest) wantACR(essential bool, values []json.RawMessage) error 
 // second factor is always more than a password: one that is no more is from before the
 // factor was set up, and another one helps.
 func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
-	class := account.ACR(q.identity.Session.AMR)
+	class := q.class()
 	again := func() (verdict, *oauthError) {
 		switch {
 		case silent:
@@ -90,6 +90,18 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 		return refused, errUnmetAuthentication
 	}
 	return proceed, nil
+}
+
+// class is that of the sign-in, as far as the user still has the factors that it has proven.
+func (q authzState) class() string {
+	class := account.ACR(q.identity.Session.AMR)
+	switch {
+	case !q.identity.User.SecondFactor:
+		return account.ACRPassword
+	case q.looksForPasskey() && class == account.ACRPhishingResistant && q.reach != class:
+		return account.ACRTwoFactors
+	}
+	return class
 }
 
 // demandedACR is what the client's registration demands, or the settings for this user.

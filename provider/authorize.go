@@ -155,7 +155,7 @@ func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, e
 	g := &Grant{
 		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, RedirectURI: req.redirectURI,
 		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
-		AMR: id.Session.AMR, ACR: q.acr.answer(account.ACR(id.Session.AMR)),
+		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()),
 	}
 	var err error
 	g.Claims, err = q.claims.stored()

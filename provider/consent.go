@@ -145,7 +145,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
 		_, scopes, _, _ := requestedScope(req.form, req.client)
-		given := account.ActorFor(r, id.User).Own(p.now(), "app.allow", req.client.ID+": "+strings.Join(scopes, " "))
+		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(scopes, " "))
 		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now(), given); err != nil {
 			p.authorizePage(w, r, err)
 			return

@@ -44,7 +44,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 		p.confirmLogout(w, r, id, req)
 		return
 	}
-	if err := p.accounts.SignOut(w, r, req.sub); err != nil {
+	if err := p.accounts.SignOutBrowser(w, r, req.sub); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
@@ -255,7 +255,7 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		req, err = p.readLogout(r.Context(), back)
 	}
 	if err == nil {
-		err = p.accounts.SignOut(w, r, "")
+		err = p.accounts.SignOutBrowser(w, r, "")
 	}
 	if err != nil {
 		p.authorizePage(w, r, err)

@@ -128,7 +128,11 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	u = *g.User
 	q := authzState{client: c}
 	q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u)
-	if err == nil && !account.SatisfiesACR(account.ACR(g.AMR), q.demandedACR()) {
+	class := account.ACR(g.AMR)
+	if !u.SecondFactor {
+		class = account.ACRPassword
+	}
+	if err == nil && !account.SatisfiesACR(class, q.demandedACR()) {
 		err = errWeakSignIn
 	}
 	return u, err

@@ -53,6 +53,7 @@ func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []
 type appRow struct {
 	ClientID   string
 	Name       string
+	RequireACR string `gorm:"column:require_acr"`
 	Scopes     string
 	GrantedAt  int64
 	LastUsedAt int64
@@ -71,11 +72,11 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 		return []account.App{}, nil
 	}
 	var rows []appRow
-	err := s.conn(ctx).Raw(`SELECT a.client_id, k.name, string_agg(a.scope, ' ') AS scopes, min(a.granted_at) AS granted_at, max(a.last_used_at) AS last_used_at,
+	err := s.conn(ctx).Raw(`SELECT a.client_id, k.name, k.require_acr, string_agg(a.scope, ' ') AS scopes, min(a.granted_at) AS granted_at, max(a.last_used_at) AS last_used_at,
 		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
 		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
 			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
-		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name ORDER BY k.name, a.client_id`, sub, sub, sub, toUnix(now), toUnix(now)).Find(&rows).Error
+		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name, k.require_acr ORDER BY k.name, a.client_id`, sub, sub, sub, toUnix(now), toUnix(now)).Find(&rows).Error
 	return each(rows, appRow.app), fail("list applications", err)
 }
 
@@ -83,7 +84,7 @@ func (r appRow) app() account.App {
 	scopes := strings.Fields(r.Scopes)
 	slices.Sort(scopes)
 	return account.App{
-		ClientID: r.ClientID, ClientName: r.Name, Scopes: slices.Compact(scopes), GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
+		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes), GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
 	}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -14,7 +15,7 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	if invalidKey(email) {
 		return account.User{}, account.ErrUserNotFound
 	}
-	var rows []storedUser
+	var rows []storedUser // two, where the version before has verified the address of another once more
 	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2", email).Find(&rows).Error
 	if err == nil && len(rows) != 1 {
 		err = account.ErrUserNotFound
@@ -23,6 +24,20 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 		return account.User{}, fail("user by email", err)
 	}
 	return rows[0].user(), nil
+}
+
+// claimEmail is account.ErrEmailTaken when another account has verified the address. Whoever verifies one
+// waits for the others who do.
+func claimEmail(tx *gorm.DB, email, sub string) error {
+	if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error; err != nil {
+		return err
+	}
+	var others []string
+	err := tx.Raw("SELECT sub FROM users WHERE lower(email) = lower(?) AND email_verified AND deleted_at = 0 AND sub <> ? LIMIT 1", email, sub).Find(&others).Error
+	if err == nil && len(others) > 0 {
+		return account.ErrEmailTaken
+	}
+	return err
 }
 
 // AskVerification implements account.Store.
@@ -45,6 +60,14 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 		return account.ErrInvalidLink
 	}
 	return s.write(ctx, "verify email", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
+			return account.ErrInvalidLink
+		} else if err != nil {
+			return err
+		}
+		if err := claimEmail(tx, email, sub); err != nil {
+			return err
+		}
 		mark := tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
 			WHERE sub = ? AND email = ? AND email_asked_at = ? AND email_asked_at > ? AND deleted_at = 0`,
 			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime)))
@@ -63,6 +86,13 @@ type emailChangeRow struct {
 	ChangedAt int64
 	ExpiresAt int64
 	UndoneAt  int64
+	Seq       int64 // of the changes of a user
+}
+
+func (r emailChangeRow) change() account.EmailChange {
+	return account.EmailChange{
+		ID: r.ID, Sub: r.Sub, Email: r.Email, ChangedAt: fromUnix(r.ChangedAt), ExpiresAt: fromUnix(r.ExpiresAt),
+	}
 }
 
 // keepEmail keeps what an account.Audit says of the address before, in the transaction of
@@ -74,8 +104,13 @@ func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error
 	if !before.EmailVerified {
 		return nil
 	}
+	var last int64
+	if err := tx.Raw("SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub).Find(&last).Error; err != nil {
+		return err
+	}
 	return tx.Table("email_changes").Create(&emailChangeRow{
-		ID: id, Sub: before.Sub, Email: before.Email, Verified: true, ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
+		ID: id, Sub: before.Sub, Email: before.Email, Verified: true, Seq: last + 1,
+		ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
 	}).Error
 }
 
@@ -86,7 +121,7 @@ func keptID(a *account.Audit) string {
 	return a.KeepEmail
 }
 
-var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + " FROM email_changes WHERE id = ? AND undone_at = 0 AND expires_at > ?"
+var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + " FROM email_changes WHERE undone_at = 0 AND expires_at > ?"
 
 // EmailChange implements account.Store.
 func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error) {
@@ -94,10 +129,20 @@ func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (acco
 		return account.EmailChange{}, account.ErrInvalidLink
 	}
 	var row emailChangeRow
-	if err := expect(s.conn(ctx).Raw(selectEmailChange, id, toUnix(now)).Find(&row), account.ErrInvalidLink); err != nil {
+	if err := expect(s.conn(ctx).Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row), account.ErrInvalidLink); err != nil {
 		return account.EmailChange{}, fail("find change of email", err)
 	}
-	return account.EmailChange{Sub: row.Sub, Email: row.Email, ExpiresAt: fromUnix(row.ExpiresAt)}, nil
+	return row.change(), nil
+}
+
+// FormerEmails implements account.Store.
+func (s *Store) FormerEmails(ctx context.Context, sub string, now time.Time) ([]account.EmailChange, error) {
+	if invalidKey(sub) {
+		return nil, nil
+	}
+	var rows []emailChangeRow
+	err := s.conn(ctx).Raw(selectEmailChange+" AND sub = ? ORDER BY seq, changed_at", toUnix(now), sub).Find(&rows).Error
+	return each(rows, emailChangeRow.change), fail("list changes of email", err)
 }
 
 // UndoEmailChange implements account.Store.
@@ -107,7 +152,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 	}
 	return s.write(ctx, "undo change of email", func(tx *gorm.DB) error {
 		var row emailChangeRow
-		if err := expect(tx.Raw(selectEmailChange, id, toUnix(now)).Find(&row), account.ErrInvalidLink); err != nil {
+		if err := expect(tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row), account.ErrInvalidLink); err != nil {
 			return err
 		}
 		u, err := lockedUser(tx, row.Sub)
@@ -118,8 +163,15 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 			return err
 		}
 		// The addresses that came after it are not of the owner: none of them undoes this.
-		err = tx.Exec("UPDATE email_changes SET undone_at = ? WHERE sub = ? AND changed_at >= ? AND undone_at = 0", toUnix(now), row.Sub, row.ChangedAt).Error
+		err = tx.Exec("UPDATE email_changes SET undone_at = ? WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0",
+			toUnix(now), row.Sub, row.Seq, row.Seq, row.ChangedAt).Error
 		if err != nil {
+			return err
+		}
+		switch err := claimEmail(tx, row.Email, row.Sub); {
+		case errors.Is(err, account.ErrEmailTaken):
+			row.Verified = false
+		case err != nil:
 			return err
 		}
 		err = tx.Exec("UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '', updated_at = ? WHERE sub = ?", row.Email, row.Verified, toUnix(now), row.Sub).Error

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,13 +18,17 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 	if invalidKey(sub) {
 		return f, nil
 	}
-	var counts struct{ Passkeys, Codes int }
+	var counts struct {
+		Passkeys, Codes int
+		MadeAt          int64
+	}
 	err := s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys,
-		(SELECT count(*) FROM recovery_codes WHERE sub = ? AND used_at = 0) AS codes`, sub, sub).Find(&counts).Error
+		(SELECT count(*) FROM recovery_codes WHERE sub = ? AND used_at = 0) AS codes,
+		(SELECT coalesce(max(created_at), 0) FROM recovery_codes WHERE sub = ?) AS made_at`, sub, sub, sub).Find(&counts).Error
 	if err != nil {
 		return f, fail("find factors", err)
 	}
-	f.Passkeys, f.RecoveryCodes = counts.Passkeys, counts.Codes
+	f.Passkeys, f.RecoveryCodes, f.CodesMadeAt = counts.Passkeys, counts.Codes, fromUnix(counts.MadeAt)
 	var rows []totpRow
 	if err := s.conn(ctx).Raw("SELECT "+totpColumns+" FROM totp WHERE sub = ?", sub).Find(&rows).Error; err != nil {
 		return f, fail("find authenticator app", err)
@@ -43,40 +49,109 @@ type totpRow struct {
 
 var totpColumns = columnsOf[totpRow]("totp")
 
-// lockInSession is lockUser for what somebody does in a session, unless that is empty:
-// who ends the sessions of a user locks the row too, and came before or waits.
-// ErrNotAuthenticated when the session is no longer live.
-func lockInSession(tx *gorm.DB, sub, session string, now time.Time) error {
-	if err := lockUser(tx, sub); err != nil || session == "" {
-		return err
-	}
-	var live []int
-	err := tx.Raw("SELECT 1 FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?", sanitize(session), sub, toUnix(now)).Find(&live).Error
-	if err == nil && len(live) == 0 {
-		return account.ErrNotAuthenticated
-	}
+// liveSession is account.ErrNotAuthenticated when the session, in which a user asks for something, is no longer live;
+// empty: they ask in none. The row of the user is locked: whoever ends their sessions locks it too, and came before or waits.
+func liveSession(tx *gorm.DB, sub, session string, now time.Time) error {
+	_, err := methodsOf(tx, sub, session, now)
 	return err
 }
 
-// factorAdded marks the user, whose row is locked, after a row of a second factor was
-// added. With the first one it stores the hashes of recovery codes, and says so.
-func factorAdded(tx *gorm.DB, sub string, codes [][]byte, now time.Time) (stored bool, err error) {
-	mark := tx.Exec("UPDATE users SET second_factor = true, updated_at = ? WHERE sub = ? AND NOT second_factor", toUnix(now), sub)
-	if mark.Error != nil || mark.RowsAffected == 0 {
-		return false, mark.Error
+// methodsOf is liveSession, and returns what the session has proven.
+func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error) {
+	if session == "" {
+		return []string{account.MethodMultiFactor}, nil
 	}
-	return true, replaceRecoveryCodes(tx, sub, codes, now)
+	var amr []string
+	err := tx.Raw("SELECT amr FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?", sanitize(session), sub, toUnix(now)).Find(&amr).Error
+	if err == nil && len(amr) == 0 {
+		err = account.ErrNotAuthenticated
+	}
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(amr[0]), nil
 }
 
-// factorRemoved undoes the mark, and the recovery codes go, when the last row of a
-// second factor was removed. The row of the user is locked.
-func factorRemoved(tx *gorm.DB, sub string, now time.Time) error {
-	last := tx.Exec(`UPDATE users SET second_factor = false, updated_at = ? WHERE sub = ? AND second_factor
-		AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys WHERE sub = users.sub)`, toUnix(now), sub)
-	if last.Error != nil || last.RowsAffected == 0 {
-		return last.Error
+// lockForFactors locks a user whose factors are about to change in a session that has to have proven those that
+// there are.
+func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.User, err error) {
+	if u, err = lockedUser(tx, sub); err != nil {
+		return u, err
 	}
-	return execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?")
+	methods, err := methodsOf(tx, sub, session, now)
+	if err == nil && u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
+		err = account.ErrReauthenticationRequired
+	}
+	return u, err
+}
+
+// addFactor adds a row of a second factor by add: see account.NewFactor.
+func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *gorm.DB) error) (first bool, err error) {
+	err = s.write(ctx, doing, func(tx *gorm.DB) error {
+		u, err := lockForFactors(tx, sub, n.Session, n.Now)
+		if err != nil {
+			return err
+		}
+		if err := add(tx); err != nil {
+			return err
+		}
+		if first = !u.SecondFactor; first {
+			if err := tx.Exec("UPDATE users SET second_factor = true, updated_at = ? WHERE sub = ?", toUnix(n.Now), sub).Error; err != nil {
+				return err
+			}
+			if err := replaceRecoveryCodes(tx, sub, n.Codes, n.Now); err != nil {
+				return err
+			}
+			// A session that is kept, or has ended, has not proven this factor.
+			err := tx.Exec("UPDATE sessions SET amr = replace(amr, ?, '') WHERE sub = ?", " "+account.MethodMultiFactor, sub).Error
+			if err == nil && !n.KeepOthers {
+				_, err = signOutOthers(tx, sub, sanitize(n.Session), n.Now)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return insertAudit(tx, n.Audit)
+	})
+	return first && err == nil, err
+}
+
+// removeFactor removes a row of a second factor by remove: see account.OldFactor. passkey is the one that goes, or nil.
+func (s *Store) removeFactor(ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *gorm.DB) error) error {
+	return s.write(ctx, doing, func(tx *gorm.DB) error {
+		if _, err := lockForFactors(tx, sub, o.Session, o.Now); err != nil {
+			return err
+		}
+		if err := remove(tx); err != nil {
+			return err
+		}
+		var left struct{ Apps, Passkeys int }
+		err := tx.Raw("SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps, (SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys", sub, sub).Find(&left).Error
+		if err != nil {
+			return err
+		}
+		last := left.Apps+left.Passkeys == 0
+		if last && o.Demanded != "" || passkey != nil && left.Passkeys == 0 && o.Demanded == account.ACRPhishingResistant {
+			return account.ErrFactorDemanded
+		}
+		if last {
+			if err := execEach(tx, sub, "UPDATE users SET second_factor = false WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
+				return err
+			}
+		}
+		args := map[string]any{"keep": sanitize(o.Session), "passkey": passkey}
+		switch {
+		case !o.KeepOthers:
+			_, err = signOutOthers(tx, sub, sanitize(o.Session), o.Now)
+		case passkey != nil:
+			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey",
+				"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)"+signOutGrants, args)
+		}
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, o.Audit)
+	})
 }
 
 func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time) error {
@@ -92,21 +167,11 @@ func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time
 }
 
 // AddTOTP implements account.Store.
-func (s *Store) AddTOTP(ctx context.Context, sub, session string, t account.TOTP, codes [][]byte, now time.Time, a account.Audit) (stored bool, err error) {
-	err = s.write(ctx, "add authenticator app", func(tx *gorm.DB) (err error) {
-		if err := lockInSession(tx, sub, session, now); err != nil {
-			return err
-		}
-		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING", sub, t.Secret, t.LastStep, toUnix(now))
-		if err := expect(add, account.ErrFactorExists); err != nil {
-			return err
-		}
-		if stored, err = factorAdded(tx, sub, codes, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
+	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *gorm.DB) error {
+		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING", sub, t.Secret, t.LastStep, toUnix(n.Now))
+		return expect(add, account.ErrFactorExists)
 	})
-	return stored && err == nil, err
 }
 
 // UseTOTP implements account.Store.
@@ -123,28 +188,16 @@ func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Ti
 }
 
 // RemoveTOTP implements account.Store.
-func (s *Store) RemoveTOTP(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "remove authenticator app", func(tx *gorm.DB) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound); err != nil {
-			return err
-		}
-		if err := factorRemoved(tx, sub, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor) error {
+	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *gorm.DB) error {
+		return expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound)
 	})
 }
 
 // ReplaceRecoveryCodes implements account.Store.
 func (s *Store) ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit) error {
 	return s.write(ctx, "replace recovery codes", func(tx *gorm.DB) error {
-		if err := lockInSession(tx, sub, session, now); err != nil {
-			return err
-		}
-		u, err := userBy(tx, "sub", sub)
+		u, err := lockForFactors(tx, sub, session, now)
 		if err != nil {
 			return err
 		}
@@ -190,16 +243,6 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 			return err
 		}
 		return insertAudit(tx, a)
-	})
-}
-
-// ConfirmSession implements account.Store.
-func (s *Store) ConfirmSession(ctx context.Context, sub, id string, now time.Time) error {
-	if invalidKey(sub) || invalidKey(id) {
-		return account.ErrSessionNotFound
-	}
-	return s.writeOne(ctx, "confirm session", func(db *gorm.DB) error {
-		return expect(db.Exec("UPDATE sessions SET confirmed_at = ? WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?", toUnix(now), id, sub, toUnix(now)), account.ErrSessionNotFound)
 	})
 }
 

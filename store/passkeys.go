@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -65,11 +64,8 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 }
 
 // AddPasskey implements account.Store.
-func (s *Store) AddPasskey(ctx context.Context, session string, p account.Passkey, limit int, codes [][]byte, a account.Audit) (stored bool, err error) {
-	err = s.write(ctx, "add passkey", func(tx *gorm.DB) (err error) {
-		if err := lockInSession(tx, p.Sub, session, p.CreatedAt); err != nil {
-			return err
-		}
+func (s *Store) AddPasskey(ctx context.Context, p account.Passkey, limit int, n account.NewFactor) (first bool, err error) {
+	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *gorm.DB) error {
 		var count int64
 		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
 			return err
@@ -82,37 +78,25 @@ func (s *Store) AddPasskey(ctx context.Context, session string, p account.Passke
 			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState, CreatedAt: toUnix(p.CreatedAt),
 		}
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
-		if err := expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists); err != nil {
-			return err
-		}
-		if stored, err = factorAdded(tx, p.Sub, codes, p.CreatedAt); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)
 	})
-	return stored && err == nil, err
 }
 
 // RenamePasskey implements account.Store.
-func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string) error {
-	return s.writeOne(ctx, "rename passkey", func(db *gorm.DB) error {
-		return expect(db.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)), account.ErrPasskeyNotFound)
+func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
+	return s.write(ctx, "rename passkey", func(tx *gorm.DB) error {
+		rename := tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub))
+		if err := expect(rename, account.ErrPasskeyNotFound); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
 // RemovePasskey implements account.Store.
-func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, now time.Time, a account.Audit) error {
-	return s.write(ctx, "remove passkey", func(tx *gorm.DB) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound); err != nil {
-			return err
-		}
-		if err := factorRemoved(tx, sub, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, o account.OldFactor) error {
+	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *gorm.DB) error {
+		return expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound)
 	})
 }
 

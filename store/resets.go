@@ -64,18 +64,40 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 		spend := func(table string) *gorm.DB {
 			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, toUnix(now))
 		}
-		given := spend("reset_codes")
+		given, mailed := spend("reset_codes"), false
 		if given.Error == nil && given.RowsAffected == 0 {
+			mailed = true
 			given = spend("mailed_reset_codes")
 		}
 		if err := expect(given, account.ErrInvalidResetCode); err != nil {
 			return err
+		}
+		if mailed {
+			if err := provenByCode(tx, sub); err != nil {
+				return err
+			}
 		}
 		if err := revokeAccess(tx, sub, "", now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+// provenByCode marks the address of a user as verified, to which a code was mailed: with another address the code
+// would be gone. Where another account has proven it since, that keeps it.
+func provenByCode(tx *gorm.DB, sub string) error {
+	u, err := userBy(tx, "sub", sub)
+	if err != nil || u.Email == "" || u.EmailVerified {
+		return err
+	}
+	switch err := claimEmail(tx, u.Email, sub); {
+	case errors.Is(err, account.ErrEmailTaken):
+		return nil
+	case err != nil:
+		return err
+	}
+	return tx.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 0 WHERE sub = ?", sub).Error
 }
 
 // CreateMailedResetCode implements account.Store.
@@ -88,7 +110,7 @@ func (s *Store) CreateMailedResetCode(ctx context.Context, sub, email string, ha
 		if err != nil {
 			return err
 		}
-		if u.Email != email || !u.EmailVerified || u.Suspended() {
+		if u.Email != email || !u.EmailVerified && u.PasswordHash != "" || u.Suspended() {
 			return account.ErrUserNotFound
 		}
 		return tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)

@@ -34,6 +34,8 @@ type sessionRow struct {
 	Algorithm   string
 	AMR         string `gorm:"column:amr"`
 	ConfirmedAt int64
+	Passkey     []byte
+	Disowned    bool
 }
 
 func (r sessionRow) session() account.Session {
@@ -41,7 +43,7 @@ func (r sessionRow) session() account.Session {
 		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt), AuthTime: fromUnix(r.AuthTime),
 		LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt), EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
 		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm, AMR: strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
-		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)),
+		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)), Passkey: r.Passkey,
 	}
 }
 
@@ -49,7 +51,7 @@ func newSessionRow(n *account.Session) *sessionRow {
 	return &sessionRow{
 		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt), AuthTime: toUnix(n.AuthTime),
 		LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt), Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent),
-		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "), ConfirmedAt: toUnix(n.ConfirmedAt),
+		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "), ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
 	}
 }
 
@@ -66,13 +68,16 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 // verified, and who has a second factor has used one, which was not removed since. It
 // locks the row: a statement that ends sessions waits or came before.
 func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
-	sub, multi := n.Sub, slices.Contains(n.AMR, account.MethodMultiFactor)
+	sub, multi := n.Sub, 0
+	if slices.Contains(n.AMR, account.MethodMultiFactor) {
+		multi = 1
+	}
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
 	for range 2 {
 		mark := tx.Exec(`UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
-			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), map[bool]int{true: 1}[multi])
+			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
@@ -86,7 +91,7 @@ func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 			return account.ErrSuspended
 		case u.PasswordHash != verifiedHash:
 			return account.ErrInvalidCredentials
-		case u.SecondFactor && !multi:
+		case u.SecondFactor && multi == 0:
 			return account.ErrSecondFactorRequired
 		}
 	}
@@ -145,7 +150,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		row := newSessionRow(n)
 		row.LastSeenAt = row.AuthTime
-		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at"}
+		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
 		if err := expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound); err != nil {
 			return err
 		}
@@ -154,7 +159,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 }
 
 const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent,
-	s.status_list, s.status_index, s.algorithm, s.amr, s.confirmed_at, ` + claimColumns + ", " + accountColumns + `
+	s.status_list, s.status_index, s.algorithm, s.amr, s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
@@ -170,7 +175,7 @@ func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (acco
 	}
 	n := sessionRow{
 		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(), AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(),
-		EndedAt: c.number(), Address: c.text(), UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(), AMR: c.text(), ConfirmedAt: c.number(),
+		EndedAt: c.number(), Address: c.text(), UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(), AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
 	}
 	var u account.User
 	c.claims(&u)
@@ -237,9 +242,9 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 	if invalidKey(sub) || invalidKey(address) {
 		return false, nil
 	}
-	var found int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM sessions WHERE sub = ? AND address = ? LIMIT 1) known", sub, address).Find(&found).Error
-	return found > 0, fail("look for address", err)
+	var disowned []bool
+	err := s.conn(ctx).Raw("SELECT DISTINCT disowned FROM sessions WHERE sub = ? AND address = ?", sub, address).Find(&disowned).Error
+	return len(disowned) > 0 && !slices.Contains(disowned, true), fail("look for address", err)
 }
 
 // signOutGrants is the condition on grants that a sign-out revokes: offline_access
@@ -350,6 +355,61 @@ func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time
 		return insertAudit(tx, a)
 	})
 	return n, err
+}
+
+// EndAllAccess implements account.Store.
+func (s *Store) EndAllAccess(ctx context.Context, sub string, now time.Time, a account.Audit) (n int, err error) {
+	err = s.write(ctx, "end all access", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		var granted []int
+		if err := tx.Raw("SELECT 1 FROM grants WHERE sub = ? AND revoked_at = 0 LIMIT 1", sub).Find(&granted).Error; err != nil {
+			return err
+		}
+		ended, err := endSessions(tx, sub, now, "expires_at > @now", "sub = @sub", map[string]any{})
+		if n = len(ended); err != nil || n == 0 && len(granted) == 0 {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return n, err
+}
+
+// DisownSession implements account.Store.
+func (s *Store) DisownSession(ctx context.Context, sub, id string, now time.Time, a account.Audit) (began time.Time, err error) {
+	if invalidKey(sub) || invalidKey(id) {
+		return began, account.ErrSessionNotFound
+	}
+	err = s.write(ctx, "disown session", func(tx *gorm.DB) error {
+		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
+			return account.ErrSessionNotFound
+		} else if err != nil {
+			return err
+		}
+		var row struct {
+			CreatedAt int64
+			Disowned  bool
+		}
+		found := tx.Raw("SELECT created_at, disowned FROM sessions WHERE id = ? AND sub = ?", id, sub).Find(&row)
+		if err := expect(found, account.ErrSessionNotFound); err != nil {
+			return err
+		}
+		if began = fromUnix(row.CreatedAt); row.Disowned {
+			return nil // done already
+		}
+		if err := tx.Exec("UPDATE users SET devices_voided_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE sessions SET disowned = (1 = 1) WHERE id = ?", id).Error; err != nil {
+			return err
+		}
+		if _, err := endSessions(tx, sub, now, "id = @id", "sid = @id", map[string]any{"id": id}); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+	return began, err
 }
 
 // notRS256 is the condition that the token of a session may be signed with the

@@ -202,6 +202,7 @@ var refusals = []error{
 	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
 	account.ErrInvalidCredentials, account.ErrSecondFactorRequired, account.ErrFactorExists, account.ErrFactorNotFound, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink, account.ErrInvalidPreference,
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
+	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,
 	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
 	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
 	account.ErrUnavailable, // already wrapped

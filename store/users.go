@@ -37,6 +37,8 @@ type userRow struct {
 	DeletedAt     int64
 	SecondFactor  bool
 	EmailAskedAt  int64
+
+	DevicesVoidedAt int64
 }
 
 // storedUser is what userColumns selects.
@@ -58,7 +60,7 @@ var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlag
 
 // claimColumns are what claims are made of, and whether a user may have them told; the
 // table is named u. For readRow.
-const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
+const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
 
 func (c *columns) claims(u *account.User) (deleted bool) {
 	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
@@ -68,6 +70,7 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 			c.err = fmt.Errorf("decode profile: %w", err)
 		}
 	}
+	u.SecondFactor = c.flag()
 	u.SuspendedAt, u.UpdatedAt, deleted = c.time(), c.time(), c.number() != 0
 	u.Flags = strings.Fields(c.text())
 	slices.Sort(u.Flags)
@@ -75,11 +78,11 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 }
 
 // accountColumns are those of a user beyond claimColumns.
-const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.second_factor, u.email_asked_at, " + userInviter
+const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " + userInviter
 
 func (c *columns) account(u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.text(), c.text(), c.time(), c.time()
-	u.SecondFactor, u.EmailAskedAt, u.InvitedBy = c.flag(), c.time(), c.text()
+	u.EmailAskedAt, u.InvitedBy = c.time(), c.text()
 }
 
 func (u storedUser) user() account.User {
@@ -89,6 +92,7 @@ func (u storedUser) user() account.User {
 		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
 		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt), SuspendReason: r.SuspendReason,
 		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor, EmailAskedAt: fromUnix(r.EmailAskedAt),
+		DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 	}
 }
 
@@ -134,6 +138,11 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	err := expect(tx.Exec("UPDATE counters SET value = value + 1 WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)", limit, limit), account.ErrRegistrationFull)
 	if err != nil {
 		return err
+	}
+	if u.EmailVerified {
+		if err := claimEmail(tx, u.Email, u.Sub); err != nil {
+			return err
+		}
 	}
 	row := newUserRow(u)
 	if inviter != "" {
@@ -203,11 +212,21 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 		if u, err = lockedUser(tx, sub); err != nil {
 			return err
 		}
-		changed := u
+		changed, before := u, u.Email
 		if refused = change(&changed); refused != nil {
 			return refused
 		}
+		if changed.EmailVerified && (changed.Email != u.Email || !u.EmailVerified) {
+			if err := claimEmail(tx, changed.Email, sub); err != nil {
+				return err
+			}
+		}
 		if changed.Email != u.Email {
+			if a != nil {
+				if err := liveSession(tx, sub, a.Session, now); err != nil {
+					return err
+				}
+			}
 			if err := keepEmail(tx, u, keptID(a), now); err != nil {
 				return err
 			}
@@ -224,6 +243,11 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 		}
 		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil || a == nil {
 			return err
+		}
+		if a.EndOthers && changed.Email != before {
+			if _, err := signOutOthers(tx, sub, sanitize(a.Session), now); err != nil {
+				return err
+			}
 		}
 		return insertAudit(tx, *a)
 	})
@@ -286,14 +310,14 @@ func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx 
 }
 
 // keepAdministrator is account.ErrLastAdmin when u is the last administrator
-// who can act.
+// who can sign in: one who has never set a password cannot.
 func keepAdministrator(tx *gorm.DB, u account.User) error {
 	if !u.Has(account.FlagAdmin) || u.Suspended() {
 		return nil
 	}
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
+		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> '' LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
 }
 
 // Suspend implements account.Store.

@@ -9,13 +9,14 @@ import (
 
 // Member is what each page of a person's own account shows of them; the pages differ in the rest. Their forms:
 //
-//	POST {base}/account/profile              display_name, email and the other members of a profile
+//	POST {base}/account/profile              display_name, email and the other members of a profile, keep_other_sessions
 //	POST {base}/account/password             current_password, new_password
 //	POST {base}/account/sessions/end         id
 //	POST {base}/account/sessions/end-others  -
 //	POST {base}/account/invites              note
 //	POST {base}/account/invites/delete       code
 //	POST {base}/account/apps/remove          client_id
+//	POST {base}/account/export               -
 //	POST {base}/account/delete               password
 //	POST {base}/logout/                      -
 //

@@ -28,6 +28,8 @@ type LinkPage struct {
 	Handle, Email string
 	// Done shows that it has been done.
 	Done bool
+	// Added are the factors and addresses that were added since the sign-in that was reported.
+	Added []FactorRow
 	// Error is shown instead of the button.
 	Error, ErrorCode string
 }

@@ -3,6 +3,7 @@ package templates
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Login is the sign-in page: POST {base}/login/ with handle, password and, when Continue is set, continue.
@@ -58,25 +59,55 @@ func (p SecondFactor) fault(field string) (string, bool) {
 	return "", p.ErrorCode == "invalid_otp" && (field == "recovery_code") == p.Recovery
 }
 
-// Confirm asks a signed-in person to prove again who they are: POST {base}/account/confirm with next and password or otp.
+// Confirm asks a signed-in person to prove again who they are, or whether they are sure, before something is done:
+// POST {base}Action with the Fields and confirm_password, confirm_otp, or confirm_state and confirm_credential.
 type Confirm struct {
-	// Next is the local path that the page leads to.
-	Next, Handle     string
+	// Action is the local path of the form that is carried on, and Fields all that it has.
+	Action string
+	Fields []FormField
+	// Stale asks for the proof.
+	Stale bool
+	// Question is asked first, "" for none; Keep offers to keep the other sessions.
+	Question Text
+	Keep     bool
+	Handle   string
+	// SecondFactor says that the password alone is not enough.
+	SecondFactor     bool
 	Methods          []string // see SecondFactor
 	Error, ErrorCode string
+	// Status is that of a refused proof, 0 for none.
+	Status int
 }
+
+// FormField is a field of a form that is carried on.
+type FormField struct{ Name, Value string }
 
 func (Confirm) page() (string, bool) { return "confirm", false }
 
 func (p Confirm) fault(field string) (string, bool) {
-	return "", p.ErrorCode == map[string]string{"password": "invalid_credentials", "otp": "invalid_otp"}[field] && p.Error != ""
+	codes := map[string]string{"confirm_password": "invalid_credentials", "confirm_otp": "invalid_otp"}
+	return "", p.Error != "" && p.ErrorCode == codes[field]
+}
+
+// Code reports whether a code of an app or a recovery code can be entered.
+func (p Confirm) Code() bool {
+	return p.SecondFactor && (slices.Contains(p.Methods, "totp") || slices.Contains(p.Methods, "recovery_code"))
+}
+
+// FactorRow is a second factor of an account, or an address of it.
+type FactorRow struct {
+	// Kind is totp, passkey, recovery_code or email; Name is that of a passkey, or the address.
+	Kind, Name string
+	CreatedAt  time.Time
 }
 
 // TOTP is the page where an authenticator app is set up: POST {base}/account/security/totp with token and code.
 type TOTP struct {
 	// Secret is base32, URI what a QR code has; Token brings the secret back, sealed.
 	Secret, URI, Token string
-	Error, ErrorCode   string
+	// First says that it is the first second factor: the other sessions end with it.
+	First            bool
+	Error, ErrorCode string
 }
 
 func (TOTP) page() (string, bool) { return "account-totp", false }
@@ -97,6 +128,8 @@ type RecoveryCodes struct {
 	Codes []string
 	// First says that they come with the first second factor, which has just been added.
 	First bool
+	// Application has asked for the factor, and Continue leads back to it; "" for none.
+	Application, Continue string
 }
 
 func (RecoveryCodes) page() (string, bool) { return "account-recovery-codes", false }
@@ -150,6 +183,8 @@ type ResetPassword struct {
 	Contact string
 	// Mail says that a code can be had by mail.
 	Mail bool
+	// Factors are the second factors that the account has when it is done.
+	Factors []FactorRow
 }
 
 func (ResetPassword) page() (string, bool) { return "reset-password", false }

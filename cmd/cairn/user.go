@@ -357,13 +357,14 @@ func (c *userFlagsCommand) Run(p *program) error {
 
 type suspendUserCommand struct {
 	oneUser
-	Reason string `help:"Why, for other administrators: at most 200 characters."`
+	Reason     string `help:"Why, for the audit log: at most 200 characters. Administrators read it."`
+	TellReason bool   `help:"Mail the reason to the user too."`
 }
 
 // Run suspends; it is done at once, also in the browsers of the user.
 func (c *suspendUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		err := users.Suspend(p.ctx, account.Operator(), u, c.Reason)
+		err := users.Suspend(p.ctx, account.Operator(), u, c.Reason, c.TellReason)
 		if errors.Is(err, account.ErrInvalidText) {
 			return usageError{"--reason: at most 200 characters, no control characters"}
 		}

@@ -1,6 +1,6 @@
 // Passkeys (Web Authentication). A button with data-passkey asks the service for a challenge (data-begin) and the browser
-// for its answer ("get" proves, "create" makes a passkey), puts both into the fields state and credential of its form, and
-// sends that. It is hidden until this runs: without passkeys there is nothing that it could do. ES2015, as cairn.js.
+// for its answer ("get" proves, "create" makes a passkey), puts both into the fields state and credential of its form
+// (after data-prefix), and sends that. It is hidden until this runs: without passkeys there is nothing that it could do. ES2015, as cairn.js.
 "use strict";
 
 (function () {
@@ -69,13 +69,13 @@
 
   // ask begins and has the browser answer; then the form is on its way.
   function ask(button, more) {
-    var kind = button.getAttribute("data-passkey"), fields = button.form.elements;
+    var kind = button.getAttribute("data-passkey"), fields = button.form.elements, prefix = button.getAttribute("data-prefix") || "";
     return begin(button).then(function (begun) {
       var options = { publicKey: read(begun.publicKey, kind) };
       Object.keys(more || {}).forEach(function (name) { options[name] = more[name]; });
       return navigator.credentials[kind](options).then(function (credential) {
-        fields.namedItem("state").value = begun.state;
-        fields.namedItem("credential").value = write(credential);
+        fields.namedItem(prefix + "state").value = begun.state;
+        fields.namedItem(prefix + "credential").value = write(credential);
         button.form.submit();
       });
     });
