@@ -159,21 +159,21 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 // Suspend shuts a user out at once. The reason is in the audit log, and in the mail to the user where tell says
 // so. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
 func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason string, tell bool) error {
-	reason, err := CheckReason(reason)
-	if err != nil {
-		return err
-	}
 	told := ""
 	if tell {
 		told = reason
 	}
-	row, err := a.begin(ctx, by, "user.suspend", u, reason, "reason", told)
+	row, err := a.begin(ctx, by, "user.suspend", u, reason, "reason", strings.TrimSpace(told))
 	switch {
 	case err != nil:
 		return err
 	case by.User.Sub == u.Sub:
 		return ErrOwnAccount
 	}
+	if reason, err = CheckReason(reason); err != nil {
+		return err
+	}
+	row.Detail = reason
 	return web.Noted(ctx, "user_suspended", a.store.Suspend(ctx, u.Sub, reason, a.Now(), row))
 }
 
@@ -203,6 +203,9 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 // on. ErrUnknownFlag for a name that the settings do not have; a flag that the
 // settings have lost can still be taken from a user. ErrLastAdmin.
 func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
+	if err := a.allow(by, actsByName["user.flags"]); err != nil {
+		return nil, err
+	}
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return nil, err

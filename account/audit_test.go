@@ -98,7 +98,7 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 	}))
 	w.addUser("ada")
 	bob := w.addUser("bob")
-	if err := w.service.Administration().Suspend(t.Context(), account.Operator(), bob, ""); err != nil {
+	if err := w.service.Administration().Suspend(t.Context(), account.Operator(), bob, "", false); err != nil {
 		t.Fatal(err)
 	}
 	b := w.browser()

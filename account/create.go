@@ -78,6 +78,9 @@ func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, no
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Create(ctx context.Context, by Caller, h *Hasher, n NewUser) (User, error) {
+	if err := a.allow(by, actsByName["user.create"]); err != nil {
+		return User{}, err
+	}
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return User{}, err
@@ -101,6 +104,9 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *Hasher, n New
 // and the result has none. Whoever sets the password with it has proven the address; until then it is
 // not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
+	if err := a.allow(by, actsByName["user.create"]); err != nil {
+		return User{}, ResetCode{}, err
+	}
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return User{}, ResetCode{}, err

@@ -15,7 +15,7 @@ var (
 	// ErrSecondFactorSetupRequired: see Service.CheckSecondFactor.
 	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required", "Your account needs a second factor. Set one up on the security page of your account.")
 	// ErrReauthenticationRequired: see ProofFresh.
-	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm it's you, then try again.").Interrupting()
+	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm it’s you, then try again.").Interrupting()
 	// ErrFactorDemanded: see OldFactor.
 	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded", "Your account needs this second factor, or an application that you use asks for it. Add another one first, or remove the access of the application.")
 

@@ -180,7 +180,7 @@ func (w *world) resetCode(handle string) string {
 // suspend suspends a user as the operator does.
 func (w *world) suspend(handle string) {
 	w.t.Helper()
-	if err := w.service.Administration().Suspend(w.t.Context(), account.Operator(), w.user(handle), ""); err != nil {
+	if err := w.service.Administration().Suspend(w.t.Context(), account.Operator(), w.user(handle), "", false); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -28,13 +28,13 @@ func (a *Administration) CountOpenInvites(ctx context.Context) (int, error) {
 
 // RevokeInvite removes an invite that nobody has used. ErrInviteNotFound, ErrInviteUsed.
 func (a *Administration) RevokeInvite(ctx context.Context, by Caller, typed string) error {
-	code := CanonicalInviteCode(typed)
-	if code == "" {
-		return ErrInviteNotFound
-	}
 	row, err := a.begin(ctx, by, "invite.revoke", User{}, "")
 	if err != nil {
 		return err
+	}
+	code := CanonicalInviteCode(typed)
+	if code == "" {
+		return ErrInviteNotFound
 	}
 	_, err = a.store.RevokeInvite(ctx, code, row)
 	return web.Noted(ctx, "invite_revoked", err)

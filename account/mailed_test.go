@@ -655,7 +655,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	bob := w.signedIn("bob")
 	bob.call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).is(200)
 	post.none()
-	for _, kind := range account.NoticeKinds {
+	for kind := range account.NoticeKinds {
 		m := account.Mail{Kind: kind, Sub: w.user("bob").Sub, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": "totp", "name": "my\r\nkey.example", "reason": "spam"}}
 		if err := w.store.QueueMail(t.Context(), m, w.clock.Now()); err != nil {
 			t.Fatal(err)

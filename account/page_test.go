@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -115,11 +116,12 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	w.addUser("ada")
 	w.addUser("eve")
 	eve := w.service.Administration()
+	root := account.Caller{Name: "root1", Address: "203.0.113.9", Session: account.Session{ID: "s", ConfirmedAt: time.Now()}}
 	b := w.signedIn("ada")
-	if err := eve.Suspend(t.Context(), account.Actor{Name: "root1", Address: "203.0.113.9"}, w.user("eve"), "spam"); err != nil {
+	if err := eve.Suspend(t.Context(), root, w.user("eve"), "spam", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := eve.IssueResetCode(t.Context(), account.Actor{Name: "root1", Address: "203.0.113.9"}, w.user("ada")); err != nil {
+	if _, err := eve.IssueResetCode(t.Context(), root, w.user("ada")); err != nil {
 		t.Fatal(err)
 	}
 	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401)

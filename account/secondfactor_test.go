@@ -510,14 +510,14 @@ func (s *lateStore) reset() {
 	}
 }
 
-func (s *lateStore) AddTOTP(ctx context.Context, sub, session string, t account.TOTP, codes [][]byte, now time.Time, a account.Audit) (bool, error) {
+func (s *lateStore) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (bool, error) {
 	s.reset()
-	return s.Store.AddTOTP(ctx, sub, session, t, codes, now, a)
+	return s.Store.AddTOTP(ctx, sub, t, n)
 }
 
-func (s *lateStore) AddPasskey(ctx context.Context, session string, p account.Passkey, limit int, codes [][]byte, a account.Audit) (bool, error) {
+func (s *lateStore) AddPasskey(ctx context.Context, p account.Passkey, limit int, n account.NewFactor) (bool, error) {
 	s.reset()
-	return s.Store.AddPasskey(ctx, session, p, limit, codes, a)
+	return s.Store.AddPasskey(ctx, p, limit, n)
 }
 
 func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit) error {

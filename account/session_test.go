@@ -197,7 +197,7 @@ func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth2/logout", nil)
 		r.AddCookie(&http.Cookie{Name: shared, Value: token})
 		out := httptest.NewRecorder()
-		if err := w.service.SignOut(out, r, w.user(c.handle).Sub); err != nil {
+		if err := w.service.SignOutBrowser(out, r, w.user(c.handle).Sub); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's

@@ -83,7 +83,16 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 			if method == "GET" || method == "HEAD" {
 				continue
 			}
-			if a := stale.send(method, path, "", ""); a.status != 403 && (a.status != 303 || !strings.HasPrefix(a.header.Get("Location"), "/id/account/confirm")) {
+			contentType, body := "application/x-www-form-urlencoded", "confirm=bob&under=bob"
+			switch {
+			case method == "DELETE":
+				contentType, body = "", ""
+			case path == "/api/admin/invites/revoke":
+				contentType, body = "application/json", `{"handle":"bob"}`
+			case strings.HasPrefix(path, "/api/"):
+				contentType, body = "application/json", "{}"
+			}
+			if a := stale.send(method, path, contentType, body); a.status != 403 || !strings.Contains(a.body, "reauthentication_required") {
 				t.Errorf("%s %s: %d without a fresh proof", method, path, a.status)
 			}
 		}

@@ -194,7 +194,7 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		}
 	}
 	b.upload("other", good).is(400)
-	b.page("/admin/settings/logo", "logo", "x").is(415)
+	b.page("/admin/settings/logo", "logo", "x").is(400)
 	if v, err := w.service.Settings(t.Context()); err != nil || v.Logo != "" {
 		t.Fatalf("%q %v", v.Logo, err)
 	}

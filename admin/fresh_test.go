@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"net/url"
 	"testing"
 	"time"
 
@@ -23,13 +22,13 @@ func TestChangesNeedAFreshProof(t *testing.T) {
 		b.call(c.method, c.path, map[string]string{}).is(403, "reauthentication_required")
 	}
 	for _, form := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "reset-factors", "end-session", "end-sessions", "delete"} {
-		b.page("/admin/users/bob/"+form, "confirm", "bob", "reason", "", "flag", "admin").redirectsTo("/id/account/confirm?next=" + url.QueryEscape("/admin/users/bob"))
+		b.page("/admin/users/bob/"+form, "confirm", "bob", "reason", "", "flag", "admin").is(403).shows(`data-page="confirm"`)
 	}
 	b.call("GET", "/api/admin/users/bob", nil).is(200)
 	if u := w.user("bob"); u.Suspended() || u.Has(account.FlagAdmin) {
 		t.Errorf("changed: %+v", u)
 	}
-	b.page("/account/confirm", "password", password, "next", "/admin/users/bob").redirectsTo("/id/admin/users/bob")
+	b.page("/account/confirm", "confirm_password", password, "next", "/admin/users/bob").redirectsTo("/id/admin/users/bob")
 	b.call("POST", "/api/admin/users/bob/suspend", nil).is(200)
 }
 
@@ -41,14 +40,15 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 			b.call("POST", "/api/admin/users/bob/reset-factors", nil).is(200).shows(`{"ok":true}`)
 		},
 		func(b *browser) {
-			b.page("/admin/users/bob/reset-factors", "x", "y").redirectsTo("/id/admin/users/bob?notice=factors-reset#factors")
+			b.page("/admin/users/bob/reset-factors", "x", "y").is(200).shows("Remove every second factor of this account?")
+			b.page("/admin/users/bob/reset-factors", "x", "y", "sure", "yes").redirectsTo("/id/admin/users/bob?notice=factors-reset#factors")
 		},
 	} {
 		if _, err := w.store.UserByHandle(t.Context(), "bob"); err != nil {
 			w.addUser("bob")
 		}
 		bob := w.signedIn("bob")
-		if _, err := w.store.AddTOTP(t.Context(), w.user("bob").Sub, "", account.TOTP{Secret: "AAAA"}, nil, start, account.Audit{At: start, Action: "factor.add"}); err != nil {
+		if _, err := w.store.AddTOTP(t.Context(), w.user("bob").Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{KeepOthers: true, Now: start, Audit: account.Audit{At: start, Action: "factor.add"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.browser().call("POST", "/api/auth/login", map[string]string{"handle": "bob", "password": password}).is(401, "second_factor_required")

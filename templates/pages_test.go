@@ -28,8 +28,10 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"input#otp[name=otp][inputmode=numeric][autocomplete=one-time-code][aria-invalid=true]", "input#recovery_code[name=otp]", "a[href=/id/login/?continue=eyJ0IjoxfQ.c2VhbA]",
 		},
 		"confirm": {
-			"form#confirm-otp[action=/id/account/confirm]", "form#confirm-password[action=/id/account/confirm]", "input[name=otp][autocomplete=one-time-code]", "input[name=password][autocomplete=current-password]",
+			"form#confirm-form[method=post][action=/id/account/confirm]", "input[type=hidden][name=next][value=/account/security]",
+			"input[name=confirm_otp][autocomplete=one-time-code]", "input[name=confirm_password][autocomplete=current-password]",
 		},
+		"confirm, question": {"#question", "input[type=hidden][name=sure][value=yes]", "input[name=keep_other_sessions]", "button#confirm-submit"},
 		"account-totp": {
 			"form[action=/id/account/security/totp]", "input[type=hidden][name=token][value=t0k]", "input[name=code][inputmode=numeric]", "svg[role=img]", "button[data-copy=AAAABBBBCCCCDDDD]",
 		},

@@ -57,7 +57,10 @@ func fullPages() map[string]templates.Page {
 		"second-factor": templates.SecondFactor{
 			Continue: "eyJ0IjoxfQ.c2VhbA", Fresh: "choose", Handle: "ada", Methods: []string{"totp", "passkey", "recovery_code"}, Error: "Wrong.", ErrorCode: "invalid_otp",
 		},
-		"confirm":                templates.Confirm{Next: "/account/security", Handle: "ada", Methods: []string{"totp"}, Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"confirm": templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{{Name: "next", Value: "/account/security"}}, Handle: "ada", SecondFactor: true, Methods: []string{"totp"}, Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"confirm, question": templates.Confirm{
+			Action: "/account/security/totp/remove", Question: "Remove this way to sign in?", Keep: true, Fields: []templates.FormField{{Name: "sure", Value: "yes"}},
+		},
 		"account-totp":           templates.TOTP{Secret: "AAAABBBBCCCCDDDD", URI: "otpauth://totp/Cairn:ada?secret=AAAABBBBCCCCDDDD", Token: "t0k", Error: "Wrong.", ErrorCode: "invalid_otp"},
 		"account-recovery-codes": templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD", "EEEE-FFFF-GGGG-HHHH"}, First: true},
 		"register": templates.Register{
@@ -142,7 +145,8 @@ func oddPages() map[string]templates.Page {
 		"reset, done":                 templates.ResetPassword{Done: true},
 		"second step, recovery code":  templates.SecondFactor{Methods: []string{"totp", "recovery_code"}, Recovery: true, Error: "Wrong.", ErrorCode: "invalid_otp"},
 		"second step, only a passkey": templates.SecondFactor{Methods: []string{"passkey", "recovery_code"}},
-		"confirm, password":           templates.Confirm{Next: "/account/", Error: "Wrong.", ErrorCode: "invalid_credentials"},
+		"confirm, password":           templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{{Name: "next", Value: "/account/security"}}, Error: "Wrong.", ErrorCode: "invalid_credentials"},
+		"reset, factors":              templates.ResetPassword{Done: true, Contact: "Ada", Factors: []templates.FactorRow{{Kind: "totp", CreatedAt: noon}, {Kind: "passkey", Name: "Key", CreatedAt: noon}}},
 		"recovery codes, again":       templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD"}},
 		"security, second factor":     templates.AccountSecurity{Member: templates.Member{Handle: "ada"}, Factors: templates.SecondFactors{Any: true, TOTP: true, TOTPSince: noon, RecoveryCodes: 1}},
 		"consent, new":                templates.Consent{ClientID: "c1", NewOnly: true},
@@ -209,7 +213,7 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 			}
 		}
 		doc := parse(t, w.Body.String())
-		if got := attr(one(t, doc, "body"), "data-page"); got != name {
+		if got := attr(one(t, doc, "body"), "data-page"); got != strings.TrimSuffix(name, ", question") {
 			t.Errorf("page %T: data-page = %q, want %q", page, got, name)
 		}
 	}
