@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,12 +42,13 @@ type life struct {
 	sent []mail.Message
 }
 
-// eachLife runs a test on both databases. Its time begins with a window of the limits.
+// eachLife runs a test on both databases. Its time begins with the next window of the limits: it is never
+// behind that of the connections, which have deadlines.
 func eachLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
 	t.Helper()
 	beside(t)
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		l := &life{begin: time.Now().UTC().Truncate(15 * time.Minute)}
+		l := &life{begin: time.Now().UTC().Truncate(15 * time.Minute).Add(15 * time.Minute)}
 		l.service = startService(t, serviceOptions{
 			Store: storetest.Open(t, dsn), Limits: limits, Mail: l, Now: l.now,
 			Settings: func(c *config.Settings) { c.Database = dsn },
@@ -71,8 +71,8 @@ func (l *life) Send(_ context.Context, m mail.Message) error {
 	return nil
 }
 
-// mails returns what was sent to an address since the last call for any address, when nothing waits any more.
-func (l *life) mails(to string) []mail.Message {
+// mails returns what was sent since the last call, by address in lower case, when nothing waits any more.
+func (l *life) mails() map[string][]mail.Message {
 	l.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -88,17 +88,26 @@ func (l *life) mails(to string) []mail.Message {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	got := slices.DeleteFunc(l.sent, func(m mail.Message) bool { return m.To != to })
+	got := map[string][]mail.Message{}
+	for _, m := range l.sent {
+		to := strings.ToLower(m.To)
+		got[to] = append(got[to], m)
+	}
 	l.sent = nil
 	return got
 }
 
-// mail is the only one that was sent to an address since the last call.
+// mail is the only one that was sent to an address since the last call of mails.
 func (l *life) mail(what, to string) mail.Message {
 	l.t.Helper()
-	got := l.mails(to)
+	return only(l.t, what, l.mails(), to)
+}
+
+func only(t *testing.T, what string, sent map[string][]mail.Message, to string) mail.Message {
+	t.Helper()
+	got := sent[strings.ToLower(to)]
 	if len(got) != 1 {
-		l.t.Fatalf("%s: %d mails to %s, want 1: %q", what, len(got), to, got)
+		t.Fatalf("%s: %d mails to %s, want 1: %q", what, len(got), to, got)
 	}
 	return got[0]
 }

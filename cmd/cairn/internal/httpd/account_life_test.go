@@ -1,0 +1,384 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+var keepOthers = map[string]any{"keep_other_sessions": true}
+
+func removeTOTP(b *browser, body any) response { return b.api("DELETE", "/api/me/totp", body) }
+
+func removePasskey(b *browser, id string, body any) response {
+	return b.api("DELETE", "/api/me/passkeys/"+id, body)
+}
+
+// The settings and the applications demand a factor of the person, not of one session: the last one stays
+// for as long as somebody demands it.
+func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		needStatus(t, "demand", l.admin("PUT", "/settings", map[string]any{"second_factor_flags": []string{account.FlagActivity}}), 200)
+		demands := func(acr string) *relyingParty {
+			return l.app("app-"+acr, func(c *provider.Client) { c.Trusted, c.RequireACR = true, acr })
+		}
+		apps := map[string]*relyingParty{"2": demands("2"), "phr": demands("phr")}
+		for i, c := range []struct {
+			by            string // who demands: the settings, or a client by its class
+			totp, passkey bool
+			kept          int // factors after all was removed that can be
+		}{
+			{"settings", true, false, 1}, {"settings", false, true, 1}, {"settings", true, true, 1},
+			{"2", true, false, 1}, {"2", true, true, 1}, {"phr", true, true, 1}, {"nobody", true, true, 0},
+		} {
+			name, handle := fmt.Sprintf("%s, TOTP %t, passkey %t", c.by, c.totp, c.passkey), fmt.Sprintf("u%d", i)
+			l.member(handle)
+			b := l.signedIn(handle)
+			var phone *phone
+			var key *keyring
+			var id string
+			if c.totp {
+				phone = l.addTOTP(b)
+			}
+			if c.passkey {
+				key, id = l.addPasskey(b, "Key", nil)
+			}
+			b = l.visitor()
+			if key != nil {
+				needStatus(t, name, key.prove(b, "sign-in"), http.StatusOK)
+			} else {
+				b = l.signedInWith(handle, phone.code())
+			}
+			if app := apps[c.by]; app != nil {
+				wantAnswer(t, name, answered(t, b.get(app.authURL())), "code")
+			} else if c.by == "settings" {
+				needStatus(t, name, l.admin("PUT", "/users/"+handle+"/flags", map[string]bool{account.FlagActivity: true}), 200)
+			}
+			remove := func() (last response) {
+				if c.totp {
+					last = removeTOTP(b, nil)
+				}
+				if c.passkey {
+					last = removePasskey(b, id, nil)
+				}
+				return last
+			}
+			last := remove()
+			if n := b.factors(); n != c.kept {
+				t.Errorf("%s: %d factors are left, want %d", name, n, c.kept)
+			}
+			if c.kept == 0 {
+				continue
+			}
+			wantProblem(t, name, last, 409, "second_factor_demanded")
+			switch c.by { // nobody demands it any more
+			case "settings":
+				needStatus(t, name, l.admin("PUT", "/users/"+handle+"/flags", map[string]bool{account.FlagActivity: false}), 200)
+			default:
+				needStatus(t, name, b.api("DELETE", "/api/me/apps/app-"+c.by, nil), http.StatusNoContent)
+			}
+			wantStatus(t, name+", no longer demanded", remove(), http.StatusNoContent)
+		}
+	})
+}
+
+func TestTwoRemovalsAtOnceLeaveADemandedFactor(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		needStatus(t, "demand", l.admin("PUT", "/settings", map[string]any{"second_factor_flags": []string{account.FlagActivity}}), 200)
+		for round := range 3 {
+			handle := fmt.Sprintf("u%d", round)
+			l.member(handle, account.FlagActivity)
+			phone := l.addTOTP(l.signedIn(handle))
+			b := l.signedInWith(handle, phone.code())
+			_, id := l.addPasskey(b, "Key", nil)
+			got := inParallel(2, func(i int) int {
+				if i == 0 {
+					return removeTOTP(b, nil).StatusCode
+				}
+				return removePasskey(b, id, nil).StatusCode
+			})
+			if n := b.factors(); got[http.StatusNoContent] != 1 || got[http.StatusConflict] != 1 || n != 1 {
+				t.Errorf("round %d: %v, %d factors are left", round, got, n)
+			}
+		}
+	})
+}
+
+// What a session once proved is worth nothing where the person has no factor any more (L6).
+func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		ada := l.signedIn("ada")
+		phone := l.addTOTP(ada)
+		ada = l.signedInWith("ada", phone.code())
+		needStatus(t, "remove", removeTOTP(ada, nil), http.StatusNoContent)
+		needStatus(t, "demand", l.admin("PUT", "/settings", map[string]any{"second_factor_flags": []string{account.FlagActivity}}), 200)
+		needStatus(t, "flag", l.admin("PUT", "/users/ada/flags", map[string]bool{account.FlagActivity: true}), 200)
+		l.later(5 * time.Second) // past what an instance remembers
+		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
+		for _, path := range []string{"/api/me/sessions", "/api/me/export"} {
+			wantProblem(t, path, ada.api("GET", path, nil), 403, "second_factor_setup_required")
+		}
+		wantAnswer(t, "an application", answered(t, ada.get(app.authURL("prompt", "none"))), "interaction_required")
+		l.addTOTP(ada)
+		wantStatus(t, "with a new one", ada.api("GET", "/api/me/sessions", nil), http.StatusOK)
+	})
+}
+
+// Who sets up an authenticator app has just shown its code: nothing asks for it again.
+func TestEnrolmentRaisesTheSession(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		app := l.app("app", func(c *provider.Client) { c.Trusted, c.RequireACR = true, "2" })
+		ada := l.signedIn("ada")
+		before := ada.cookie("cairn_session")
+		wantAnswer(t, "before", answered(t, ada.get(app.authURL("prompt", "none"))), "interaction_required")
+		l.addTOTP(ada)
+		after := ada.cookie("cairn_session")
+		claims := jwtPayload(t, after)
+		amr := mustJSON(t, claims["amr"])
+		if after == before || claims["acr"] != "2" || amr != `["pwd","otp","mfa"]` {
+			t.Errorf("new cookie: %t, acr %v, amr %s", after != before, claims["acr"], amr)
+		}
+		wantStatus(t, "the token before", l.as(before), http.StatusUnauthorized)
+		got := ada.get(app.authURL("prompt", "none"))
+		if got.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
+		}
+		wantAnswer(t, "after", answered(t, got), "code")
+	})
+}
+
+// What ends the sessions in other browsers, and what does not.
+func TestWhatEndsTheOtherSessions(t *testing.T) {
+	const ends, keeps = http.StatusUnauthorized, http.StatusOK
+	eachLife(t, false, func(t *testing.T, l *life) {
+		addTOTP := func(b *browser, more map[string]any) response { return l.drawTOTP(b).confirmTOTP(b, more) }
+		addPasskey := func(b *browser, more map[string]any) response {
+			in := l.keyring().create(b, "Another")
+			for name, v := range more {
+				in[name] = v
+			}
+			return b.api("POST", "/api/me/passkeys", in)
+		}
+		patch := func(members map[string]any) func(b *browser, id string) response {
+			return func(b *browser, _ string) response { return b.api("PATCH", "/api/me", members) }
+		}
+		for i, c := range []struct {
+			name          string
+			totp, passkey bool // what there is before
+			act           func(b *browser, passkey string) response
+			other, byKey  int // GET /api/me of another session, and of one that the passkey opened
+		}{
+			{"password", false, false, func(b *browser, _ string) response {
+				return b.api("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": password + "!"})
+			}, ends, 0},
+			{"name", false, false, patch(map[string]any{"display_name": "Ada"}), keeps, 0},
+			{"email", false, false, patch(map[string]any{"email": "new@example.org"}), ends, 0},
+			{"email, kept", false, false, patch(map[string]any{"email": "new@example.org", "keep_other_sessions": true}), keeps, 0},
+			{"first app", false, false, func(b *browser, _ string) response { return addTOTP(b, nil) }, ends, 0},
+			{"first app, kept", false, false, func(b *browser, _ string) response { return addTOTP(b, keepOthers) }, keeps, 0},
+			{"first passkey", false, false, func(b *browser, _ string) response { return addPasskey(b, nil) }, ends, 0},
+			{"first passkey, kept", false, false, func(b *browser, _ string) response { return addPasskey(b, keepOthers) }, keeps, 0},
+			{"app after a passkey", false, true, func(b *browser, _ string) response { return addTOTP(b, nil) }, keeps, keeps},
+			{"passkey after an app", true, false, func(b *browser, _ string) response { return addPasskey(b, nil) }, keeps, 0},
+			{"second passkey", false, true, func(b *browser, _ string) response { return addPasskey(b, nil) }, keeps, keeps},
+			{"app removed", true, true, func(b *browser, _ string) response { return removeTOTP(b, nil) }, ends, ends},
+			{"app removed, kept", true, true, func(b *browser, _ string) response { return removeTOTP(b, keepOthers) }, keeps, keeps},
+			{"passkey removed", true, true, func(b *browser, id string) response { return removePasskey(b, id, nil) }, ends, ends},
+			{"passkey removed, kept", true, true, func(b *browser, id string) response { return removePasskey(b, id, keepOthers) }, keeps, ends},
+		} {
+			handle := fmt.Sprintf("u%d", i)
+			l.member(handle)
+			here := l.signedIn(handle)
+			var phone *phone
+			if c.totp {
+				phone = l.addTOTP(here)
+			}
+			id, byKey := "", l.visitor()
+			other := byKey
+			if c.passkey {
+				var key *keyring
+				key, id = l.addPasskey(here, "Key", nil)
+				needStatus(t, c.name, key.prove(byKey, "sign-in"), http.StatusOK)
+				needStatus(t, c.name, key.prove(here, "confirm"), http.StatusOK)
+			}
+			switch {
+			case phone != nil:
+				other = l.signedInWith(handle, phone.code())
+			case !c.passkey:
+				other = l.signedIn(handle)
+			}
+			got := c.act(here, id)
+			if got.StatusCode/100 != 2 {
+				t.Errorf("%s: %d %.200s", c.name, got.StatusCode, got.Text)
+				continue
+			}
+			wantStatus(t, c.name+", here", here.me(), http.StatusOK)
+			wantStatus(t, c.name+", elsewhere", other.me(), c.other)
+			if c.byKey != 0 {
+				wantStatus(t, c.name+", opened by the passkey", byKey.me(), c.byKey)
+			}
+		}
+	})
+}
+
+// The owner of the address before gets it back, whatever a thief does after the first change, and when (L2).
+func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for i, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
+			for _, verified := range []bool{false, true} {
+				handle := fmt.Sprintf("u%d%t", i, verified)
+				name, owner := fmt.Sprintf("%s apart, verified %t", gap, verified), handle+"@example.org"
+				l.member(handle)
+				thief := l.signedIn(handle)
+				l.mails()
+				undo, later := "", ""
+				for n := range 3 {
+					to, before := fmt.Sprintf("thief%d-%s@example.net", n, handle), fmt.Sprintf("thief%d-%s@example.net", n-1, handle)
+					needStatus(t, name, thief.changeEmail(to), http.StatusOK)
+					all := l.mails()
+					if n == 0 {
+						undo = linkIn(only(t, name, all, owner), "/undo-email/", "link")
+					}
+					if len(all[owner]) != 1 {
+						t.Errorf("%s: %d mails to the owner of the address before at change %d, want 1", name, len(all[owner]), n+1)
+					}
+					for _, m := range all[before] {
+						later = linkIn(m, "/undo-email/", "link")
+					}
+					if verified {
+						code := map[string]string{"code": codeIn(only(t, name, all, to))}
+						needStatus(t, name, thief.api("POST", "/api/me/email/verify", code), http.StatusOK)
+					}
+					l.later(gap)
+				}
+				stranger := l.visitor()
+				wantStatus(t, name, stranger.postForm("/undo-email/", url.Values{"link": {undo}}), http.StatusOK)
+				wantStatus(t, name+", the thief", thief.me(), http.StatusUnauthorized)
+				if later != "" {
+					wantStatus(t, name+", a later link", stranger.postForm("/undo-email/", url.Values{"link": {later}}), http.StatusBadRequest)
+				} else if verified {
+					t.Errorf("%s: no mail to a later address", name)
+				}
+				if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
+					t.Errorf("%s: the address is %v, verified %v", name, u["email"], u["email_verified"])
+				}
+			}
+		}
+	})
+}
+
+func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for round := range 4 {
+			handle := fmt.Sprintf("u%d", round)
+			owner := handle + "@example.org"
+			l.member(handle)
+			thief, stranger := l.signedIn(handle), l.visitor()
+			l.mails()
+			needStatus(t, "change", thief.changeEmail("thief@example.net"), http.StatusOK)
+			form := url.Values{"link": {linkIn(l.mail("change", owner), "/undo-email/", "link")}}
+			atOnce(func() { stranger.postForm("/undo-email/", form) }, func() { thief.changeEmail("other@example.net") })
+			if l.user(handle)["email"] != owner {
+				wantStatus(t, "undo again", stranger.postForm("/undo-email/", form), http.StatusOK)
+			}
+			if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
+				t.Errorf("round %d: the address is %v, verified %v", round, u["email"], u["email_verified"])
+			}
+		}
+	})
+}
+
+// What an administrator has typed proves nothing about who reads the mails.
+func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		verified := func(what, handle string, want bool) {
+			t.Helper()
+			if got := l.user(handle)["email_verified"]; got != want {
+				t.Errorf("%s: verified %v, want %t", what, got, want)
+			}
+		}
+		for _, handle := range []string{"ada", "bob"} {
+			in := map[string]string{"handle": handle, "email": handle + "@example.org"}
+			needStatus(t, "add", l.admin("POST", "/users", in), http.StatusCreated)
+			verified("added", handle, false)
+		}
+		welcome := l.mails()
+		code := linkIn(only(t, "welcome", welcome, "ada@example.org"), "/reset-password/", "code")
+		needStatus(t, "the mailed code", l.visitor().reset("ada", code, password), http.StatusOK)
+		verified("the mailed code", "ada", true)
+
+		code = needStatus(t, "a code by hand", l.admin("POST", "/users/bob/reset-password-code", nil), http.StatusCreated).JSON(t)["code"].(string)
+		needStatus(t, "a code by hand", l.visitor().reset("bob", code, password), http.StatusOK)
+		verified("a code by hand", "bob", false)
+		bob := l.signedIn("bob")
+		l.mails()
+		needStatus(t, "ask", bob.api("POST", "/api/me/email/send-verification", nil), http.StatusNoContent)
+		link := linkIn(l.mail("ask", "bob@example.org"), "/verify-email/", "link")
+		needStatus(t, "the link", bob.postForm("/verify-email/", url.Values{"link": {link}}), http.StatusOK)
+		verified("the link", "bob", true)
+	})
+}
+
+func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		for handle, address := range map[string]string{"bob": "ada@example.org", "kim": "ADA@Example.Org"} {
+			l.member(handle)
+			bob := l.signedIn(handle)
+			l.mails()
+			needStatus(t, address, bob.changeEmail(address), http.StatusOK)
+			m := l.mail(address, address)
+			wantProblem(t, address+", code", bob.api("POST", "/api/me/email/verify", map[string]string{"code": codeIn(m)}), 409, "email_taken")
+			form := url.Values{"link": {linkIn(m, "/verify-email/", "link")}}
+			wantStatus(t, address+", link", bob.postForm("/verify-email/", form), http.StatusConflict)
+			wantProblem(t, address+", administrator", l.admin("PATCH", "/users/"+handle, map[string]any{"email_verified": true}), 409, "email_taken")
+			if l.user(handle)["email_verified"] != false {
+				t.Errorf("%s: verified twice", address)
+			}
+		}
+		for round := range 3 {
+			var both []*browser
+			var codes []string
+			for i, address := range []string{fmt.Sprintf("kim%d@example.org", round), fmt.Sprintf("KIM%d@example.org", round)} {
+				handle := fmt.Sprintf("u%d-%d", round, i)
+				l.member(handle)
+				b := l.signedIn(handle)
+				l.mails()
+				needStatus(t, address, b.changeEmail(address), http.StatusOK)
+				both, codes = append(both, b), append(codes, codeIn(l.mail(address, address)))
+			}
+			got := inParallel(2, func(i int) int {
+				return both[i].api("POST", "/api/me/email/verify", map[string]string{"code": codes[i]}).StatusCode
+			})
+			n := 0
+			for _, b := range both {
+				if b.me().JSON(t)["email_verified"] == true {
+					n++
+				}
+			}
+			if got[http.StatusOK] != 1 || got[http.StatusConflict] != 1 || n != 1 {
+				t.Errorf("round %d: %v, verified for %d accounts", round, got, n)
+			}
+		}
+	})
+}
+
+// An administrator who ends all sessions of an account that is in wrong hands ends what they have made.
+func TestAdministratorEndsOfflineAccessToo(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
+		ada, token := l.signedInTokens(app, "ada")
+		needStatus(t, "end all", l.admin("POST", "/users/ada/sessions/end-all", nil), http.StatusOK)
+		wantStatus(t, "session", ada.me(), http.StatusUnauthorized)
+		wantInvalidGrant(t, "refresh", app.refresh(token.RefreshToken))
+		l.wantUserinfo("userinfo", token.AccessToken, http.StatusUnauthorized)
+	})
+}
