@@ -55,7 +55,8 @@ func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
 				b = l.signedInWith(handle, phone.code())
 			}
 			if app := apps[c.by]; app != nil {
-				wantAnswer(t, name, answered(t, b.get(app.authURL())), "code")
+				_, err := app.exchange(answered(t, b.get(app.authURL())).Get("code"))
+				noError(t, err)
 			} else if c.by == "settings" {
 				needStatus(t, name, l.admin("PUT", "/users/"+handle+"/flags", map[string]bool{account.FlagActivity: true}), 200)
 			}
