@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
-	"mime/multipart"
-	"net/http"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 func confirmForm(t *testing.T, what string, got response, status int, path string, typed url.Values) *formTo {
 	t.Helper()
 	if got.StatusCode != status || pageName(t, got.Text) != "confirm" {
-		t.Errorf("%s: %d to %q, page %q, want the page confirm with %d", what, got.StatusCode, got.Header.Get("Location"), pageName(t, got.Text), status)
+		t.Errorf("%s: %d to %q, want the page confirm with %d", what, got.StatusCode, got.Header.Get("Location"), status)
 		return nil
 	}
 	f := formOn(t, got.Text, path)
@@ -44,29 +43,28 @@ func TestPageAsksBeforeItRemovesAFactor(t *testing.T) {
 		_, id := l.addPasskey(ada, "Key", nil)
 		factors := func(want int) func() bool { return func() bool { return ada.factors() == want } }
 		for _, c := range []struct {
-			b      *browser
-			path   string
-			sent   url.Values
-			before func() bool
-			after  func() bool
+			b             *browser
+			path          string
+			sent          url.Values
+			before, after func() bool
 		}{
 			{ada, "/account/security/totp/remove", url.Values{}, factors(2), factors(1)},
 			{ada, "/account/passkeys/remove", url.Values{"id": {id}}, factors(1), factors(0)},
 			{l.keeper, "/admin/users/ada/reset-factors", url.Values{}, factors(1), func() bool {
-				return ada.me().StatusCode == http.StatusUnauthorized && l.visitor().login("ada", password).StatusCode == http.StatusOK
+				return l.visitor().login("ada", password).StatusCode == 200
 			}},
 		} {
 			if c.b == l.keeper {
 				l.addTOTP(ada)
 			}
-			f := confirmForm(t, c.path, c.b.postForm(c.path, c.sent), http.StatusOK, c.path, c.sent)
+			f := confirmForm(t, c.path, c.b.postForm(c.path, c.sent), 200, c.path, c.sent)
 			if f == nil {
 				continue
 			}
 			if f.hidden.Get("sure") != "yes" || !c.before() {
 				t.Errorf("%s: sure is %q, nothing done: %t", c.path, f.hidden.Get("sure"), c.before())
 			}
-			wantStatus(t, c.path, f.send(c.b), http.StatusSeeOther)
+			wantStatus(t, c.path, f.send(c.b), 303)
 			if !c.after() {
 				t.Errorf("%s: not done", c.path)
 			}
@@ -82,9 +80,6 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 		l.member("bob")
 		ada := l.signedIn("ada")
 		phone := l.addTOTP(ada)
-		me := func(name string, want any) func() bool {
-			return func() bool { return ada.me().JSON(t)[name] == want }
-		}
 		var logo bytes.Buffer
 		noError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 8, 8))))
 		const better = "another of 3 hills"
@@ -95,45 +90,55 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 			sent url.Values // nil: the logo
 			done func() bool
 		}{
-			{ada, "/account/profile", url.Values{"display_name": {"Ada & <Co>"}, "email": {"new@example.org"}, "address.street_address": {"1 Quay\r\nBoat 7"}},
-				me("email", "new@example.org")},
+			{ada, "/account/profile", url.Values{
+				"display_name": {"Ada & <Co>"}, "email": {"new@example.org"}, "address.street_address": {"1 Quay\nBoat 7"},
+			}, func() bool { return ada.me().JSON(t)["email"] == "new@example.org" }},
 			{ada, "/account/password", url.Values{"current_password": {password}, "new_password": {better}}, func() bool {
 				secret = better
-				return ada.confirm(better, phone.code()).StatusCode == http.StatusOK
+				return ada.confirm(better, phone.code()).StatusCode == 200
 			}},
-			{ada, "/account/delete", url.Values{"password": {better}}, func() bool { return ada.me().StatusCode == http.StatusUnauthorized }},
-			{l.keeper, "/admin/users/bob/profile", url.Values{"display_name": {"Bob \"B\""}, "email": {"bob2@example.org"}, "email_verified": {"true"}}, func() bool {
+			{ada, "/account/delete", url.Values{"password": {better}}, func() bool {
+				return ada.me().StatusCode == 401
+			}},
+			{l.keeper, "/admin/users/bob/profile", url.Values{
+				"display_name": {`Bob "B"`}, "email": {"bob2@example.org"}, "email_verified": {"true"},
+			}, func() bool {
 				u := l.user("bob")
 				return u["email"] == "bob2@example.org" && u["email_verified"] == true && u["display_name"] == `Bob "B"`
 			}},
 			{l.keeper, "/admin/settings/general", url.Values{
-				"instance_name": {"Rowing"}, "registration": {"invite"}, "max_users": {"9"}, "invites_per_member": {"3"}, "contact": {"Kim"}, "accent_colour": {""},
+				"instance_name": {"Rowing"}, "registration": {"invite"}, "max_users": {"9"}, "invites_per_member": {"3"},
+				"contact": {"Kim"}, "accent_colour": {""},
 			}, func() bool {
-				return l.keeper.api("GET", "/api/admin/settings", nil).JSON(t)["instance_name"] == "Rowing"
+				return l.keeper.call("GET /api/admin/settings").JSON(t)["instance_name"] == "Rowing"
 			}},
-			{l.keeper, "/admin/users/", url.Values{"handle": {"kim"}, "display_name": {"Kim"}, "email": {""}, "flag": {account.FlagActivity, account.FlagAdmin}}, func() bool {
-				flags, _ := l.user("kim")["flags"].(map[string]any)
-				return flags[account.FlagActivity] == true && flags[account.FlagAdmin] == true
+			{l.keeper, "/admin/users/", url.Values{
+				"handle": {"kim"}, "display_name": {"Kim"}, "email": {""}, "flag": {account.FlagActivity, account.FlagAdmin},
+			}, func() bool { return mustJSON(t, l.user("kim")["flags"]) == `{"activity":true,"admin":true}` }},
+			{l.keeper, "/admin/settings/logo", nil, func() bool {
+				return strings.Contains(l.keeper.get("/admin/settings").Text, "/logo/")
 			}},
-			{l.keeper, "/admin/settings/logo", nil, func() bool { return strings.Contains(l.keeper.get("/admin/settings").Text, "/logo/") }},
 		} {
 			l.later(stale)
 			got := response{}
 			if c.sent != nil {
 				got = c.b.postForm(c.path, c.sent)
 			} else {
-				got = c.b.upload(c.path, "logo", logo.Bytes())
+				got = c.b.postMultipart(c.path, nil, logo.Bytes())
 			}
-			f := confirmForm(t, c.path, got, http.StatusForbidden, c.path, c.sent)
+			f := confirmForm(t, c.path, got, 403, c.path, c.sent)
 			if f == nil {
 				continue
 			}
-			if !slices.Contains(f.names, "confirm_password") || slices.Contains(f.names, "confirm_otp") != (c.b == ada) {
-				t.Errorf("%s: fields %q", c.path, f.names)
+			if !f.fields.Has("confirm_password") || c.b == ada && !f.fields.Has("confirm_otp") {
+				t.Errorf("%s: the page asks for %v", c.path, slices.Sorted(maps.Keys(f.fields)))
 			}
-			sent, before := f.hidden, c.b.cookie("cairn_session")
+			sent, before := c.sent, c.b.cookie("cairn_session")
+			if sent == nil {
+				sent = f.hidden // the file
+			}
 			f.fields.Set("confirm_password", "not the password")
-			f = confirmForm(t, c.path+", wrong password", f.send(c.b), http.StatusUnauthorized, c.path, sent)
+			f = confirmForm(t, c.path+", wrong password", f.send(c.b), 401, c.path, sent)
 			if f == nil {
 				continue
 			}
@@ -144,7 +149,7 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 			if c.b == ada {
 				f.fields.Set("confirm_otp", phone.code())
 			}
-			if got := f.send(c.b); got.StatusCode != http.StatusSeeOther && got.StatusCode != http.StatusOK {
+			if got := f.send(c.b); got.StatusCode != 303 && got.StatusCode != 200 {
 				t.Errorf("%s: %d %.300s", c.path, got.StatusCode, mainOf(got.Text))
 			}
 			if !c.done() || c.b.cookie("cairn_session") == before {
@@ -152,17 +157,4 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 			}
 		}
 	})
-}
-
-// upload sends a form with a file as a browser does.
-func (b *browser) upload(path, field string, content []byte) response {
-	b.t.Helper()
-	var body bytes.Buffer
-	w := multipart.NewWriter(&body)
-	part, err := w.CreateFormFile(field, "logo.png")
-	noError(b.t, err)
-	_, err = part.Write(content)
-	noError(b.t, err)
-	noError(b.t, w.Close())
-	return b.do("POST", path, w.FormDataContentType(), body.String(), "Accept", "text/html")
 }

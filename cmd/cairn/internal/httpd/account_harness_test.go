@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"maps"
 	"mime/multipart"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -27,6 +26,8 @@ import (
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
+
+type object = map[string]any
 
 // stale is how long after a proof a session is no longer fresh.
 const stale = 10*time.Minute + time.Second
@@ -122,8 +123,11 @@ func linkIn(m mail.Message, page, parameter string) string {
 	return q.Get(parameter)
 }
 
-// codeIn is the code of six digits in a mail.
-func codeIn(m mail.Message) string { return regexp.MustCompile(`\b\d{6}\b`).FindString(m.Text) }
+// verifyEmail verifies an address by the code of six digits in a mail.
+func (b *browser) verifyEmail(m mail.Message) response {
+	b.t.Helper()
+	return b.api("POST", "/api/me/email/verify", object{"code": regexp.MustCompile(`\b\d{6}\b`).FindString(m.Text)})
+}
 
 // member adds a person with a verified address at example.org.
 func (l *life) member(handle string, flags ...string) {
@@ -137,46 +141,58 @@ func (l *life) member(handle string, flags ...string) {
 }
 
 // admin sends a request of the administrator, whose session is made fresh before it.
-func (l *life) admin(method, path string, body any) response {
+func (l *life) admin(line string) response {
 	l.t.Helper()
-	needStatus(l.t, "keeper", l.keeper.confirm(password, ""), http.StatusOK)
-	return l.keeper.api(method, "/api/admin"+path, body)
+	needStatus(l.t, "keeper", l.keeper.confirm(password, ""), 200)
+	return l.keeper.call(strings.Replace(line, " ", " /api/admin", 1))
 }
 
 // user is what the administration shows of somebody.
-func (l *life) user(handle string) map[string]any {
+func (l *life) user(handle string) object {
 	l.t.Helper()
-	return needStatus(l.t, handle, l.keeper.api("GET", "/api/admin/users/"+handle, nil), http.StatusOK).JSON(l.t)
+	return needStatus(l.t, handle, l.keeper.api("GET", "/api/admin/users/"+handle, nil), 200).JSON(l.t)
 }
 
 func (b *browser) confirm(password, otp string) response {
 	b.t.Helper()
-	in := map[string]string{}
-	if password != "" {
-		in["password"] = password
-	}
-	if otp != "" {
-		in["otp"] = otp
-	}
+	in := object{"password": password, "otp": otp}
+	maps.DeleteFunc(in, func(_ string, v any) bool { return v == "" })
 	return b.api("POST", "/api/auth/confirm", in)
 }
 
-func (b *browser) me() response { b.t.Helper(); return b.api("GET", "/api/me", nil) }
+// call sends a request that is written in one line: method, path, and perhaps a body.
+func (b *browser) call(line string) response {
+	b.t.Helper()
+	part := strings.SplitN(line, " ", 3)
+	if len(part) == 2 {
+		return b.api(part[0], part[1], nil)
+	}
+	return b.api(part[0], part[1], part[2])
+}
+
+// text is a member of an answer.
+func (r response) text(t *testing.T, name string) string {
+	t.Helper()
+	text, _ := r.JSON(t)[name].(string)
+	return text
+}
+
+func (b *browser) me() response { b.t.Helper(); return b.call("GET /api/me") }
 
 func (b *browser) sessionID() string {
 	b.t.Helper()
-	return needStatus(b.t, "me", b.me(), http.StatusOK).JSON(b.t)["session"].(map[string]any)["id"].(string)
+	return needStatus(b.t, "me", b.me(), 200).JSON(b.t)["session"].(object)["id"].(string)
 }
 
 func (b *browser) changeEmail(to string) response {
 	b.t.Helper()
-	return b.api("PATCH", "/api/me", map[string]string{"email": to})
+	return b.api("PATCH", "/api/me", object{"email": to})
 }
 
 // factors is the number of second factors of who is signed in.
 func (b *browser) factors() int {
 	b.t.Helper()
-	got := needStatus(b.t, "factors", b.api("GET", "/api/me/factors", nil), http.StatusOK).JSON(b.t)
+	got := needStatus(b.t, "factors", b.call("GET /api/me/factors"), 200).JSON(b.t)
 	n := int(got["passkeys"].(float64))
 	if got["totp"] != nil {
 		n++
@@ -186,10 +202,8 @@ func (b *browser) factors() int {
 
 // phone has the authenticator app of a person.
 type phone struct {
-	l        *life
-	secret   string
-	token    string   // of its enrolment
-	recovery []string // codes
+	l             *life
+	secret, token string // token is that of its enrolment
 }
 
 // code is one that the app has not shown before.
@@ -204,30 +218,23 @@ func (p *phone) code() string {
 // drawTOTP begins an enrolment.
 func (l *life) drawTOTP(b *browser) *phone {
 	l.t.Helper()
-	drawn := needStatus(l.t, "draw", b.api("POST", "/api/me/totp", nil), http.StatusOK).JSON(l.t)
+	drawn := needStatus(l.t, "draw", b.call("POST /api/me/totp"), 200).JSON(l.t)
 	return &phone{l: l, secret: drawn["secret"].(string), token: drawn["token"].(string)}
 }
 
 // confirmTOTP ends an enrolment; more are further members of the body.
-func (p *phone) confirmTOTP(b *browser, more map[string]any) response {
+func (p *phone) confirmTOTP(b *browser, more object) response {
 	p.l.t.Helper()
-	in := map[string]any{"token": p.token, "code": p.code()}
+	in := object{"token": p.token, "code": p.code()}
 	maps.Copy(in, more)
-	got := b.api("POST", "/api/me/totp/confirm", in)
-	if got.StatusCode == http.StatusOK {
-		codes, _ := got.JSON(p.l.t)["recovery_codes"].([]any)
-		for _, c := range codes {
-			p.recovery = append(p.recovery, c.(string))
-		}
-	}
-	return got
+	return b.api("POST", "/api/me/totp/confirm", in)
 }
 
 // addTOTP gives who is signed in an authenticator app.
 func (l *life) addTOTP(b *browser) *phone {
 	l.t.Helper()
 	p := l.drawTOTP(b)
-	needStatus(l.t, "enrol", p.confirmTOTP(b, nil), http.StatusOK)
+	needStatus(l.t, "enrol", p.confirmTOTP(b, nil), 200)
 	return p
 }
 
@@ -235,8 +242,8 @@ func (l *life) addTOTP(b *browser) *phone {
 func (l *life) signedInWith(handle, code string) *browser {
 	l.t.Helper()
 	b := l.visitor()
-	in := map[string]string{"handle": handle, "password": password, "otp": code}
-	needStatus(l.t, "sign in as "+handle, b.api("POST", "/api/auth/login", in), http.StatusOK)
+	in := object{"handle": handle, "password": password, "otp": code}
+	needStatus(l.t, "sign in as "+handle, b.api("POST", "/api/auth/login", in), 200)
 	return b
 }
 
@@ -265,50 +272,48 @@ func (s *service) keyring() *keyring {
 
 func ceremonyOf(t *testing.T, begun response) (state any, options string) {
 	t.Helper()
-	got := needStatus(t, "begin", begun, http.StatusOK).JSON(t)
+	got := needStatus(t, "begin", begun, 200).JSON(t)
 	return got["state"], mustJSON(t, got["publicKey"])
 }
 
 // create begins to add the passkey and returns the body that ends it.
-func (k *keyring) create(b *browser, name string) map[string]any {
+func (k *keyring) create(b *browser, name string) object {
 	b.t.Helper()
-	state, text := ceremonyOf(b.t, b.api("POST", "/api/me/passkeys/begin", nil))
+	state, text := ceremonyOf(b.t, b.call("POST /api/me/passkeys/begin"))
 	options, err := virtualwebauthn.ParseAttestationOptions(text)
 	noError(b.t, err)
 	k.device.Options.UserHandle = []byte(options.UserID)
 	credential := virtualwebauthn.CreateAttestationResponse(k.party, k.device, k.key, *options)
-	return map[string]any{"state": state, "name": name, "credential": json.RawMessage(credential)}
+	return object{"state": state, "name": name, "credential": json.RawMessage(credential)}
 }
 
 // prove signs in or confirms with the passkey.
 func (k *keyring) prove(b *browser, purpose string) response {
 	b.t.Helper()
-	state, text := ceremonyOf(b.t, b.api("POST", "/api/auth/passkey/begin", map[string]string{"purpose": purpose}))
+	state, text := ceremonyOf(b.t, b.api("POST", "/api/auth/passkey/begin", object{"purpose": purpose}))
 	options, err := virtualwebauthn.ParseAssertionOptions(text)
 	noError(b.t, err)
 	k.key.Counter++
 	credential := virtualwebauthn.CreateAssertionResponse(k.party, k.device, k.key, *options)
-	return b.api("POST", "/api/auth/passkey/finish", map[string]any{
+	return b.api("POST", "/api/auth/passkey/finish", object{
 		"purpose": purpose, "state": state, "credential": json.RawMessage(credential),
 	})
 }
 
 // addPasskey gives who is signed in a passkey and returns its id.
-func (l *life) addPasskey(b *browser, name string, more map[string]any) (*keyring, string) {
+func (l *life) addPasskey(b *browser, name string, more object) (*keyring, string) {
 	l.t.Helper()
 	k := l.keyring()
 	in := k.create(b, name)
 	maps.Copy(in, more)
-	got := needStatus(l.t, "add passkey", b.api("POST", "/api/me/passkeys", in), http.StatusCreated)
+	got := needStatus(l.t, "add passkey", b.api("POST", "/api/me/passkeys", in), 201)
 	return k, got.JSON(l.t)["id"].(string)
 }
 
 // formTo is a form of a page that posts to a path.
 type formTo struct {
-	path, kind    string     // kind is its enctype
-	fields, boxes url.Values // what it sends as it is, and the check boxes
-	hidden        url.Values // of the fields
-	names         []string   // of all inputs
+	path, kind     string // kind is its enctype
+	fields, hidden url.Values
 }
 
 // formOn finds the form that a page posts to a path; nil where there is none.
@@ -316,27 +321,19 @@ func formOn(t *testing.T, page, path string) *formTo {
 	t.Helper()
 	for n := range mustParse(t, page).Descendants() {
 		action, _, _ := strings.Cut(attribute(n, "action"), "#")
-		if n.Type != html.ElementNode || n.Data != "form" || action != path || !strings.EqualFold(attribute(n, "method"), "post") {
+		if n.Data != "form" || action != path || !strings.EqualFold(attribute(n, "method"), "post") {
 			continue
 		}
-		f := &formTo{path: path, kind: attribute(n, "enctype"), fields: url.Values{}, boxes: url.Values{}, hidden: url.Values{}}
+		f := &formTo{path: path, kind: attribute(n, "enctype"), fields: url.Values{}, hidden: url.Values{}}
 		for in := range n.Descendants() {
 			name, value := attribute(in, "name"), attribute(in, "value")
-			if in.Type != html.ElementNode || name == "" || in.Data != "input" && in.Data != "textarea" {
+			if in.Type != html.ElementNode || in.Data != "input" || name == "" {
 				continue
-			}
-			if in.Data == "textarea" {
-				value = elementText(in)
-			}
-			f.names = append(f.names, name)
-			switch attribute(in, "type") {
-			case "checkbox":
-				f.boxes.Add(name, value)
-				continue
-			case "hidden":
-				f.hidden.Add(name, value)
 			}
 			f.fields.Add(name, value)
+			if attribute(in, "type") == "hidden" {
+				f.hidden.Add(name, value)
+			}
 		}
 		return f
 	}
@@ -346,16 +343,28 @@ func formOn(t *testing.T, page, path string) *formTo {
 // send posts the form as a browser does.
 func (f *formTo) send(b *browser) response {
 	b.t.Helper()
-	if f.kind != "multipart/form-data" {
-		return b.postForm(f.path, f.fields)
+	if f.kind == "multipart/form-data" {
+		return b.postMultipart(f.path, f.fields, nil)
 	}
+	return b.postForm(f.path, f.fields)
+}
+
+// postMultipart posts a form, with the file of a logo unless that is nil.
+func (b *browser) postMultipart(path string, fields url.Values, logo []byte) response {
+	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
-	for name, values := range f.fields {
+	for name, values := range fields {
 		for _, v := range values {
 			noError(b.t, w.WriteField(name, v))
 		}
 	}
+	if logo != nil {
+		part, err := w.CreateFormFile("logo", "logo.png")
+		noError(b.t, err)
+		_, err = part.Write(logo)
+		noError(b.t, err)
+	}
 	noError(b.t, w.Close())
-	return b.do("POST", f.path, w.FormDataContentType(), body.String(), "Accept", "text/html")
+	return b.do("POST", path, w.FormDataContentType(), body.String(), "Accept", "text/html")
 }

@@ -1,16 +1,10 @@
 package httpd
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
 )
-
-type call struct {
-	method, path string
-	body         any
-}
 
 // A copy of the cookie from before a proof is worth nothing after it: here, and to the applications that
 // verify it on their own.
@@ -33,19 +27,19 @@ func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
 			{"passkey", kim, func(b *browser) response { return key.prove(b, "confirm") }},
 		} {
 			before := c.b.cookie("cairn_session")
-			got := needStatus(t, c.name, c.prove(c.b), http.StatusOK)
+			got := needStatus(t, c.name, c.prove(c.b), 200)
 			after := c.b.cookie("cairn_session")
 			if got.JSON(t)["ok"] != true || after == before {
 				t.Errorf("%s: %s, new cookie: %t", c.name, got.Text, after != before)
 			}
-			wantStatus(t, c.name+", the token before", l.as(before), http.StatusUnauthorized)
+			wantStatus(t, c.name+", the token before", l.as(before), 401)
 			if !l.revoked(before) {
 				t.Errorf("%s: the token before is not on the status list", c.name)
 			}
 			if after != before && l.revoked(after) {
 				t.Errorf("%s: the new token is on the status list", c.name)
 			}
-			wantStatus(t, c.name+", the session", c.b.me(), http.StatusOK)
+			wantStatus(t, c.name+", the session", c.b.me(), 200)
 		}
 	})
 }
@@ -59,26 +53,26 @@ func TestPasswordAloneIsNoProofOfAnAccountWithAFactor(t *testing.T) {
 		phone := l.addTOTP(ada)
 		_, key := l.addPasskey(ada, "Key", nil)
 		other := l.signedInWith("ada", phone.code())
-		acts := []call{
-			{"PATCH", "/api/me", map[string]string{"email": "eve@example.net"}}, {"POST", "/api/me/totp", nil}, {"DELETE", "/api/me/totp", nil},
-			{"POST", "/api/me/passkeys/begin", nil}, {"POST", "/api/me/passkeys", map[string]any{"state": "x", "credential": map[string]any{}}},
-			{"DELETE", "/api/me/passkeys/" + key, nil}, {"POST", "/api/me/recovery-codes", nil}, {"GET", "/api/me/export", nil},
-			{"DELETE", "/api/me/sessions/" + other.sessionID(), nil}, {"POST", "/api/me/sessions/end-others", nil},
-			{"PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": password + "!"}},
-			{"DELETE", "/api/me", map[string]string{"password": password}},
-			{"POST", "/api/admin/users", map[string]string{"handle": "eve"}}, {"PUT", "/api/admin/settings", map[string]int{"max_users": 9}},
-			{"POST", "/api/admin/invites/revoke", map[string]string{"handle": "bob"}}, {"DELETE", "/api/admin/invites/0123456789ABCDEF", nil},
+		acts := []string{
+			`PATCH /api/me {"email":"eve@example.net"}`, `POST /api/me/totp`, `DELETE /api/me/totp`,
+			`POST /api/me/passkeys/begin`, `POST /api/me/passkeys {"state":"x","credential":{}}`,
+			`DELETE /api/me/passkeys/` + key, `POST /api/me/recovery-codes`, `GET /api/me/export`,
+			`DELETE /api/me/sessions/` + other.sessionID(), `POST /api/me/sessions/end-others`,
+			`PUT /api/me/password {"current_password":"` + password + `","new_password":"another of 3 hills"}`,
+			`DELETE /api/me {"password":"` + password + `"}`, `POST /api/admin/users {"handle":"eve"}`,
+			`PUT /api/admin/settings {"max_users":9}`, `POST /api/admin/invites/revoke {"handle":"bob"}`,
+			`DELETE /api/admin/invites/0123456789ABCDEF`,
 		}
-		for _, h := range []string{"bob", "ada"} {
-			at := "/api/admin/users/" + h
-			acts = append(acts, call{"PATCH", at, map[string]any{"email_verified": false}}, call{"DELETE", at, nil}, call{"POST", at + "/suspend", nil},
-				call{"POST", at + "/unsuspend", nil}, call{"PUT", at + "/flags", map[string]bool{"activity": true}}, call{"POST", at + "/reset-password-code", nil},
-				call{"POST", at + "/reset-factors", nil}, call{"POST", at + "/sessions/end-all", nil}, call{"DELETE", at + "/sessions/" + other.sessionID(), nil})
+		for _, u := range []string{"bob", "ada"} {
+			u = "/api/admin/users/" + u
+			acts = append(acts, `PATCH `+u+` {"email_verified":false}`, `POST `+u+`/suspend`, `POST `+u+`/unsuspend`,
+				`PUT `+u+`/flags {"activity":true}`, `POST `+u+`/reset-password-code`, `POST `+u+`/reset-factors`,
+				`POST `+u+`/sessions/end-all`, `DELETE `+u+`/sessions/`+other.sessionID(), `DELETE `+u)
 		}
 		refused := func(when string) {
 			t.Helper()
-			for _, c := range acts {
-				wantProblem(t, when+": "+c.method+" "+c.path, ada.api(c.method, c.path, c.body), 403, "reauthentication_required")
+			for _, line := range acts {
+				wantProblem(t, when+": "+line, ada.call(line), 403, "reauthentication_required")
 			}
 		}
 		l.later(stale)
@@ -89,11 +83,12 @@ func TestPasswordAloneIsNoProofOfAnAccountWithAFactor(t *testing.T) {
 		}
 		refused("the password alone")
 		wantProblem(t, "the code alone", ada.confirm("", phone.code()), 401, "invalid_credentials")
-		wantProblem(t, "the code and a wrong password", ada.confirm("not the password", phone.code()), 401, "invalid_credentials")
+		wantProblem(t, "a wrong password", ada.confirm("not the password", phone.code()), 401, "invalid_credentials")
 		refused("the code alone")
-		wantStatus(t, "what needs no proof", ada.api("PATCH", "/api/me", map[string]string{"display_name": "Ada L"}), http.StatusOK)
-		wantStatus(t, "one's own session", other.api("DELETE", "/api/me/sessions/"+other.sessionID(), nil), http.StatusNoContent)
-		wantStatus(t, "delete", ada.api("DELETE", "/api/me", map[string]string{"password": password, "otp": phone.code()}), http.StatusNoContent)
+		wantStatus(t, "what needs no proof", ada.call(`PATCH /api/me {"display_name":"Ada L"}`), 200)
+		wantStatus(t, "one's own session", other.call("DELETE /api/me/sessions/"+other.sessionID()), 204)
+		proof := object{"password": password, "otp": phone.code()}
+		wantStatus(t, "delete", ada.api("DELETE", "/api/me", proof), 204)
 	})
 }
 
@@ -103,20 +98,20 @@ func TestStaleSessionWithoutAFactor(t *testing.T) {
 		l.member("ada")
 		ada := l.signedIn("ada")
 		l.later(stale)
-		for _, c := range []call{
-			{"PATCH", "/api/me", map[string]string{"email": "eve@example.net"}}, {"GET", "/api/me/export", nil}, {"POST", "/api/me/sessions/end-others", nil},
+		for _, line := range []string{
+			`PATCH /api/me {"email":"eve@example.net"}`, `GET /api/me/export`, `POST /api/me/sessions/end-others`,
 		} {
-			wantProblem(t, c.method+" "+c.path, ada.api(c.method, c.path, c.body), 403, "reauthentication_required")
+			wantProblem(t, line, ada.call(line), 403, "reauthentication_required")
 		}
 		const better = "another of 3 hills"
-		change := map[string]string{"current_password": "not the password", "new_password": better}
+		change := object{"current_password": "not the password", "new_password": better}
 		wantProblem(t, "wrong password", ada.api("PUT", "/api/me/password", change), 401, "invalid_credentials")
 		change["current_password"] = password
-		wantStatus(t, "right password", ada.api("PUT", "/api/me/password", change), http.StatusOK)
-		wantStatus(t, "confirm", ada.confirm(better, ""), http.StatusOK)
-		wantStatus(t, "export", ada.api("GET", "/api/me/export", nil), http.StatusOK)
+		wantStatus(t, "right password", ada.api("PUT", "/api/me/password", change), 200)
+		wantStatus(t, "confirm", ada.confirm(better, ""), 200)
+		wantStatus(t, "export", ada.call("GET /api/me/export"), 200)
 		l.later(stale)
-		wantStatus(t, "delete", ada.api("DELETE", "/api/me", map[string]string{"password": better}), http.StatusNoContent)
+		wantStatus(t, "delete", ada.api("DELETE", "/api/me", object{"password": better}), 204)
 	})
 }
 
@@ -128,14 +123,14 @@ func TestSessionFromBeforeTheFactorIsNotFresh(t *testing.T) {
 		old, here := l.signedIn("ada"), l.signedIn("ada")
 		phone, key := l.drawTOTP(old), l.keyring()
 		begun := key.create(old, "Key of a thief")
-		l.addPasskey(here, "Key", map[string]any{"keep_other_sessions": true})
-		needStatus(t, "the session that was kept", old.me(), http.StatusOK)
+		l.addPasskey(here, "Key", object{"keep_other_sessions": true})
+		needStatus(t, "the session that was kept", old.me(), 200)
 		wantProblem(t, "an app", phone.confirmTOTP(old, nil), 403, "reauthentication_required")
-		for _, c := range []call{
-			{"POST", "/api/me/passkeys", begun}, {"POST", "/api/me/recovery-codes", nil}, {"GET", "/api/me/export", nil},
-			{"PATCH", "/api/me", map[string]string{"email": "eve@example.net"}},
+		wantProblem(t, "a passkey", old.api("POST", "/api/me/passkeys", begun), 403, "reauthentication_required")
+		for _, line := range []string{
+			`POST /api/me/recovery-codes`, `GET /api/me/export`, `PATCH /api/me {"email":"eve@example.net"}`,
 		} {
-			wantProblem(t, c.method+" "+c.path, old.api(c.method, c.path, c.body), 403, "reauthentication_required")
+			wantProblem(t, line, old.call(line), 403, "reauthentication_required")
 		}
 		if n := here.factors(); n != 1 {
 			t.Errorf("%d factors, want 1", n)
