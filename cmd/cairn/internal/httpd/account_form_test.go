@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"image"
 	"image/png"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -97,9 +96,7 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 				secret = better
 				return ada.confirm(better, phone.code()).StatusCode == 200
 			}},
-			{ada, "/account/delete", url.Values{"password": {better}}, func() bool {
-				return ada.me().StatusCode == 401
-			}},
+			{ada, "/account/delete", url.Values{"password": {better}}, func() bool { return ada.me().StatusCode == 401 }},
 			{l.keeper, "/admin/users/bob/profile", url.Values{
 				"display_name": {`Bob "B"`}, "email": {"bob2@example.org"}, "email_verified": {"true"},
 			}, func() bool {
@@ -124,14 +121,14 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 			if c.sent != nil {
 				got = c.b.postForm(c.path, c.sent)
 			} else {
-				got = c.b.postMultipart(c.path, nil, logo.Bytes())
+				got = c.b.postMultipart(c.path, nil, nil, logo.Bytes())
 			}
 			f := confirmForm(t, c.path, got, 403, c.path, c.sent)
 			if f == nil {
 				continue
 			}
 			if !f.fields.Has("confirm_password") || c.b == ada && !f.fields.Has("confirm_otp") {
-				t.Errorf("%s: the page asks for %v", c.path, slices.Sorted(maps.Keys(f.fields)))
+				t.Errorf("%s: the page asks for %v", c.path, f.names)
 			}
 			sent, before := c.sent, c.b.cookie("cairn_session")
 			if sent == nil {

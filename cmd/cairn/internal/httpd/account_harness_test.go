@@ -314,6 +314,7 @@ func (l *life) addPasskey(b *browser, name string, more object) (*keyring, strin
 type formTo struct {
 	path, kind     string // kind is its enctype
 	fields, hidden url.Values
+	names          []string // of the fields, in the order of the page
 }
 
 // formOn finds the form that a page posts to a path; nil where there is none.
@@ -330,6 +331,9 @@ func formOn(t *testing.T, page, path string) *formTo {
 			if in.Type != html.ElementNode || in.Data != "input" || name == "" {
 				continue
 			}
+			if !f.fields.Has(name) {
+				f.names = append(f.names, name)
+			}
 			f.fields.Add(name, value)
 			if attribute(in, "type") == "hidden" {
 				f.hidden.Add(name, value)
@@ -344,18 +348,18 @@ func formOn(t *testing.T, page, path string) *formTo {
 func (f *formTo) send(b *browser) response {
 	b.t.Helper()
 	if f.kind == "multipart/form-data" {
-		return b.postMultipart(f.path, f.fields, nil)
+		return b.postMultipart(f.path, f.names, f.fields, nil)
 	}
 	return b.postForm(f.path, f.fields)
 }
 
-// postMultipart posts a form, with the file of a logo unless that is nil.
-func (b *browser) postMultipart(path string, fields url.Values, logo []byte) response {
+// postMultipart posts the named fields, with the file of a logo unless that is nil.
+func (b *browser) postMultipart(path string, names []string, fields url.Values, logo []byte) response {
 	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
-	for name, values := range fields {
-		for _, v := range values {
+	for _, name := range names {
+		for _, v := range fields[name] {
 			noError(b.t, w.WriteField(name, v))
 		}
 	}

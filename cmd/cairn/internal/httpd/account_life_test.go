@@ -247,9 +247,9 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 				l.member(handle)
 				thief := l.signedIn(handle)
 				l.mails()
-				undo, later := "", ""
+				undo, later := "", []string{} // of the first change, and of the ones after it
 				for n := range 3 {
-					to, before := fmt.Sprintf("thief%d-%s@example.net", n, handle), fmt.Sprintf("thief%d-%s@example.net", n-1, handle)
+					to, before := fmt.Sprintf("%s-%d@example.net", handle, n), fmt.Sprintf("%s-%d@example.net", handle, n-1)
 					needStatus(t, name, thief.changeEmail(to), 200)
 					all := l.mails()
 					if n == 0 {
@@ -259,21 +259,24 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 						t.Errorf("%s: %d mails to the owner of the address before at change %d, want 1", name, len(all[owner]), n+1)
 					}
 					for _, m := range all[before] {
-						later = linkIn(m, "/undo-email/", "link")
+						later = append(later, linkIn(m, "/undo-email/", "link"))
 					}
 					if verified {
 						needStatus(t, name, thief.verifyEmail(only(t, name, all, to)), 200)
 					}
 					l.later(gap)
 				}
-				stranger := l.visitor()
-				wantStatus(t, name, stranger.postForm("/undo-email/", url.Values{"link": {undo}}), 200)
-				wantStatus(t, name+", the thief", thief.me(), 401)
-				if later != "" {
-					wantStatus(t, name+", a later link", stranger.postForm("/undo-email/", url.Values{"link": {later}}), 400)
-				} else if verified {
-					t.Errorf("%s: no mail to a later address", name)
+				press := func(link string) response {
+					return l.visitor().postForm("/undo-email/", url.Values{"link": {link}})
 				}
+				for _, link := range later[min(1, len(later)):] {
+					press(link) // the thief's: whatever it does, the owner's works after it
+				}
+				wantStatus(t, name, press(undo), 200)
+				for _, link := range later {
+					wantStatus(t, name+", a later link", press(link), 400)
+				}
+				wantStatus(t, name+", the thief", thief.me(), 401)
 				if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
 					t.Errorf("%s: the address is %v, verified %v", name, u["email"], u["email_verified"])
 				}

@@ -130,8 +130,8 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 		if f == nil || !f.fields.Has("tell_reason") {
 			t.Fatalf("no box tell_reason: %+v", f)
 		}
-		for handle, c := range map[string]struct{ api, page, told bool }{
-			"ada": {api: true}, "bob": {api: true, told: true}, "eve": {page: true}, "kim": {page: true, told: true},
+		for handle, c := range map[string]struct{ api, told bool }{
+			"ada": {true, false}, "bob": {true, true}, "eve": {false, false}, "kim": {false, true},
 		} {
 			l.member(handle)
 			l.mails()
