@@ -1,0 +1,394 @@
+package httpd
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/provider"
+)
+
+var keepOthers = object{"keep_other_sessions": true}
+
+func removeTOTP(b *browser, body any) response { return b.api("DELETE", "/api/me/totp", body) }
+
+func removePasskey(b *browser, id string, body any) response {
+	return b.api("DELETE", "/api/me/passkeys/"+id, body)
+}
+
+// demandFactors makes the settings demand a second factor of everybody with the flag activity.
+func (l *life) demandFactors() {
+	l.t.Helper()
+	needStatus(l.t, "demand", l.admin(`PUT /settings {"second_factor_flags":["activity"]}`), 200)
+}
+
+func (l *life) setActivity(handle string, on bool) {
+	l.t.Helper()
+	needStatus(l.t, "flag", l.admin(fmt.Sprintf(`PUT /users/%s/flags {"activity":%t}`, handle, on)), 200)
+}
+
+// The settings and the applications demand a factor of the person, not of one session: the last one stays
+// for as long as somebody demands it.
+func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.demandFactors()
+		demands := func(acr string) *relyingParty {
+			return l.app("app-"+acr, func(c *provider.Client) { c.Trusted, c.RequireACR = true, acr })
+		}
+		apps := map[string]*relyingParty{"2": demands("2"), "phr": demands("phr")}
+		for i, c := range []struct {
+			by            string // who demands: the settings, or a client by its class
+			totp, passkey bool
+			kept          int // factors after all was removed that can be
+		}{
+			{"settings", true, false, 1}, {"settings", false, true, 1}, {"settings", true, true, 1},
+			{"2", true, false, 1}, {"2", true, true, 1}, {"phr", true, true, 1}, {"nobody", true, true, 0},
+		} {
+			name, handle := fmt.Sprintf("%s, TOTP %t, passkey %t", c.by, c.totp, c.passkey), fmt.Sprintf("u%d", i)
+			l.member(handle)
+			b := l.signedIn(handle)
+			id, next := "", l.visitor()
+			if c.totp {
+				phone := l.addTOTP(b)
+				next = l.signedInWith(handle, phone.code())
+			}
+			if c.passkey {
+				var key *keyring
+				key, id = l.addPasskey(b, "Key", nil)
+				needStatus(t, name, key.prove(next, "sign-in"), 200)
+			}
+			b = next
+			if app := apps[c.by]; app != nil {
+				_, err := app.exchange(answered(t, b.get(app.authURL())).Get("code"))
+				noError(t, err)
+			} else if c.by == "settings" {
+				l.setActivity(handle, true)
+			}
+			remove := func() (last response) {
+				if c.totp {
+					last = removeTOTP(b, nil)
+				}
+				if c.passkey {
+					last = removePasskey(b, id, nil)
+				}
+				return last
+			}
+			last := remove()
+			if n := b.factors(); n != c.kept {
+				t.Errorf("%s: %d factors are left, want %d", name, n, c.kept)
+			}
+			if c.kept == 0 {
+				continue
+			}
+			wantProblem(t, name, last, 409, "second_factor_demanded")
+			if c.by == "settings" {
+				l.setActivity(handle, false)
+			} else {
+				needStatus(t, name, b.call("DELETE /api/me/apps/app-"+c.by), 204)
+			}
+			wantStatus(t, name+", no longer demanded", remove(), 204)
+		}
+	})
+}
+
+func TestTwoRemovalsAtOnceLeaveADemandedFactor(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.demandFactors()
+		for round := range 3 {
+			handle := fmt.Sprintf("u%d", round)
+			l.member(handle, account.FlagActivity)
+			phone := l.addTOTP(l.signedIn(handle))
+			b := l.signedInWith(handle, phone.code())
+			_, id := l.addPasskey(b, "Key", nil)
+			got := inParallel(2, func(i int) int {
+				if i == 0 {
+					return removeTOTP(b, nil).StatusCode
+				}
+				return removePasskey(b, id, nil).StatusCode
+			})
+			if n := b.factors(); got[204] != 1 || got[409] != 1 || n != 1 {
+				t.Errorf("round %d: %v, %d factors are left", round, got, n)
+			}
+		}
+	})
+}
+
+// What a session once proved is worth nothing where the person has no factor any more (L6).
+func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		ada := l.signedIn("ada")
+		phone := l.addTOTP(ada)
+		ada = l.signedInWith("ada", phone.code())
+		needStatus(t, "remove", removeTOTP(ada, nil), 204)
+		l.demandFactors()
+		l.setActivity("ada", true)
+		l.later(5 * time.Second) // past what an instance remembers
+		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
+		for _, path := range []string{"/api/me/sessions", "/api/me/export"} {
+			wantProblem(t, path, ada.call("GET "+path), 403, "second_factor_setup_required")
+		}
+		wantAnswer(t, "an application", answered(t, ada.get(app.authURL("prompt", "none"))), "interaction_required")
+		l.addTOTP(ada)
+		wantStatus(t, "with a new one", ada.call("GET /api/me/sessions"), 200)
+	})
+}
+
+// Who sets up an authenticator app has just shown its code: nothing asks for it again.
+func TestEnrolmentRaisesTheSession(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		app := l.app("app", func(c *provider.Client) { c.Trusted, c.RequireACR = true, "2" })
+		ada := l.signedIn("ada")
+		before := ada.cookie("cairn_session")
+		wantAnswer(t, "before", answered(t, ada.get(app.authURL("prompt", "none"))), "interaction_required")
+		l.addTOTP(ada)
+		after := ada.cookie("cairn_session")
+		claims := jwtPayload(t, after)
+		amr := mustJSON(t, claims["amr"])
+		if after == before || claims["acr"] != "2" || !strings.Contains(amr, `"otp"`) || !strings.Contains(amr, `"mfa"`) {
+			t.Errorf("new cookie: %t, acr %v, amr %s", after != before, claims["acr"], amr)
+		}
+		wantStatus(t, "the token before", l.as(before), 401)
+		wantAnswer(t, "after", answered(t, ada.get(app.authURL("prompt", "none"))), "code")
+	})
+}
+
+// What ends the sessions in other browsers, and what does not.
+func TestWhatEndsTheOtherSessions(t *testing.T) {
+	const ends, keeps = 401, 200
+	const newPassword = `PUT /api/me/password {"current_password":"` + password + `","new_password":"another of 3 hills"}`
+	eachLife(t, false, func(t *testing.T, l *life) {
+		type act func(b *browser, passkey string) response
+		line := func(text string) act { return func(b *browser, _ string) response { return b.call(text) } }
+		addTOTP := func(more object) act {
+			return func(b *browser, _ string) response { return l.drawTOTP(b).confirmTOTP(b, more) }
+		}
+		addPasskey := func(more object) act {
+			return func(b *browser, _ string) response {
+				in := l.keyring().create(b, "Another")
+				maps.Copy(in, more)
+				return b.api("POST", "/api/me/passkeys", in)
+			}
+		}
+		dropTOTP := func(body any) act { return func(b *browser, _ string) response { return removeTOTP(b, body) } }
+		dropPasskey := func(body any) act {
+			return func(b *browser, id string) response { return removePasskey(b, id, body) }
+		}
+		for i, c := range []struct {
+			name          string
+			totp, passkey bool // what there is before
+			act           act
+			other, byKey  int // GET /api/me of another session, and of one that the passkey opened
+		}{
+			{"password", false, false, line(newPassword), ends, 0},
+			{"name", false, false, line(`PATCH /api/me {"display_name":"Ada"}`), keeps, 0},
+			{"email", false, false, line(`PATCH /api/me {"email":"new@example.org"}`), ends, 0},
+			{"email, kept", false, false, line(`PATCH /api/me {"email":"b@example.org","keep_other_sessions":true}`), keeps, 0},
+			{"first app", false, false, addTOTP(nil), ends, 0},
+			{"first app, kept", false, false, addTOTP(keepOthers), keeps, 0},
+			{"first passkey", false, false, addPasskey(nil), ends, 0},
+			{"first passkey, kept", false, false, addPasskey(keepOthers), keeps, 0},
+			{"app after a passkey", false, true, addTOTP(nil), keeps, keeps},
+			{"passkey after an app", true, false, addPasskey(nil), keeps, 0},
+			{"second passkey", false, true, addPasskey(nil), keeps, keeps},
+			{"app removed", true, true, dropTOTP(nil), ends, ends},
+			{"app removed, kept", true, true, dropTOTP(keepOthers), keeps, keeps},
+			{"passkey removed", true, true, dropPasskey(nil), ends, ends},
+			{"passkey removed, kept", true, true, dropPasskey(keepOthers), keeps, ends},
+		} {
+			handle := fmt.Sprintf("u%d", i)
+			l.member(handle)
+			here := l.signedIn(handle)
+			var phone *phone
+			if c.totp {
+				phone = l.addTOTP(here)
+			}
+			id, byKey := "", l.visitor()
+			other := byKey
+			if c.passkey {
+				var key *keyring
+				key, id = l.addPasskey(here, "Key", nil)
+				needStatus(t, c.name, key.prove(byKey, "sign-in"), 200)
+				needStatus(t, c.name, key.prove(here, "confirm"), 200)
+			}
+			switch {
+			case phone != nil:
+				other = l.signedInWith(handle, phone.code())
+			case !c.passkey:
+				other = l.signedIn(handle)
+			}
+			got := c.act(here, id)
+			if got.StatusCode/100 != 2 {
+				t.Errorf("%s: %d %.200s", c.name, got.StatusCode, got.Text)
+				continue
+			}
+			wantStatus(t, c.name+", here", here.me(), 200)
+			wantStatus(t, c.name+", elsewhere", other.me(), c.other)
+			if c.byKey != 0 {
+				wantStatus(t, c.name+", opened by the passkey", byKey.me(), c.byKey)
+			}
+		}
+	})
+}
+
+// The owner of the address before gets it back, whatever a thief does after the first change, and when (L2).
+func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for i, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
+			for _, verified := range []bool{false, true} {
+				handle := fmt.Sprintf("u%d%t", i, verified)
+				name, owner := fmt.Sprintf("%s apart, verified %t", gap, verified), handle+"@example.org"
+				l.member(handle)
+				thief := l.signedIn(handle)
+				l.mails()
+				undo, later := "", []string{} // of the first change, and of the ones after it
+				for n := range 3 {
+					to, before := fmt.Sprintf("%s-%d@example.net", handle, n), fmt.Sprintf("%s-%d@example.net", handle, n-1)
+					needStatus(t, name, thief.changeEmail(to), 200)
+					all := l.mails()
+					if n == 0 {
+						undo = linkIn(only(t, name, all, owner), "/undo-email/", "link")
+					}
+					if len(all[owner]) != 1 {
+						t.Errorf("%s: %d mails to the owner of the address before at change %d, want 1", name, len(all[owner]), n+1)
+					}
+					for _, m := range all[before] {
+						later = append(later, linkIn(m, "/undo-email/", "link"))
+					}
+					if verified {
+						needStatus(t, name, thief.verifyEmail(only(t, name, all, to)), 200)
+					}
+					l.later(gap)
+				}
+				press := func(link string) response {
+					return l.visitor().postForm("/undo-email/", url.Values{"link": {link}})
+				}
+				for _, link := range later[min(1, len(later)):] {
+					press(link) // the thief's: whatever it does, the owner's works after it
+				}
+				wantStatus(t, name, press(undo), 200)
+				for _, link := range later {
+					wantStatus(t, name+", a later link", press(link), 400)
+				}
+				wantStatus(t, name+", the thief", thief.me(), 401)
+				if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
+					t.Errorf("%s: the address is %v, verified %v", name, u["email"], u["email_verified"])
+				}
+			}
+		}
+	})
+}
+
+func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for round := range 6 {
+			handle := fmt.Sprintf("u%d", round)
+			owner := handle + "@example.org"
+			l.member(handle)
+			thief, stranger := l.signedIn(handle), l.visitor()
+			l.mails()
+			needStatus(t, "change", thief.changeEmail("thief@example.net"), 200)
+			form := url.Values{"link": {linkIn(l.mail("change", owner), "/undo-email/", "link")}}
+			atOnce(func() { stranger.postForm("/undo-email/", form) }, func() { thief.changeEmail("other@example.net") },
+				func() { thief.changeEmail("third@example.net") })
+			if l.user(handle)["email"] != owner {
+				wantStatus(t, "undo again", stranger.postForm("/undo-email/", form), 200)
+			}
+			if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
+				t.Errorf("round %d: the address is %v, verified %v", round, u["email"], u["email_verified"])
+			}
+		}
+	})
+}
+
+// What an administrator has typed proves nothing about who reads the mails.
+func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		verified := func(what, handle string, want bool) {
+			t.Helper()
+			if got := l.user(handle)["email_verified"]; got != want {
+				t.Errorf("%s: verified %v, want %t", what, got, want)
+			}
+		}
+		for _, handle := range []string{"ada", "bob"} {
+			needStatus(t, "add", l.admin(`POST /users {"handle":"`+handle+`","email":"`+handle+`@example.org"}`), 201)
+			verified("added", handle, false)
+		}
+		welcome := l.mails()
+		code := linkIn(only(t, "welcome", welcome, "ada@example.org"), "/reset-password/", "code")
+		needStatus(t, "the mailed code", l.visitor().reset("ada", code, password), 200)
+		verified("the mailed code", "ada", true)
+
+		code = needStatus(t, "a code by hand", l.admin("POST /users/bob/reset-password-code"), 201).text(t, "code")
+		needStatus(t, "a code by hand", l.visitor().reset("bob", code, password), 200)
+		verified("a code by hand", "bob", false)
+		bob := l.signedIn("bob")
+		l.mails()
+		needStatus(t, "ask", bob.call("POST /api/me/email/send-verification"), 204)
+		link := linkIn(l.mail("ask", "bob@example.org"), "/verify-email/", "link")
+		needStatus(t, "the link", bob.postForm("/verify-email/", url.Values{"link": {link}}), 200)
+		verified("the link", "bob", true)
+	})
+}
+
+func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		for handle, address := range map[string]string{"bob": "ada@example.org", "kim": "ADA@Example.Org"} {
+			l.member(handle)
+			bob := l.signedIn(handle)
+			l.mails()
+			needStatus(t, address, bob.changeEmail(address), 200)
+			m := l.mail(address, address)
+			wantProblem(t, address+", code", bob.verifyEmail(m), 409, "email_taken")
+			form := url.Values{"link": {linkIn(m, "/verify-email/", "link")}}
+			wantStatus(t, address+", link", bob.postForm("/verify-email/", form), 409)
+			byAdmin := l.admin("PATCH /users/" + handle + ` {"email_verified":true}`)
+			wantProblem(t, address+", administrator", byAdmin, 409, "email_taken")
+			if l.user(handle)["email_verified"] != false {
+				t.Errorf("%s: verified twice", address)
+			}
+		}
+		for round := range 3 {
+			var both []*browser
+			var sent []mail.Message
+			for i, address := range []string{fmt.Sprintf("kim%d@example.org", round), fmt.Sprintf("KIM%d@example.org", round)} {
+				handle := fmt.Sprintf("u%d-%d", round, i)
+				l.member(handle)
+				b := l.signedIn(handle)
+				l.mails()
+				needStatus(t, address, b.changeEmail(address), 200)
+				both, sent = append(both, b), append(sent, l.mail(address, address))
+			}
+			got := inParallel(2, func(i int) int { return both[i].verifyEmail(sent[i]).StatusCode })
+			n := 0
+			for _, b := range both {
+				if b.me().JSON(t)["email_verified"] == true {
+					n++
+				}
+			}
+			if got[200] != 1 || got[409] != 1 || n != 1 {
+				t.Errorf("round %d: %v, verified for %d accounts", round, got, n)
+			}
+		}
+	})
+}
+
+// An administrator who ends all sessions of an account that is in wrong hands ends what they have made.
+func TestAdministratorEndsOfflineAccessToo(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
+		ada, token := l.signedInTokens(app, "ada")
+		needStatus(t, "end all", l.admin("POST /users/ada/sessions/end-all"), 200)
+		wantStatus(t, "session", ada.me(), 401)
+		wantInvalidGrant(t, "refresh", app.refresh(token.RefreshToken))
+		l.wantUserinfo("userinfo", token.AccessToken, 401)
+	})
+}

@@ -1,0 +1,255 @@
+package httpd
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// "That was not me" ends what a thief's session has made: also what would outlive it (L7).
+func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
+	eachLife(t, true, func(t *testing.T, l *life) {
+		l.member("ada")
+		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
+		owner, thief := l.signedIn("ada"), l.visitor()
+		enter := func(b *browser) *oauth2.Token {
+			token, err := app.exchange(answered(t, b.get(app.authURL())).Get("code"))
+			noError(t, err)
+			return token
+		}
+		kept := enter(owner)
+		l.mails()
+		needStatus(t, "thief", thief.login("ada", password), 200)
+		token := enter(thief)
+		form := url.Values{"link": {linkIn(l.mail("sign-in", "ada@example.org"), "/not-me/", "link")}}
+		wantStatus(t, "not me", l.visitor().postForm("/not-me/", form), 200)
+		wantStatus(t, "session", thief.me(), 401)
+		wantInvalidGrant(t, "refresh", app.refresh(token.RefreshToken))
+		l.wantUserinfo("userinfo", token.AccessToken, 401)
+		wantStatus(t, "the owner's session", owner.me(), 200)
+		wantStatus(t, "the owner's application", app.refresh(kept.RefreshToken), 200)
+
+		// The address is none of the owner's any more: it shares the limit of the account with all others.
+		for range 10 {
+			wantStatus(t, "guess", l.visitor().login("ada", "not the password"), 401)
+		}
+		wantProblem(t, "the thief's address", thief.login("ada", password), 429, "rate_limited")
+		wantStatus(t, "the owner's address", owner.login("ada", password), 200)
+		// Nor is the browser.
+		l.later(time.Hour)
+		l.mails()
+		needStatus(t, "once more", thief.login("ada", password), 200)
+		l.mail("the next sign-in of that browser", "ada@example.org")
+	})
+}
+
+// Who has lost an account for an hour has to see what was left in it.
+func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		owner := l.signedIn("ada")
+		l.addTOTP(owner)
+		l.addPasskey(owner, "Blue key", nil)
+		codes := needStatus(t, "codes", owner.call("POST /api/me/recovery-codes"), 200).JSON(t)["recovery_codes"].([]any)
+		l.later(24 * time.Hour)
+		l.mails()
+		thief := l.signedInWith("ada", codes[0].(string))
+		link := ""
+		for _, m := range l.mails()["ada@example.org"] { // of the sign-in, and of the recovery code
+			link += linkIn(m, "/not-me/", "link")
+		}
+		l.addPasskey(thief, "Red key", nil)
+		needStatus(t, "address", thief.changeEmail("thief@example.net"), 200)
+		day := `datetime="` + l.now().Format(time.DateOnly)
+		shows := func(what string, got response, texts ...string) {
+			t.Helper()
+			wantStatus(t, what, got, 200)
+			for _, text := range texts {
+				if !strings.Contains(mainOf(got.Text), text) {
+					t.Errorf("%s: the page does not show %q: %s", what, text, mainOf(got.Text))
+				}
+			}
+		}
+		got := l.visitor().postForm("/not-me/", url.Values{"link": {link}})
+		shows("not me", got, "Red key", day, "t…@example.net", "/forgot-password/?handle=ada")
+		if strings.Contains(got.Text, "Blue key") || strings.Contains(got.Text, "thief@example.net") {
+			t.Errorf("not me: it shows what was there before, or a whole address: %s", mainOf(got.Text))
+		}
+		needStatus(t, "contact", l.admin(`PUT /settings {"contact":"Kim at the boathouse"}`), 200)
+		code := needStatus(t, "code", l.admin("POST /users/ada/reset-password-code"), 201).text(t, "code")
+		form := url.Values{"handle": {"ada"}, "code": {code}, "password": {password + "!"}}
+		shows("reset", l.visitor().postForm("/reset-password/", form), "Blue key", "Red key", day, "Kim at the boathouse")
+	})
+}
+
+// Whatever an administrator does to an account is told to the address that was verified before (L5).
+func TestMemberIsToldOfEachActOfAnAdministrator(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for i, c := range []struct{ name, act, before string }{ // lines, in which U is the member and ID the session
+			{"flags", `PUT /users/U/flags {"activity":true}`, ""}, {"admin given", `PUT /users/U/flags {"admin":true}`, ""},
+			{"admin taken", `PUT /users/U/flags {"admin":false}`, `PUT /users/U/flags {"admin":true}`},
+			{"address", `PATCH /users/U {"email":"new@example.org"}`, ""},
+			{"address, verified", `PATCH /users/U {"email":"new2@example.org","email_verified":true}`, ""},
+			{"not verified", `PATCH /users/U {"email_verified":false}`, ""},
+			{"factors", `POST /users/U/reset-factors`, ""}, {"reset code", `POST /users/U/reset-password-code`, ""},
+			{"a session", `DELETE /users/U/sessions/ID`, ""}, {"all sessions", `POST /users/U/sessions/end-all`, ""},
+			{"suspended", `POST /users/U/suspend`, ""}, {"unsuspended", `POST /users/U/unsuspend`, `POST /users/U/suspend`},
+		} {
+			handle := fmt.Sprintf("u%d", i)
+			l.member(handle)
+			b := l.signedIn(handle)
+			named := strings.NewReplacer("/U", "/"+handle, "ID", b.sessionID())
+			l.addTOTP(b)
+			if c.before != "" {
+				needStatus(t, c.before, l.admin(named.Replace(c.before)), 200)
+			}
+			l.mails()
+			got := l.admin(named.Replace(c.act))
+			sent := l.mails()
+			if n := len(sent[handle+"@example.org"]); got.StatusCode/100 != 2 || n != 1 {
+				t.Errorf("%s: %d, %d mails to the address verified before, want 1: %q", c.name, got.StatusCode, n, sent)
+			}
+		}
+	})
+}
+
+// Reasons are for administrators, unless they say otherwise.
+func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		const reason = "Owes for two boats"
+		l.member("probe")
+		f := formOn(t, l.keeper.get("/admin/users/probe").Text, "/admin/users/probe/suspend")
+		if f == nil || !f.fields.Has("tell_reason") {
+			t.Fatalf("no box tell_reason: %+v", f)
+		}
+		for handle, c := range map[string]struct{ api, told bool }{
+			"ada": {true, false}, "bob": {true, true}, "eve": {false, false}, "kim": {false, true},
+		} {
+			l.member(handle)
+			l.mails()
+			path, in, form := "/users/"+handle+"/suspend", object{"reason": reason}, url.Values{"reason": {reason}}
+			if c.told {
+				in["tell_reason"], form["tell_reason"] = true, f.fields["tell_reason"]
+			}
+			if c.api {
+				wantStatus(t, handle, l.admin("POST "+path+" "+mustJSON(t, in)), 200)
+			} else {
+				wantStatus(t, handle, l.keeper.postForm("/admin"+path, form), 303)
+			}
+			m := l.mail(handle, handle+"@example.org")
+			if got := strings.Contains(m.Text, reason); got != c.told || strings.Contains(m.HTML, reason) != got {
+				t.Errorf("%s, %+v: reason in the mail: %t", handle, c, got)
+			}
+			if got := l.user(handle)["suspend_reason"]; got != reason {
+				t.Errorf("%s: reason %q", handle, got)
+			}
+		}
+	})
+}
+
+// The administration is no way round the proofs of one's own account.
+func TestOwnAccountIsNotAdministered(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for _, line := range []string{
+			`POST /users/keeper/reset-password-code`, `PATCH /users/keeper {"email_verified":false}`,
+			`PATCH /users/keeper {"email":"new@example.org"}`, `POST /users/keeper/reset-factors`,
+		} {
+			wantProblem(t, line, l.admin(line), 409, "own_account")
+		}
+		if u := l.user("keeper"); u["email"] != "keeper@example.org" || u["email_verified"] != true {
+			t.Errorf("changed: %v", u)
+		}
+		wantStatus(t, "name", l.admin(`PATCH /users/keeper {"display_name":"Kim"}`), 200)
+	})
+}
+
+// addAdmin adds an administrator who has no password yet, and returns the code to set one.
+func (l *life) addAdmin(handle string) (code string) {
+	l.t.Helper()
+	added := l.admin(`POST /users {"handle":"` + handle + `","flags":{"admin":true}}`)
+	return needStatus(l.t, "add", added, 201).text(l.t, "code")
+}
+
+func demote(handle string) string { return "PUT /users/" + handle + `/flags {"admin":false}` }
+
+// Who has never set a password cannot take over an installation.
+func TestLastAdministratorIsOneWhoCanSignIn(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		code := l.addAdmin("newcomer")
+		wantProblem(t, "demote", l.admin(demote("keeper")), 409, "last_admin")
+		wantProblem(t, "delete", l.keeper.call(`DELETE /api/me {"password":"`+password+`"}`), 409, "last_admin")
+		needStatus(t, "first password", l.visitor().reset("newcomer", code, password), 200)
+		wantStatus(t, "demote", l.admin(demote("keeper")), 200)
+	})
+}
+
+func TestAdministratorsWhoDemoteEachOtherLeaveOne(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.addAdmin("newcomer")
+		for round, handle := range []string{"ada", "bob", "kim"} {
+			l.member(handle, account.FlagAdmin)
+			b := l.signedIn(handle)
+			got := inParallel(2, func(i int) int {
+				if i == 0 {
+					return b.call(`PUT /api/admin/users/keeper/flags {"admin":false}`).StatusCode
+				}
+				return l.keeper.call("PUT /api/admin/users/" + handle + `/flags {"admin":false}`).StatusCode
+			})
+			left := slices.DeleteFunc(l.administrators(), func(h string) bool { return h == "newcomer" })
+			if got[200] != 1 || len(left) != 1 {
+				t.Fatalf("round %d: %v, administrators who can sign in: %v", round, got, left)
+			}
+			if left[0] == handle { // the keeper comes back for the next round
+				needStatus(t, "back", b.call(`PUT /api/admin/users/keeper/flags {"admin":true}`), 200)
+				needStatus(t, "alone", l.admin(demote(handle)), 200)
+			}
+		}
+	})
+}
+
+// Strangers who guess do not take the owner's way back (L4).
+func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
+	eachLife(t, true, func(t *testing.T, l *life) {
+		l.member("ada")
+		l.member("bob")
+		here := l.visitor()
+		for handle, from := range map[string]func() *browser{"ada": func() *browser { return here }, "bob": l.visitor} {
+			code := needStatus(t, "code", l.admin("POST /users/"+handle+"/reset-password-code"), 201)
+			got, refused := map[int]int{}, 0
+			for i := range 20 {
+				got[from().reset(handle, fmt.Sprintf("%026d", i), password+"!").StatusCode]++
+			}
+			if handle == "ada" {
+				refused = 10 // the limit of an address
+			}
+			if got[400] != 20-refused || got[429] != refused {
+				t.Errorf("%s: %v, want %d of 429", handle, got, refused)
+			}
+			right := code.text(t, "code")
+			wantStatus(t, "the right code of "+handle, here.reset(handle, right, password+"!"), 200)
+		}
+	})
+}
+
+// What is counted is what was typed: 429 would tell whose address it is (L8).
+func TestLimitDoesNotTellWhoseAddressItIs(t *testing.T) {
+	eachLife(t, true, func(t *testing.T, l *life) {
+		l.member("anna")
+		l.member("bela")
+		for _, typed := range [][2]string{{"anna", "anna@example.org"}, {"bela@example.org", "bela"}} {
+			for range 10 {
+				wantStatus(t, typed[0], l.visitor().login(typed[0], "not the password"), 401)
+			}
+			wantStatus(t, typed[0]+" once more", l.visitor().login(typed[0], "not the password"), 429)
+			wantStatus(t, typed[1], l.visitor().login(typed[1], "not the password"), 401)
+		}
+	})
+}
