@@ -372,7 +372,7 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 		t.Error("still a second factor after the last one was removed")
 	}
 	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "factor", Limit: 5})
-	if err != nil || len(rows) != 2 || rows[0].Action != "factor.remove" || rows[0].Detail != "passkey My phone" || rows[1].Action != "factor.add" || rows[1].Detail != "passkey iCloud Keychain" {
+	if err != nil || len(rows) != 3 || rows[0].Action != "factor.remove" || rows[0].Detail != "passkey My phone" || rows[1].Action != "factor.rename" || rows[2].Action != "factor.add" || rows[2].Detail != "passkey iCloud Keychain" {
 		t.Errorf("%+v: %v", rows, err)
 	}
 	fresh := w.browser()
@@ -484,7 +484,7 @@ func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
 	w.clock.Advance(11 * time.Minute)
 	b.page("/account/confirm?next=/account/security").shows(`data-passkey="get"`)
 	body = k.get(b.beginFor("confirm"))
-	b.page("/account/confirm", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "next", "/account/security").redirectsTo("/account/security")
+	b.page("/account/confirm", "confirm_state", body["state"].(string), "confirm_credential", string(body["credential"].(json.RawMessage)), "next", "/account/security").redirectsTo("/account/security")
 	b.call("POST", "/api/me/passkeys/begin", nil).is(200)
 }
 
@@ -520,7 +520,7 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 	lost.login("ada", password).is(401, "second_factor_required")
 	lost.call("POST", "/api/auth/login", map[string]string{"otp": code[3][1]}).is(200)
 	for _, k := range b.call("GET", "/api/me/passkeys", nil).json()["passkeys"].([]any) {
-		b.page("/account/passkeys/remove", "id", k.(map[string]any)["id"].(string)).redirectsTo("/account/security?notice=passkey-removed#passkeys")
+		b.page("/account/passkeys/remove", "id", k.(map[string]any)["id"].(string), "sure", "yes").redirectsTo("/account/security?notice=passkey-removed#passkeys")
 	}
 	w.browser().login("ada", password).is(200)
 	if f, err := w.store.Factors(t.Context(), w.user("ada").Sub); err != nil || f.RecoveryCodes != 0 {
