@@ -62,6 +62,7 @@ type Service struct {
 	verifier  *session.Verifier
 	proven    provenTokens
 	cookies   cookieNames
+	proofs    []sessionProof
 	hasher    *Hasher
 	limits    *web.Limits
 	seal      *web.Sealer
@@ -109,6 +110,7 @@ func New(o Options) (*Service, error) {
 		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, mails: o.Mail, clock: o.Now, log: o.Log,
 	}
+	s.proofs = s.sessionProofs()
 	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.store = seenStore{o.Store, &s.visits}
 	s.statuses = web.NewCache(statusGeneration, o.Now, s.signStatus)

@@ -15,6 +15,7 @@ type Caller struct {
 	Name string
 	// Address is the client's, in canonical form; empty for the operator.
 	Address, UserAgent, RequestID string
+	Device                        string // a short name from the User-Agent, or empty
 
 	operator bool
 	browser  browser
@@ -42,11 +43,6 @@ func (c Caller) Audit(at time.Time, action, target, detail string) Audit {
 	return Audit{
 		At: at, Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address, RequestID: c.RequestID,
 	}
-}
-
-// own makes the audit row of what a user does with their own account.
-func (c Caller) own(at time.Time, action, detail string) Audit {
-	return c.Audit(at, action, c.Name, detail)
 }
 
 // freshFor is how long a proof of who somebody is lets them do what a thief of their

@@ -2,7 +2,6 @@ package account
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"strings"
 )
 
@@ -63,11 +62,4 @@ func grouped(code string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// hashOf is how the store keeps random secrets of 128 bits and more: enough
-// entropy that a plain SHA-256 cannot be searched.
-func hashOf(secret string) []byte {
-	h := sha256.Sum256([]byte(secret))
-	return h[:]
 }

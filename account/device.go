@@ -1,6 +1,28 @@
 package account
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// The cookie of known devices has a mark for each user who has recently signed in there.
+// It proves nothing and opens nothing: without it a sign-in is told by mail.
+const (
+	maxDeviceUsers = 10
+	deviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
+	deviceMark     = 20                   // characters
+)
+
+// readMarks are the marks in the value of the cookie.
+func readMarks(value string) []string {
+	marks := strings.Split(cut(value, (deviceMark+1)*maxDeviceUsers), ".")
+	return slices.DeleteFunc(marks, func(m string) bool {
+		return len(m) != deviceMark || strings.Trim(m, base64urlAlphabet) != ""
+	})
+}
+
+const base64urlAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 type mark struct{ token, name string }
 

@@ -29,30 +29,6 @@ const (
 	sameVerification = time.Hour
 )
 
-// userNamed returns the user who has the handle, or alone has the verified address, or
-// the zero User: one statement for each.
-func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
-	var u User
-	var err error
-	if strings.Contains(typed, "@") {
-		email, invalid := CheckEmail(typed)
-		if invalid != nil {
-			return User{}, nil
-		}
-		u, err = s.store.UserByEmail(ctx, email)
-	} else {
-		handle, invalid := CanonicalHandle(typed)
-		if invalid != nil {
-			return User{}, nil
-		}
-		u, err = s.store.UserByHandle(ctx, handle)
-	}
-	if err != nil && !errors.Is(err, ErrUserNotFound) {
-		return User{}, fmt.Errorf("find user: %w", err)
-	}
-	return u, nil
-}
-
 // verifiable reports whether the address can be verified by the latest mail.
 func (s *Service) verifiable(u User) bool {
 	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() && s.now().Sub(u.EmailAskedAt) < VerificationLifetime

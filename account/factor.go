@@ -1,12 +1,19 @@
 package account
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
+	"github.com/pquerna/otp/totp"
+
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // What a sign-in can go on with after the password.
@@ -39,35 +46,6 @@ func (s *Service) factorMethods(f Factors) []string {
 	return f.methods()
 }
 
-// checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each once,
-// under the limits of a sign-in. A code of an app can be guessed, so it has another limit
-// from which no address is exempt: only who knows the password, or has the session,
-// can use that up, and a recovery code is not held by it.
-func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
-	u := c.User
-	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
-	code, isTOTP := totpCode(typed)
-	if isTOTP {
-		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
-			s.recordLimited(ctx, c, u, "session.limited", refusal)
-			return refusal
-		}})
-	}
-	return s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
-		good := false
-		if isTOTP {
-			good, err = s.useTOTP(ctx, u.Sub, code)
-		} else {
-			good, err = s.useRecoveryCode(ctx, c, typed)
-		}
-		if err == nil && !good {
-			s.recordRefusal(ctx, c.own(s.now(), "factor.refused", ""))
-			err = ErrInvalidOTP
-		}
-		return err
-	})
-}
-
 // recoveryCodes is how many a user gets at once.
 const recoveryCodes = 10
 
@@ -78,27 +56,6 @@ func newRecoveryCodes() (shown []string, hashes [][]byte) {
 		shown, hashes = append(shown, grouped(c)), append(hashes, hashOf(c))
 	}
 	return shown, hashes
-}
-
-// useRecoveryCode spends a recovery code of the caller's account, whose owner is told. Codes that were made by an
-// earlier version are shorter.
-func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
-	code := canonicalCode(typed, resetCodeLength)
-	if code == "" {
-		code = canonicalCode(typed, inviteCodeLength)
-	}
-	if code == "" {
-		return false, nil
-	}
-	a, err := s.begin(ctx, c, "factor.recovery_code_used", "")
-	if err != nil {
-		return false, err
-	}
-	good, err := s.store.UseRecoveryCode(ctx, c.User.Sub, hashOf(code), s.now(), a)
-	if good {
-		web.Note(ctx, "recovery_code_used")
-	}
-	return good, err
 }
 
 // RenewRecoveryCodes voids the recovery codes before. The owner is told: each of the new ones opens the account as
@@ -197,4 +154,107 @@ func (f Factors) list() factorList {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), TimeOrNull(f.TOTP.LastUsedAt)}
 	}
 	return out
+}
+
+const (
+	totpSeal   = "totp"
+	totpPeriod = 30 // seconds
+	totpSkew   = 1  // steps that a clock may differ
+)
+
+// totpCode reads a code of an authenticator app, which some show in groups.
+func totpCode(typed string) (string, bool) {
+	code := strings.Join(strings.Fields(typed), "")
+	if len(code) != otp.DigitsSix.Length() || strings.Trim(code, "0123456789") != "" {
+		return "", false
+	}
+	return code, true
+}
+
+// timeStep finds the time step of a code, later than that of the last one accepted.
+func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
+	current := now.Unix() / totpPeriod
+	opts := hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
+	for _, step := range []int64{current, current - totpSkew, current + totpSkew} {
+		good, err := hotp.ValidateCustom(code, uint64(step), secret, opts) //nolint:gosec // after 1970
+		if err == nil && good && step > last {
+			return step, true
+		}
+	}
+	return 0, false
+}
+
+// enrolment is a secret that was drawn for an authenticator app, sealed and bound to a
+// session that was fresh.
+type enrolment struct {
+	Sub     string `json:"sub"`
+	Session string `json:"session"`
+	Secret  []byte `json:"secret"`
+}
+
+// totpSecretBytes is what RFC 4226 section 4 recommends.
+const totpSecretBytes = 20
+
+// BeginTOTP draws a secret for the caller. ErrFactorExists.
+func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
+	if err := s.allow(c, "factor.add"); err != nil {
+		return nil, "", err
+	}
+	f, err := s.store.Factors(ctx, c.User.Sub)
+	if err != nil {
+		return nil, "", err
+	}
+	if f.TOTP != nil {
+		return nil, "", ErrFactorExists
+	}
+	e := enrolment{Sub: c.User.Sub, Session: c.Session.ID, Secret: make([]byte, totpSecretBytes)}
+	_, _ = rand.Read(e.Secret) // never fails (crypto/rand)
+	token, err := s.seal.Seal(totpSeal, e)
+	if err != nil {
+		return nil, "", err
+	}
+	key, err := s.totpKey(c.User, e.Secret)
+	return key, token, err
+}
+
+// totpKey is a secret as apps read it. A colon in the name would divide the label.
+func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
+	issuer := cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName)
+	return totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Handle, Secret: secret})
+}
+
+// openEnrolment returns the secret of a token. ErrEnrolmentExpired for one that was not made for this session, or
+// too long ago.
+func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
+	var e enrolment
+	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
+		return nil, ErrEnrolmentExpired
+	}
+	return s.totpKey(c.User, e.Secret)
+}
+
+// ConfirmTOTP adds the authenticator app that shows the right code. The token says that the session was fresh when
+// the secret was drawn, which is proof enough for as long as it lives. With the first factor the other
+// sessions end, unless keepOthers.
+func (s *Service) ConfirmTOTP(ctx context.Context, c Caller, token, typed string, keepOthers bool) (AddedFactor, error) {
+	key, err := s.openEnrolment(c, token)
+	if err != nil {
+		return AddedFactor{}, err
+	}
+	code, _ := totpCode(typed)
+	step, ok := timeStep(key.Secret(), code, s.now(), 0)
+	if !ok {
+		return AddedFactor{}, ErrInvalidOTP.With(
+			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
+	}
+	return s.addFactor(ctx, c, keepOthers, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
+		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
+	})
+}
+
+// RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
+func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keepOthers bool) error {
+	return s.removeFactor(ctx, c, keepOthers, FactorTOTP, "", func(o OldFactor) error {
+		return s.store.RemoveTOTP(ctx, c.User.Sub, o)
+	})
 }

@@ -135,7 +135,9 @@ type okAnswer struct {
 
 // Caller is who makes a request: in the session of RequireSession, if there is one.
 func (s *Service) Caller(r *http.Request) Caller {
-	c := Caller{Address: web.ClientAddress(r), UserAgent: r.UserAgent(), RequestID: web.RequestID(r.Context()), browser: s.sessionCookies(r)}
+	c := Caller{Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
+	c.UserAgent, c.Device = cut(r.UserAgent(), 256), Device(r.UserAgent())
+	c.browser = s.sessionCookies(r)
 	for name, value := range map[string]*string{s.stepCookie("", 0).Name: &c.browser.step, s.hostOnly(passkeyCookie): &c.browser.passkey} {
 		if cookie, err := r.Cookie(name); err == nil {
 			*value = cookie.Value
@@ -175,7 +177,7 @@ func (s *Service) sessionCookies(r *http.Request) (b browser) {
 // Current finds the live session of a request. ErrNotAuthenticated when there
 // is none; any other error is a failure of the database (503, never 401).
 func (s *Service) Current(r *http.Request) (*Identity, error) {
-	return s.current(r.Context(), s.sessionCookies(r))
+	return s.live(r.Context(), s.proofs[0](r.Context(), s.sessionCookies(r)))
 }
 
 // SignOutBrowser ends the sessions of the request, if any, and clears its cookies; see SignOut.

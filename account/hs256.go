@@ -6,28 +6,6 @@ import (
 	"time"
 )
 
-// AlgorithmRS256 is Session.Algorithm of tokens signed with a private key; any
-// other one may be signed with the shared secret.
-const AlgorithmRS256 = "RS256"
-
-// retired tells whether a token of this algorithm has ceased to count because it may
-// be signed with the shared secret: Settings.HS256Until has come, and there is a key
-// with which its owner can get another one.
-func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
-	if s.minter.algorithm != AlgorithmRS256 || algorithm == AlgorithmRS256 {
-		return false, nil
-	}
-	v, err := s.Settings(ctx)
-	if err != nil {
-		return false, err
-	}
-	return v.hs256Over(s.now()), nil
-}
-
-func (s Settings) hs256Over(now time.Time) bool {
-	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
-}
-
 // retireInterval is how often the end date is looked at, which the operator may set
 // while the service runs.
 const retireInterval = time.Minute

@@ -100,7 +100,7 @@ func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony,
 	}
 	k = Passkey{
 		ID: got.ID, Sub: c.User.Sub, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
-		Name:       cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), Device(c.UserAgent), "Passkey"),
+		Name:       cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
 		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
 		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.now(),
 	}

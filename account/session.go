@@ -2,15 +2,19 @@ package account
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"iter"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -67,22 +71,35 @@ type Identity struct {
 	foreign   bool   // see liveSessions
 }
 
-// current finds the live session of a browser and its user, who is not suspended. ErrNotAuthenticated when there
-// is none; any other error is a failure of the database (503, never 401).
-func (s *Service) current(ctx context.Context, b browser) (*Identity, error) {
-	return s.live(ctx, s.accepted(ctx, b))
+// newSession prepares a session, and the secrets that only the browser gets.
+func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
+	now, jti := s.now(), rand.Text()
+	n := &Session{
+		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now, ConfirmedAt: now,
+		ExpiresAt: now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent, Algorithm: s.minter.algorithm,
+		AMR: p.amr, Passkey: p.passkey,
+	}
+	out := SignedIn{User: p.user, token: jti}
+	if s.cookies.login != "" {
+		out.login = rand.Text() + rand.Text() // 260 bits
+		n.LoginHash = hashOf(out.login)
+	}
+	return n, out
 }
 
 // identities are the sessions that cookies prove, whatever their state. An error is a failure of the database.
 type identities iter.Seq2[*Identity, error]
 
-// accepted are the sessions that this service goes by. With a cookie domain only the host-only cookie counts: a
-// sibling host or a holder of the shared secret cannot make one.
-func (s *Service) accepted(ctx context.Context, b browser) identities {
+// sessionProof finds the sessions that one kind of cookie of a browser proves.
+type sessionProof func(ctx context.Context, b browser) identities
+
+// sessionProofs are those of this service, of which only the first one opens it. With a cookie domain that is the
+// host-only cookie: a sibling host or a holder of the shared secret cannot make one.
+func (s *Service) sessionProofs() []sessionProof {
 	if s.cookies.login != "" {
-		return s.byLogin(ctx, b)
+		return []sessionProof{s.byLogin, s.byToken}
 	}
-	return s.byToken(ctx, b)
+	return []sessionProof{s.byToken}
 }
 
 // live is the session that is live and its user, who is not suspended.
@@ -134,8 +151,8 @@ func (s *Service) findSession(ctx context.Context, of identities) (*Identity, er
 // open this service.
 func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, error) {
 	var live []*Identity
-	for i, of := range []identities{s.byLogin(ctx, b), s.byToken(ctx, b)} {
-		for id, err := range of {
+	for i, proof := range s.proofs {
+		for id, err := range proof(ctx, b) {
 			if err != nil {
 				return nil, err
 			}
@@ -146,7 +163,7 @@ func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, err
 			if id.foreign, err = s.retired(ctx, id.algorithm); err != nil {
 				return nil, err
 			}
-			id.foreign = id.foreign || id.User.Suspended() || i == 1 && s.cookies.login != ""
+			id.foreign = id.foreign || id.User.Suspended() || i > 0
 			live = append(live, id)
 		}
 	}
@@ -198,12 +215,101 @@ func (s *Service) byToken(ctx context.Context, b browser) identities {
 	}
 }
 
+// AlgorithmRS256 is Session.Algorithm of tokens signed with a private key; any
+// other one may be signed with the shared secret.
+const AlgorithmRS256 = "RS256"
+
+// retired tells whether a token of this algorithm has ceased to count because it may
+// be signed with the shared secret: Settings.HS256Until has come, and there is a key
+// with which its owner can get another one.
+func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
+	if s.minter.algorithm != AlgorithmRS256 || algorithm == AlgorithmRS256 {
+		return false, nil
+	}
+	v, err := s.Settings(ctx)
+	if err != nil {
+		return false, err
+	}
+	return v.hs256Over(s.now()), nil
+}
+
+func (s Settings) hs256Over(now time.Time) bool {
+	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
+}
+
+// hashOf is how the store keeps random secrets of 128 bits and more: enough
+// entropy that a plain SHA-256 cannot be searched.
+func hashOf(secret string) []byte {
+	h := sha256.Sum256([]byte(secret))
+	return h[:]
+}
+
 // How much work a header full of cookies of our name can cause: signatures to
 // verify, and rows to look up.
 const (
 	maxVerified = 64
 	maxLookups  = 8
 )
+
+// provenToken is what a session token of which the signature is good says of its session.
+// Whether that lives is read from the store at each request.
+type provenToken struct {
+	sub, sid, algorithm string
+	jtiHash             []byte
+	from, until         time.Time // when it may be taken for proven without another look
+}
+
+const (
+	provenFor = time.Minute
+	// maxProven bounds the memory of all of them to about 2 MB.
+	maxProven = 4096
+)
+
+// provenTokens remembers session tokens whose signature was verified, so that a browser
+// that comes again does not cost another verification, by the SHA-256 of the whole token: one
+// that differs in its signature alone is another. Only what was verified is kept, so that
+// strangers cannot fill it; of more than there is room for, the older half goes.
+type provenTokens struct {
+	mu          sync.Mutex
+	young, aged map[[sha256.Size]byte]provenToken
+}
+
+func (p *provenTokens) find(key [sha256.Size]byte, now time.Time) (provenToken, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.young[key]
+	if !ok {
+		t, ok = p.aged[key]
+	}
+	return t, ok && !now.Before(t.from) && now.Before(t.until)
+}
+
+func (p *provenTokens) keep(key [sha256.Size]byte, t provenToken) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.young == nil || len(p.young) == maxProven/2 {
+		p.young, p.aged = map[[sha256.Size]byte]provenToken{}, p.young
+	}
+	p.young[key] = t
+}
+
+// prove verifies a session token. Keys change only with a restart, which forgets all.
+func (s *Service) prove(ctx context.Context, token string) (provenToken, error) {
+	key, now := sha256.Sum256([]byte(token)), s.clock()
+	if t, ok := s.proven.find(key, now); ok {
+		return t, nil
+	}
+	c, err := s.verifier.Verify(ctx, token)
+	if err != nil {
+		return provenToken{}, err
+	}
+	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: hashOf(c.ID), from: now, until: now.Add(provenFor)}
+	if c.ExpiresAt.Before(t.until) {
+		t.until = c.ExpiresAt
+	}
+	s.proven.keep(key, t)
+	return t, nil
+}
 
 // SessionEntry is a session as lists show it, to its user and to administrators.
 type SessionEntry struct {

@@ -3,17 +3,16 @@ package account
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
-	"crypto/subtle"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -129,6 +128,89 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	return u, nil
 }
 
+// userNamed returns the user who has the handle, or alone has the verified address, or
+// the zero User: one statement for each.
+func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
+	var u User
+	var err error
+	if strings.Contains(typed, "@") {
+		email, invalid := CheckEmail(typed)
+		if invalid != nil {
+			return User{}, nil
+		}
+		u, err = s.store.UserByEmail(ctx, email)
+	} else {
+		handle, invalid := CanonicalHandle(typed)
+		if invalid != nil {
+			return User{}, nil
+		}
+		u, err = s.store.UserByHandle(ctx, handle)
+	}
+	if err != nil && !errors.Is(err, ErrUserNotFound) {
+		return User{}, fmt.Errorf("find user: %w", err)
+	}
+	return u, nil
+}
+
+// checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each once,
+// under the limits of a sign-in. A code of an app can be guessed, so it has another limit
+// from which no address is exempt: only who knows the password, or has the session,
+// can use that up, and a recovery code is not held by it.
+func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
+	u := c.User
+	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
+	code, isTOTP := totpCode(typed)
+	if isTOTP {
+		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
+			s.recordLimited(ctx, c, u, "session.limited", refusal)
+			return refusal
+		}})
+	}
+	return s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
+		good := false
+		if isTOTP {
+			good, err = s.useTOTP(ctx, u.Sub, code)
+		} else {
+			good, err = s.useRecoveryCode(ctx, c, typed)
+		}
+		if err == nil && !good {
+			s.recordRefusal(ctx, s.auditRow(c, "factor.refused", c.Name, ""))
+			err = ErrInvalidOTP
+		}
+		return err
+	})
+}
+
+// useTOTP accepts a code of the user's authenticator app, which then no longer works.
+func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
+	f, err := s.store.Factors(ctx, sub)
+	if err != nil || f.TOTP == nil {
+		return false, err
+	}
+	step, ok := timeStep(f.TOTP.Secret, code, s.now(), f.TOTP.LastStep)
+	if !ok {
+		return false, nil
+	}
+	return s.store.UseTOTP(ctx, sub, step, s.now())
+}
+
+// useRecoveryCode spends a recovery code of the caller's account, whose owner is told. Codes that were made by an
+// earlier version are shorter.
+func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
+	code := canonicalCode(typed, resetCodeLength)
+	if code == "" {
+		code = canonicalCode(typed, inviteCodeLength)
+	}
+	if code == "" {
+		return false, nil
+	}
+	a, err := s.begin(ctx, c, "factor.recovery_code_used", "")
+	if err != nil {
+		return false, err
+	}
+	return s.store.UseRecoveryCode(ctx, c.User.Sub, hashOf(code), s.now(), a)
+}
+
 // accountLimit is what failures count for under the limit of an account; u may be nobody. It does not refuse
 // an address from which the account was signed in to before: strangers cannot lock an owner out. The limit of
 // the address itself holds.
@@ -172,28 +254,30 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 
 // refuseSuspended is ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
-	s.recordRefusal(ctx, c.own(s.now(), "session.refused", "suspended"))
-	return s.suspended(ctx)
-}
-
-// suspended is ErrSuspended with how to reach an administrator.
-func (s *Service) suspended(ctx context.Context) *web.Problem {
-	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
+	s.recordRefusal(ctx, s.auditRow(c, "session.refused", c.Name, "suspended"))
+	return ErrSuspended
 }
 
 // signInStep is a sign-in of which the password was right, sealed in a cookie of the browser that knew it. It is
 // good for one session.
 type signInStep struct {
 	Sub      string `json:"sub"`
-	Password []byte `json:"password"` // hash of the password hash: another password ends it
+	Password []byte `json:"password"` // see passwordMark: another password ends it
 	Nonce    string `json:"nonce"`
 }
 
 const signInSeal = "second-factor"
 
+// passwordMark stands for the password of a user in what a browser keeps.
+func (s *Service) passwordMark(u User) []byte {
+	m := hmac.New(sha256.New, s.deviceKey)
+	_, _ = fmt.Fprintf(m, "password %s %s", u.Sub, u.PasswordHash)
+	return m.Sum(nil)
+}
+
 // askSecondFactor is ErrSecondFactorRequired with what u can go on with.
 func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error) {
-	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: hashOf(u.PasswordHash), Nonce: rand.Text()})
+	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text()})
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -225,10 +309,10 @@ func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		return User{}, step, ErrSignInExpired
 	case err != nil:
 		return User{}, step, err
-	case !u.SecondFactor || subtle.ConstantTimeCompare(hashOf(u.PasswordHash), step.Password) != 1:
+	case !u.SecondFactor || !hmac.Equal(s.passwordMark(u), step.Password):
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
-		return User{}, step, s.suspended(ctx)
+		return User{}, step, ErrSuspended
 	}
 	return u, step, nil
 }
@@ -347,16 +431,16 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 	if err != nil {
 		return SignedIn{}, err
 	}
+	row, out := s.newSession(c, p)
 	for _, id := range former {
 		if id.User.Sub != p.user.Sub || id.foreign {
 			continue
 		}
-		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
+		out, err := s.renew(ctx, c, id.Session, p, *row, out, "session.reauthenticate")
 		if !errors.Is(err, ErrSessionNotFound) { // ended since
 			return out, err
 		}
 	}
-	row, out := s.newSession(c, p)
 	a := s.signInAudit(c.as(p.user), "session.create", row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
 	if err != nil {
@@ -375,39 +459,57 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 // renewSession gives a session a new proof and new secrets, and revokes the token before. ErrSessionNotFound.
 func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
 	row, out := s.newSession(c, p)
-	row.ID, row.CreatedAt = old.ID, old.CreatedAt
-	if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, s.signInAudit(c.as(p.user), action, row)); err != nil {
-		return SignedIn{}, sessionCreateError("sign in again", err)
-	}
-	return s.signedIn(ctx, c, p, row, out)
+	return s.renew(ctx, c, old, p, *row, out, action)
 }
 
-// newSession prepares a session, and the secrets that only the browser gets.
-func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
-	now, jti := s.now(), rand.Text()
-	n := &Session{
-		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now, ConfirmedAt: now,
-		ExpiresAt: now.Add(session.Lifetime), Address: c.Address, UserAgent: cut(c.UserAgent, 256), Algorithm: s.minter.algorithm,
-		AMR: p.amr, Passkey: p.passkey,
+func (s *Service) renew(ctx context.Context, c Caller, old Session, p proven, row Session, out SignedIn, action string) (SignedIn, error) {
+	row.ID, row.CreatedAt = old.ID, old.CreatedAt
+	a := s.signInAudit(c.as(p.user), action, &row)
+	if err := s.store.Reauthenticate(ctx, &row, p.user.PasswordHash, a); err != nil {
+		return SignedIn{}, sessionCreateError("sign in again", err)
 	}
-	out := SignedIn{User: p.user, token: jti}
-	if s.cookies.login != "" {
-		out.login = rand.Text() + rand.Text() // 260 bits
-		n.LoginHash = hashOf(out.login)
-	}
-	return n, out
+	return s.signedIn(ctx, c, p, &row, out)
 }
 
 // signedIn finishes a sign-in whose session is stored: it signs the token.
 func (s *Service) signedIn(ctx context.Context, c Caller, p proven, row *Session, out SignedIn) (_ SignedIn, err error) {
-	web.NoteUser(ctx, p.user.Sub)
-	web.NoteSignIn(ctx, web.SignInSuccess, shownFactors(p.amr))
+	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
 		out.marks = s.withMark(c.browser.marks, p.user)
 	}
+	web.NoteUser(ctx, p.user.Sub)
+	web.NoteSignIn(ctx, web.SignInSuccess, shown)
 	out.Session = *row
 	out.token, err = s.minter.token(p.user, row, out.token)
 	return out, err
+}
+
+// markOf is the mark of a user, which nobody else can make. A sign-in that was somebody else's voids those
+// before.
+func (s *Service) markOf(u User) string {
+	m := hmac.New(sha256.New, s.deviceKey)
+	m.Write([]byte(u.Sub))
+	if !u.DevicesVoidedAt.IsZero() {
+		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
+	}
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
+}
+
+// withMark are the marks of a browser with that of a user, the latest first.
+func (s *Service) withMark(marks []string, u User) []string {
+	mark := s.markOf(u)
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
+	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
+}
+
+// newDeviceNotices tell the user of a sign-in by a browser that has no mark of theirs. The
+// very first sign-in is told to nobody. u is as it was before the sign-in.
+func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
+	known := slices.ContainsFunc(c.browser.marks, func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
+	if known || u.LastLoginAt.IsZero() {
+		return nil, nil
+	}
+	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
 }
 
 // SignOut ends the live sessions that the browser's cookies prove. With sub only those of one user are ended: who may
@@ -430,7 +532,8 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 // endEach ends sessions; one that has ended since is no error.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
-		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), c.as(id.User).own(s.now(), "session.end", id.Session.ID))
+		a := s.auditRow(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
+		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
 		}
@@ -461,10 +564,17 @@ func shownFactors(amr []string) string {
 // signInAudit says by which methods somebody has signed in, and with what device.
 func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 	detail := strings.Join(n.AMR, " ")
-	if device := Device(n.UserAgent); device != "" {
-		detail += ", " + device
+	if c.Device != "" {
+		detail += ", " + c.Device
 	}
-	return c.own(s.now(), action, detail)
+	return s.auditRow(c, action, c.Name, detail)
+}
+
+// auditRow is the row of what happens in a sign-in, which needs no other proof.
+func (s *Service) auditRow(c Caller, action, target, detail string) Audit {
+	return Audit{
+		At: s.now(), Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address, RequestID: c.RequestID,
+	}
 }
 
 // refusalMemory is how long a refusal of an account is not recorded again: whoever guesses does not fill the
@@ -489,7 +599,7 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action st
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // in place of the look at the audit log
 	default:
-		s.recordRefusal(ctx, c.as(User{}).Audit(s.now(), action, u.Handle, ""))
+		s.recordRefusal(ctx, s.auditRow(c.as(User{}), action, u.Handle, ""))
 	}
 }
 

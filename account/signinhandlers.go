@@ -33,7 +33,7 @@ func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) error {
 func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out SignedIn, err error) error {
 	s.setCookies(w, out)
 	if err != nil {
-		return err
+		return s.withAdminContact(r.Context(), err)
 	}
 	s.forgetStep(w, r)
 	u := out.User
@@ -113,7 +113,7 @@ func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login,
 // only to the browser that presents the cookie that proved it.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
 	ctx, text := r.Context(), templates.Text("")
-	id, err := s.findSession(ctx, s.accepted(ctx, s.sessionCookies(r)))
+	id, err := s.findSession(ctx, s.proofs[0](ctx, s.sessionCookies(r)))
 	l := templates.LanguageOf(ctx)
 	switch {
 	case errors.Is(err, ErrNotAuthenticated):
@@ -128,6 +128,19 @@ func (s *Service) endedSession(r *http.Request) (handle, why string, err error) 
 		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
 	}
 	return id.User.Handle, l.Text(text), nil
+}
+
+// withAdminContact is err, and for ErrSuspended how to reach an administrator.
+func (s *Service) withAdminContact(ctx context.Context, err error) error {
+	if errors.Is(err, ErrSuspended) {
+		return s.suspended(ctx)
+	}
+	return err
+}
+
+// suspended is ErrSuspended with how to reach an administrator.
+func (s *Service) suspended(ctx context.Context) *web.Problem {
+	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }
 
 // NameApplications sets how the sign-in page learns the name of the application
@@ -185,7 +198,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, ErrSecondFactorRequired):
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
 	}
-	p, err := web.Refusal(w, r, err)
+	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
 	if err != nil {
 		return err
 	}
@@ -301,7 +314,7 @@ func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, statu
 		return s.Redirect(w, r, "/login/"+signInQuery(v, url.Values{"expired": {"1"}}))
 	}
 	if err != nil {
-		return err
+		return s.withAdminContact(r.Context(), err)
 	}
 	f, err := s.store.Factors(r.Context(), u.Sub)
 	if err != nil {
@@ -335,7 +348,7 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	case errors.Is(err, ErrSignInExpired), errors.Is(err, ErrInvalidCredentials):
 		return s.Redirect(w, r, "/login/"+signInQuery(r.PostForm, url.Values{"expired": {"1"}}))
 	}
-	p, err := web.Refusal(w, r, err)
+	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
 	if err != nil {
 		return err
 	}
