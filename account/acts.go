@@ -227,6 +227,9 @@ func (a *Administration) begin(ctx context.Context, by Caller, name string, u Us
 	return row.with(mails...), err
 }
 
+// Allow is ErrReauthenticationRequired where the caller has not proven what the act of that name asks for.
+func (a *Administration) Allow(by Caller, name string) error { return a.allow(by, actsByName[name]) }
+
 // allow is ErrReauthenticationRequired where the caller has not proven what the act asks for.
 func (a *Administration) allow(by Caller, act Act) error {
 	fresh := act.Proof == ProofFresh || act.Proof == ProofPassword && by.User.SecondFactor

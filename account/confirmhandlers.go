@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -38,23 +39,30 @@ const (
 // maxForm is how much of a form is read that may carry a picture, in bytes.
 const maxForm = 2 * web.MaxBody
 
-// askFirst is the error of a form whose act asks a question before it is done.
+// errUnsure is for a form whose act asks a question before it is done.
+var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed", "Send sure=yes to do this. Nothing was changed.").Interrupting()
+
+// askFirst is errUnsure with the act.
 type askFirst struct{ act Act }
 
-func (askFirst) Error() string { return "the question was not answered" }
+func (askFirst) Error() string { return errUnsure.Error() }
+func (askFirst) Unwrap() error { return errUnsure }
 
 // Asked is an error, which Form answers, while the person has not answered the question of an act.
-func Asked(r *http.Request, act string) error {
+func (s *Service) Asked(r *http.Request, act string) error {
 	if r.PostForm.Get(sureField) == "yes" {
 		return nil
+	}
+	if !s.WantsPage(r) {
+		return cmp.Or(s.allow(s.Caller(r), act), error(errUnsure))
 	}
 	return askFirst{actsByName[act]}
 }
 
 // asking does an operation after the question of its act.
-func asking(act string, do operation) operation {
+func (s *Service) asking(act string, do operation) operation {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := Asked(r, act); err != nil {
+		if err := s.Asked(r, act); err != nil {
 			return err
 		}
 		return do(w, r)

@@ -104,8 +104,7 @@ func (w *world) browser() *browser { return &browser{w: w} }
 func (w *world) signedIn(handle string) *browser {
 	w.t.Helper()
 	b := w.browser()
-	a := b.call("POST", "/api/auth/login", map[string]string{"handle": handle, "password": password}).is(200)
-	b.cookie = (&http.Response{Header: a.header}).Cookies()[0].Value
+	b.call("POST", "/api/auth/login", map[string]string{"handle": handle, "password": password}).is(200)
 	return b
 }
 
@@ -131,6 +130,11 @@ func (b *browser) send(method, path, contentType, body string, headers ...string
 	rec := httptest.NewRecorder()
 	rec.Header().Set("X-Request-Id", "req-1") // as the middleware does
 	b.w.handler.ServeHTTP(rec, r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1"})))
+	for _, c := range (&http.Response{Header: rec.Header()}).Cookies() {
+		if c.Name == "cairn_session" {
+			b.cookie = c.Value
+		}
+	}
 	return &answer{b.w.t, rec.Code, rec.Header(), rec.Body.String()}
 }
 

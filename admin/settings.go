@@ -71,6 +71,9 @@ func (s *Service) settingsForm(section string, of change) web.Handler {
 		if err := web.ReadForm(w, r, "known", "default", "remove", "second_factor"); err != nil {
 			return err
 		}
+		if err := s.users.Allow(s.accounts.Caller(r), "settings.update"); err != nil {
+			return err
+		}
 		v, err := s.users.Settings(r.Context())
 		if err != nil {
 			return err

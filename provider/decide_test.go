@@ -70,6 +70,9 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 		if c.q.client == nil {
 			c.q.client = &Client{ID: "app", Trusted: true}
 		}
+		if c.q.identity != nil {
+			c.q.identity.User.SecondFactor = c.q.reach != "1"
+		}
 		got, problem := decide(c.q)
 		errName := ""
 		if problem != nil {
