@@ -28,7 +28,11 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 		return f, fail("find authenticator app", err)
 	}
 	for _, r := range rows {
-		f.TOTP = &account.TOTP{Secret: r.Secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt)}
+		secret, err := s.open(totpSecret, sub, r.Secret)
+		if err != nil {
+			return f, fail("find authenticator app", err)
+		}
+		f.TOTP = &account.TOTP{Secret: secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt)}
 	}
 	return f, nil
 }
@@ -97,7 +101,11 @@ func (s *Store) AddTOTP(ctx context.Context, sub, session string, t account.TOTP
 		if err := lockInSession(tx, sub, session, now); err != nil {
 			return err
 		}
-		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING", sub, t.Secret, t.LastStep, toUnix(now))
+		k, err := s.sealer(tx)
+		if err != nil {
+			return err
+		}
+		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING", sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(now))
 		if err := expect(add, account.ErrFactorExists); err != nil {
 			return err
 		}
