@@ -18,6 +18,7 @@ type Checked struct {
 	Issuer          *url.URL         // IssuerString parsed; its path is empty or begins, and never ends, with a slash
 	IssuerString    string           // exactly as given: what tokens and clients compare
 	Database        string           // a file path or a postgres:// URL, which may hold a password: log DatabaseLabel instead
+	DataKeyFile     string           // empty: nothing is sealed in the database
 	HTTPS           bool             // the issuer's scheme
 	CookieDomain    string           // empty: the cookie belongs to one host
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix

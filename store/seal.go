@@ -151,6 +151,13 @@ func (s *Store) sealer(db *gorm.DB) (*dataKey, error) {
 	return k, err
 }
 
+// Sealed reports whether the database is one that is sealed. ErrDataKey where it is, and
+// not with the configured key.
+func (s *Store) Sealed(ctx context.Context) (bool, error) {
+	k, err := s.sealer(s.conn(ctx))
+	return k != nil, fail("look for the data key", err)
+}
+
 // markSealed makes the database one that is sealed with the configured key.
 func (s *Store) markSealed(tx *gorm.DB) (*dataKey, error) {
 	k, err := s.configuredKey()
