@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // DataKeyName is the name of the file of the data key where none is given.
@@ -13,6 +15,28 @@ const DataKeyName = "data.key"
 
 // dataKeySize is the length of a data key in bytes. Its file has them as base64 on one line.
 const dataKeySize = 32
+
+// DataKeyBeside is the place of a data key for which no file is named: beside the signing key or the SQLite database
+// that is named, "" where neither is.
+func DataKeyBeside(file string) string {
+	if file == "" || strings.Contains(file, "://") || strings.HasPrefix(file, credentials) {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(file), DataKeyName)
+}
+
+// checkDataKey finds the key where init has made it, for who gives no settings but the database.
+func checkDataKey(c *Checked, s Settings) error {
+	c.DataKeyFile = s.DataKeyFile
+	for _, file := range []string{s.PrivateKeyFile, c.Database} {
+		if beside := DataKeyBeside(file); c.DataKeyFile == "" && beside != "" {
+			if _, err := os.Lstat(beside); err == nil {
+				c.DataKeyFile = beside
+			}
+		}
+	}
+	return nil
+}
 
 // LoadDataKey reads the data key, which seals secrets in the database. An error of a file that is
 // not there wraps os.ErrNotExist.

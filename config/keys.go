@@ -35,7 +35,7 @@ const makeKey = "make an RSA key with: cairn keys generate FILE"
 // nothing. An additional file may hold a private or a public key; a private half is kept of the first ES256 and the
 // first EdDSA key that has one.
 func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey, error) {
-	if err := checkKeys(&Checked{}, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil || privateFile == "" {
+	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil || privateFile == "" {
 		return nil, err
 	}
 	first, err := loadKey("private-key-file", privateFile)
@@ -70,8 +70,7 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 	return keys, nil
 }
 
-func checkKeys(c *Checked, s Settings) error {
-	c.DataKeyFile = s.DataKeyFile
+func checkKeys(_ *Checked, s Settings) error {
 	if s.Signer != "" && s.Signer != "auto" && s.Signer != "go" {
 		return refuse("signer", "write auto or go, or leave it out", "%q is not a signer", s.Signer)
 	}

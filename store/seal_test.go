@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,15 +17,6 @@ import (
 // dataKey is a data key of one byte, repeated.
 func dataKey(b byte) func() ([]byte, error) {
 	return func() ([]byte, error) { return bytes.Repeat([]byte{b}, store.DataKeySize), nil }
-}
-
-// withKey is a store with a data key at an address that is migrated.
-func withKey(t *testing.T, dsn string, key func() ([]byte, error)) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: key})
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 var plainSecrets = map[string][]byte{account.SecretJWT: []byte("the-shared-secret-of-all-applications"), account.SecretInstallation: {0, 0xff, 'a', 0, 'b', 'c', 'd', 'e'}}
@@ -56,7 +46,7 @@ func snapshotText(t *testing.T, s *store.Store) (path, text string) {
 
 func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		without, s, ctx := storetest.Open(t, dsn), withKey(t, dsn, dataKey(1)), t.Context()
+		without, s, ctx := storetest.Open(t, dsn), storetest.OpenWith(t, dsn, dataKey(1)), t.Context()
 		initialize(t, s)
 		ada := addUser(t, s, "ada")
 		addTOTP(t, s, ada, "GEZDGNBVGY3TQOJQ")
@@ -96,7 +86,7 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 		must(t, s.DeleteInvite(ctx, ada.Sub, open.Code, act("invite.delete")))
 
 		// Without the key nothing is read or written, but for what is not sealed.
-		for _, s := range []*store.Store{without, withKey(t, dsn, dataKey(2)), withKey(t, dsn, func() ([]byte, error) { return nil, errors.New("no such file") })} {
+		for _, s := range []*store.Store{without, storetest.OpenWith(t, dsn, dataKey(2)), storetest.OpenWith(t, dsn, func() ([]byte, error) { return nil, errors.New("no such file") })} {
 			_, err := s.Secret(ctx, account.SecretJWT)
 			want(t, err, store.ErrDataKey)
 			want(t, err, account.ErrUnavailable)
@@ -116,7 +106,7 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 
 func TestSealedValueOpensInItsOwnPlaceAlone(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		_, s, ctx := storetest.Open(t, dsn), withKey(t, dsn, dataKey(1)), t.Context()
+		_, s, ctx := storetest.Open(t, dsn), storetest.OpenWith(t, dsn, dataKey(1)), t.Context()
 		initialize(t, s)
 		ada, eve := addUser(t, s, "ada"), addUser(t, s, "eve")
 		addTOTP(t, s, ada, "AAAA")
@@ -141,7 +131,7 @@ func TestSealedValueOpensInItsOwnPlaceAlone(t *testing.T) {
 // Sealing ends in the middle; what is sealed and what is not works until it is done.
 func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		old, s, ctx := storetest.Open(t, dsn), withKey(t, dsn, dataKey(1)), t.Context()
+		old, s, ctx := storetest.Open(t, dsn), storetest.OpenWith(t, dsn, dataKey(1)), t.Context()
 		initialize(t, old)
 		ada := addUser(t, old, "ada")
 		addTOTP(t, old, ada, "GEZDGNBVGY3TQOJQ")
@@ -198,7 +188,7 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 		}
 		_, err = old.Seal(ctx, act("keys.seal"))
 		want(t, err, store.ErrDataKey)
-		_, err = withKey(t, dsn, dataKey(2)).Seal(ctx, act("keys.seal"))
+		_, err = storetest.OpenWith(t, dsn, dataKey(2)).Seal(ctx, act("keys.seal"))
 		want(t, err, store.ErrDataKey)
 	})
 }

@@ -144,11 +144,16 @@ func (c *backupCreateCommand) Run(p *program) error {
 	if exists(c.File) {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
-	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: c.DataKeyFile}
-	var err error
+	settings := config.Defaults()
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: checked.DataKeyFile}
 	switch {
 	case c.Keys:
-		dataKey := c.DataKeyFile
+		dataKey := source.dataKey
 		if missing, _ := dataKeyMissing(dataKey); missing {
 			dataKey = "" // nothing is sealed, or the backup ends without it
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -22,10 +21,9 @@ func dataKeyOf(file string) func() ([]byte, error) {
 	return func() ([]byte, error) { return config.LoadDataKey(file) }
 }
 
-// dataKeyPlace is where a data key belongs for which no file is named: beside the signing key, or else beside another
-// file of the installation.
-func dataKeyPlace(signingKey, other string) string {
-	return filepath.Join(filepath.Dir(cmp.Or(signingKey, other)), config.DataKeyName)
+// newDataKeyPlace is where a data key belongs for which no file is named.
+func newDataKeyPlace(p *program, signingKey, database string) string {
+	return cmp.Or(config.DataKeyBeside(signingKey), config.DataKeyBeside(database), config.DataKeyBeside(p.env.ConfigFile()), config.DataKeyName)
 }
 
 // rememberDataKey writes the file of the data key into cairn.yaml, and says what is to be done where it cannot. It
@@ -60,16 +58,16 @@ version that knows of it. Where the command is interrupted, run it again.`
 
 // Run makes the key, remembers it and seals.
 func (c *sealKeysCommand) Run(p *program) error {
-	named := c.DataKeyFile != ""
-	if !named {
-		other := c.Database
-		if isURL(other) {
-			other = p.env.ConfigFile()
-		}
-		c.DataKeyFile = dataKeyPlace(c.PrivateKeyFile, other)
+	settings := config.Defaults()
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
+	checked, err := settings.Check()
+	if err != nil {
+		return err
 	}
+	named := checked.DataKeyFile != ""
+	c.DataKeyFile = cmp.Or(checked.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	var made, sealed bool
-	err := c.withStore(p, func(st *store.Store) (err error) {
+	err = c.withStore(p, func(st *store.Store) (err error) {
 		if sealed, err = st.Sealed(p.ctx); err != nil {
 			return err
 		}
@@ -89,7 +87,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 	remembered := rememberDataKey(p, c.DataKeyFile)
 	// A service that runs cannot have a key that was made or named just now.
 	if !sealed && (made || !named) {
-		if err := c.checkStopped(p); err != nil {
+		if err := checkStopped(p, checked); err != nil {
 			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, cmp.Or(remembered, "the settings name it"))
 		}
 	}
@@ -105,13 +103,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 	})
 }
 
-func (c *sealKeysCommand) checkStopped(p *program) error {
-	settings := config.Defaults()
-	settings.Database = c.Database
-	checked, err := settings.Check()
-	if err != nil {
-		return err
-	}
+func checkStopped(p *program, checked config.Checked) error {
 	release, err := store.Use(p.ctx, checked.Database, true)
 	if errors.Is(err, store.ErrInUse) {
 		return errors.New("nothing was sealed, because cairn serve runs without the key: restart it, every instance, and run this again")

@@ -68,7 +68,7 @@ func (c *demoCommand) Run(p *program) (err error) {
 	settings.Listen, settings.Issuer, settings.LogLevel, settings.LogFormat = c.Listen, issuer, "warn", "text"
 	settings.StatusTTL = demoStatusTTL
 	settings.Database, settings.PrivateKeyFile = filepath.Join(c.Dir, "cairn.db"), filepath.Join(c.Dir, "key.pem")
-	settings.DataKeyFile = dataKeyPlace(settings.PrivateKeyFile, "")
+	settings.DataKeyFile = config.DataKeyBeside(settings.PrivateKeyFile)
 	state, invite, err := c.prepare(p, settings, app)
 	if err != nil {
 		return err

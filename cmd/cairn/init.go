@@ -23,7 +23,7 @@ type initCommand struct {
 	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two it is asked for on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
 	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, as cairn keys generate makes it."`
-	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, with which secrets in the database are sealed; made where there is none. Without it: data.key beside the signing key."`
+	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, with which secrets in the database are sealed; made where there is none. Without it: data.key beside the signing key or the database."`
 	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, as https://id.example.org. Without it: http://localhost and the port of --listen."`
 	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
 	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Give a URL with a password by the environment."`
@@ -194,9 +194,12 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
 		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
 	}
-	// One that no file remembers would be missing at the next command.
-	if in.settings.DataKeyFile == "" && in.file != "" && !in.hadFile {
-		in.settings.DataKeyFile = dataKeyPlace(in.settings.PrivateKeyFile, in.file)
+	// Where no file remembers it, the next command has to find it.
+	if in.settings.DataKeyFile == "" {
+		in.settings.DataKeyFile = cmp.Or(config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database))
+	}
+	if in.settings.DataKeyFile == "" && !in.hadFile {
+		in.settings.DataKeyFile = config.DataKeyBeside(in.file)
 	}
 	// What the environment says, it says again: there the file may say something else.
 	for i := range in.remembered {
@@ -399,7 +402,7 @@ func (in *installationPlan) serveWith(p *program) []string {
 	if in.settings.PrivateKeyFile != "" {
 		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
 	}
-	if in.settings.DataKeyFile != "" {
+	if in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
 		args = append(args, "--"+dataKeySetting, in.settings.DataKeyFile)
 	}
 	if in.checked.HasPassword() {

@@ -72,13 +72,14 @@ func (c *restoreCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	dataKey, err := c.planDataKey(p, b, work)
+	settings := config.Defaults()
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = cmp.Or(c.Database, settings.Database), c.PrivateKeyFile, c.DataKeyFile
+	checked, err := settings.Check()
 	if err != nil {
 		return err
 	}
-	settings := config.Defaults()
-	settings.Database = cmp.Or(c.Database, settings.Database)
-	checked, err := settings.Check()
+	c.DataKeyFile = checked.DataKeyFile
+	dataKey, err := c.planDataKey(p, b, work)
 	if err != nil {
 		return err
 	}
@@ -156,13 +157,7 @@ func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) 
 	case b.unopened == nil:
 		return "", usageError{"--new-data-key: nothing is sealed in the backup, or its data key is at hand: leave the flag out"}
 	}
-	if c.DataKeyFile == "" {
-		other := c.Database
-		if isURL(other) {
-			other = p.env.ConfigFile()
-		}
-		c.DataKeyFile = dataKeyPlace(c.PrivateKeyFile, other)
-	}
+	c.DataKeyFile = cmp.Or(c.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	if exists(c.DataKeyFile) {
 		return "", fmt.Errorf("--new-data-key: %s exists, and does not open the backup: move it away, or name another file with --data-key-file", c.DataKeyFile)
 	}
