@@ -248,6 +248,10 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 			hash := k.hash(r.Value)
 			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, k.seal(inviteCode, hash, r.Value), r.Place)
 		})
+	if s.dialect == SQLite && err == nil {
+		// The log has all that was plain, and the file only traces of it in unused space.
+		_, err = s.pool.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	return sealed + apps + invites, err
 }
 

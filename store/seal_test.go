@@ -178,6 +178,11 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 				t.Errorf("%d values were sealed", n)
 			}
 		}
+		if s.Dialect() == store.SQLite {
+			if b, err := os.ReadFile(dsn + "-wal"); err != nil || bytes.Contains(b, []byte("CODE1000000")) {
+				t.Errorf("the log has what was plain: %v", err)
+			}
+		}
 		f, err := s.Factors(ctx, ada.Sub)
 		must(t, err)
 		plain, err := s.PlainValues(ctx)

@@ -194,12 +194,12 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
 		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
 	}
-	// Where no file remembers it, the next command has to find it.
 	if in.settings.DataKeyFile == "" {
-		in.settings.DataKeyFile = cmp.Or(config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database))
-	}
-	if in.settings.DataKeyFile == "" && !in.hadFile {
-		in.settings.DataKeyFile = config.DataKeyBeside(in.file)
+		key, database := config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database)
+		if in.hadFile || in.file == "" {
+			key, database = database, key // no file remembers it: every command finds it beside the database
+		}
+		in.settings.DataKeyFile = cmp.Or(key, database, config.DataKeyBeside(in.file))
 	}
 	// What the environment says, it says again: there the file may say something else.
 	for i := range in.remembered {
@@ -364,6 +364,11 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 			return fmt.Errorf("--%s: %w", dataKeySetting, err)
 		}
 		made = append(made, in.settings.DataKeyFile)
+		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
+			if note := rememberDataKey(p, in.settings.DataKeyFile); note != "" {
+				fmt.Fprintln(p.stderr, "cairn: "+note)
+			}
+		}
 	}
 	if in.newDatabase {
 		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // not another user's
