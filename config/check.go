@@ -18,6 +18,7 @@ type Checked struct {
 	Issuer          *url.URL         // IssuerString parsed; its path is empty or begins, and never ends, with a slash
 	IssuerString    string           // exactly as given: what tokens and clients compare
 	Database        string           // a file path or a postgres:// URL, which may hold a password: log DatabaseLabel instead
+	DataKeyFile     string           // empty: there is none
 	HTTPS           bool             // the issuer's scheme
 	CookieDomain    string           // empty: the cookie belongs to one host
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
@@ -42,7 +43,7 @@ type Backup struct {
 	Keep  int
 }
 
-// Check turns the settings into typed values. It reads no file. The error is one line that names the first setting
+// Check turns the settings into typed values. It reads no file, and looks only for a data key beside the database. The error is one line that names the first setting
 // that cannot work, its flag and variable, and the remedy.
 //
 // It is not called Validate, because kong would then call it while parsing every command, also those that need no
@@ -50,7 +51,7 @@ type Backup struct {
 func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
+		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {
 		if err := check(&c, s); err != nil {

@@ -145,23 +145,14 @@ func keySuggestion(key string) string {
 	return suggestion(key, names)
 }
 
-// WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database
-// and private-key-file, if there is one. Paths are written relative to the file's folder where they lie in it. It
+// WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database,
+// and private-key-file and data-key-file, if there are any. Paths are written relative to the file's folder where they lie in it. It
 // never overwrites: an existing path is an error that wraps os.ErrExist. Only its owner can read it.
 func WriteConfig(path string, s Settings) error {
-	folder, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	for _, file := range []*string{&s.Database, &s.PrivateKeyFile} {
-		if *file == "" || strings.Contains(*file, "://") {
-			continue
-		}
-		if *file, err = filepath.Abs(*file); err != nil {
+	var err error
+	for _, file := range []*string{&s.Database, &s.PrivateKeyFile, &s.DataKeyFile} {
+		if *file, err = pathIn(path, *file); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
-		}
-		if short, err := filepath.Rel(folder, *file); err == nil && filepath.IsLocal(short) {
-			*file = short
 		}
 	}
 	text, err := yaml.Marshal(struct {
@@ -169,10 +160,59 @@ func WriteConfig(path string, s Settings) error {
 		Listen         string `yaml:"listen"`
 		Database       string `yaml:"database"`
 		PrivateKeyFile string `yaml:"private-key-file,omitempty"`
-	}{s.Issuer, s.Listen, s.Database, s.PrivateKeyFile})
+		DataKeyFile    string `yaml:"data-key-file,omitempty"`
+	}{s.Issuer, s.Listen, s.Database, s.PrivateKeyFile, s.DataKeyFile})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return createFile(path, append([]byte("# Settings of this installation, found by every command that runs in this folder.\n"+
 		"# A key is the name of a flag of cairn serve; relative paths are relative to this file.\n"), text...))
+}
+
+// pathIn is a path as the config file has it: relative to the file's folder where it lies in it. A URL is no path.
+func pathIn(config, path string) (string, error) {
+	if path == "" || strings.Contains(path, "://") {
+		return path, nil
+	}
+	folder, err := filepath.Abs(filepath.Dir(config))
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
+		return short, nil
+	}
+	return path, nil
+}
+
+// AddPath adds a line with a setting that is a path to a config file that does not have it. Everything else in the
+// file is unchanged.
+func AddPath(config, name, path string) error {
+	value, err := pathIn(config, path)
+	if err != nil {
+		return err
+	}
+	line, err := yaml.Marshal(map[string]string{name: value})
+	if err != nil {
+		return err
+	}
+	text, _, err := readFile(config, maxTextFile)
+	if err != nil {
+		return err
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		line = append([]byte("\n"), line...)
+	}
+	// The file may be JSON, or have the setting already.
+	if _, err := parseConfig(append(text, line...), filepath.Dir(config)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(config, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -29,7 +29,7 @@ func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
 // belong to what was read.
 func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
 	if strings.HasPrefix(path, credentials) {
-		return nil, nil, fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name another file for this command, as in --private-key-file, instead of %s", path)
+		return nil, nil, fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name another file for this command, with the flag of the setting, instead of %s", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package config owns the settings of the program: their names as flags, as environment variables and as keys of
-// cairn.yaml, the order in which these win, what values are accepted, and the loading of the two kinds of secret that
-// lie outside the database, the shared HS256 secret and the RSA keys.
+// cairn.yaml, the order in which these win, what values are accepted, and the loading of the three kinds of secret that
+// lie outside the database, the shared HS256 secret, the RSA keys and the data key.
 //
 // A value comes from the first of: flag, environment, env-file, cairn.yaml, default. An empty variable counts as not
 // set. [Options] teaches this order to kong; [Settings.Check] turns the strings into typed values and refuses what
@@ -23,6 +23,7 @@ type Settings struct {
 	Database           string   `name:"database" path:"true" env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL. Give a URL with a password by the environment: flags are visible to other users of the machine."`
 	PrivateKeyFile     string   `name:"private-key-file" path:"true" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens. Without it sessions are HS256 and OpenID Connect is off."`
 	AdditionalKeyFiles []string `name:"additional-key-file" path:"true" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM), published and accepted: a retired or coming RSA key, which does not sign, or the P-256 or Ed25519 private key for clients that ask for ES256 or EdDSA. Repeatable."`
+	DataKeyFile        string   `name:"data-key-file" path:"true" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, with which secrets in the database are sealed. cairn init and cairn keys seal make it. Without it: data.key beside the signing key or the SQLite file, if it is there."`
 	CookieDomain       string   `name:"cookie-domain" env:"SERVICE_COOKIE_DOMAIN" placeholder:"DOMAIN" help:"Parent domain that shares the session cookie with other applications. Every host below it can read the cookie."`
 	CookieName         string   `name:"cookie-name" env:"SERVICE_COOKIE_NAME" default:"cairn_session" help:"Name of the session cookie, without the __Host- or __Secure- that https adds."`
 	StatusTTL          string   `name:"status-ttl" env:"SERVICE_STATUS_TTL" default:"60s" help:"How long an application that verifies the session cookie on its own may use its copy of the list of revoked sessions."`

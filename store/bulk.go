@@ -59,7 +59,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 			}
 		}
 		for _, i := range b.Invites {
-			if err := insertInvite(tx, i, " ON CONFLICT (code) DO NOTHING"); err != nil {
+			if err := s.insertInvite(tx, i, " ON CONFLICT (code) DO NOTHING"); err != nil {
 				return err
 			}
 		}

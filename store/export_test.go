@@ -161,12 +161,7 @@ func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
 
 // AfterQuery calls do once, when a query that begins so has been answered.
 func (s *Store) AfterQuery(begin string, do func()) {
-	once := sync.OnceFunc(do)
-	_ = s.db.Callback().Query().After("gorm:query").Register("after query", func(db *gorm.DB) {
-		if strings.HasPrefix(db.Statement.SQL.String(), begin) {
-			once()
-		}
-	})
+	s.EachQuery(begin, sync.OnceFunc(do))
 }
 
 // AfterStatement calls do once, before the statement that follows the first one that
@@ -186,4 +181,13 @@ func (s *Store) AfterStatement(begin string, do func()) {
 	})
 	_ = s.db.Callback().Query().Before("gorm:query").Register(name, see)
 	_ = s.db.Callback().Row().Before("gorm:row").Register(name, see)
+}
+
+// EachQuery calls do each time when a query that begins so has been answered.
+func (s *Store) EachQuery(begin string, do func()) {
+	_ = s.db.Callback().Query().After("gorm:query").Register("each query", func(db *gorm.DB) {
+		if strings.HasPrefix(db.Statement.SQL.String(), begin) {
+			do()
+		}
+	})
 }

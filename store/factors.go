@@ -34,7 +34,11 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 		return f, fail("find authenticator app", err)
 	}
 	for _, r := range rows {
-		f.TOTP = &account.TOTP{Secret: r.Secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt)}
+		secret, err := s.open(totpSecret, sub, r.Secret)
+		if err != nil {
+			return f, fail("find authenticator app", err)
+		}
+		f.TOTP = &account.TOTP{Secret: secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt)}
 	}
 	return f, nil
 }
@@ -169,7 +173,12 @@ func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time
 // AddTOTP implements account.Store.
 func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
 	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *gorm.DB) error {
-		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING", sub, t.Secret, t.LastStep, toUnix(n.Now))
+		k, err := s.sealer(tx)
+		if err != nil {
+			return err
+		}
+		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING",
+			sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(n.Now))
 		return expect(add, account.ErrFactorExists)
 	})
 }

@@ -11,18 +11,19 @@ import (
 )
 
 type inviteRow struct {
-	Code      string
-	CreatedBy string
-	Inviter   string
-	Note      string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	ExpiresAt int64
-	UsedAt    int64
-	Registrar string
+	Code       string
+	SealedCode string
+	CreatedBy  string
+	Inviter    string
+	Note       string
+	CreatedAt  int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt  int64
+	UsedAt     int64
+	Registrar  string
 }
 
 // selectInvite names people only while they have an account.
-const selectInvite = `SELECT i.code, coalesce(i.created_by, '') AS created_by, coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
+const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by, coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
@@ -30,11 +31,36 @@ const selectInvite = `SELECT i.code, coalesce(i.created_by, '') AS created_by, c
 // it; an invite of the operator has no creator.
 const inviteCounts = "(created_by IS NULL OR EXISTS (SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))"
 
-func (r inviteRow) invite() account.Invite {
-	return account.Invite{
-		Code: r.Code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
-		UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+// invite is a row with its code, where that is not lost.
+func (s *Store) invite(r inviteRow) (account.Invite, error) {
+	code := r.Code
+	if r.SealedCode != "" {
+		var err error
+		if code, err = s.open(inviteCode, r.Code, r.SealedCode); err != nil {
+			return account.Invite{}, err
+		}
 	}
+	return account.Invite{
+		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+	}, nil
+}
+
+// findInvites reads the invites of a query that goes on after selectInvite.
+func (s *Store) findInvites(ctx context.Context, doing, query string, args ...any) ([]account.Invite, error) {
+	var rows []inviteRow
+	if err := s.conn(ctx).Raw(selectInvite+query, args...).Find(&rows).Error; err != nil {
+		return nil, fail(doing, err)
+	}
+	list := make([]account.Invite, 0, len(rows))
+	for _, r := range rows {
+		i, err := s.invite(r)
+		if err != nil {
+			return nil, fail(doing, err)
+		}
+		list = append(list, i)
+	}
+	return list, nil
 }
 
 // CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
@@ -46,16 +72,25 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 				return err
 			}
 		}
-		if err := insertInvite(tx, i, ""); err != nil {
+		if err := s.insertInvite(tx, i, ""); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
 }
 
-func insertInvite(tx *gorm.DB, i account.Invite, conflict string) error {
-	return tx.Exec("INSERT INTO invites (code, created_by, note, created_at, expires_at) VALUES (?, nullif(?, ''), ?, ?, ?)"+conflict,
-		i.Code, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
+func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) error {
+	k, err := s.sealer(tx)
+	if err != nil {
+		return err
+	}
+	code, sealed := i.Code, ""
+	if k != nil {
+		code = k.hash(i.Code)
+		sealed = k.seal(inviteCode, code, i.Code)
+	}
+	return tx.Exec("INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at) VALUES (?, ?, nullif(?, ''), ?, ?, ?)"+conflict,
+		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
 // mayInvite counts while no other invite of the same user can be made.
@@ -95,21 +130,22 @@ func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit
 }
 
 func (s *Store) listInvites(ctx context.Context, whose, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
-	query, args := selectInvite+"WHERE "+whose, []any{arg}
+	const doing = "list invites"
+	query, args := "WHERE "+whose, []any{arg}
 	if after != (account.InvitePlace{}) {
 		at := toUnix(after.CreatedAt)
-		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, sanitize(after.Code))
+		code, err := s.invitePlace(ctx, sanitize(after.Code))
+		if err != nil {
+			return nil, fail(doing, err)
+		}
+		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, code)
 	}
-	var rows []inviteRow
-	err := s.conn(ctx).Raw(query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...).Find(&rows).Error
-	return each(rows, inviteRow.invite), fail("list invites", err)
+	return s.findInvites(ctx, doing, query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...)
 }
 
 // OpenInvites implements account.Store.
 func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]account.Invite, error) {
-	var rows []inviteRow
-	err := s.conn(ctx).Raw(selectInvite+"WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?", toUnix(now), pageSize(limit), skip).Find(&rows).Error
-	return each(rows, inviteRow.invite), fail("list open invites", err)
+	return s.findInvites(ctx, "list open invites", "WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?", toUnix(now), pageSize(limit), skip)
 }
 
 // CountOpenInvites implements account.Store.
@@ -203,10 +239,15 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	if err := expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code = ? AND "+inviteCounts, code).Find(&row), account.ErrInviteNotFound); err != nil {
+	keys, err := s.inviteKeys(s.conn(ctx), code)
+	if err == nil {
+		err = expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code IN ? AND "+inviteCounts, keys).Find(&row), account.ErrInviteNotFound)
+	}
+	if err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
-	return row.invite(), nil
+	i, err := s.invite(row)
+	return i, fail("find invite", err)
 }
 
 // DeleteInvite implements account.Store.
@@ -215,7 +256,11 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 		return account.ErrInviteNotFound
 	}
 	return s.write(ctx, "delete invite", func(tx *gorm.DB) error {
-		gone := tx.Exec("DELETE FROM invites WHERE code = ? AND created_by = ? AND used_at = 0", code, sub)
+		keys, err := s.inviteKeys(tx, code)
+		if err != nil {
+			return err
+		}
+		gone := tx.Exec("DELETE FROM invites WHERE code IN ? AND created_by = ? AND used_at = 0", keys, sub)
 		switch {
 		case gone.Error != nil:
 			return gone.Error
@@ -223,7 +268,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 			return insertAudit(tx, a)
 		}
 		var used int64
-		if err := tx.Raw("SELECT count(*) FROM invites WHERE code = ? AND created_by = ?", code, sub).Find(&used).Error; err != nil {
+		if err := tx.Raw("SELECT count(*) FROM invites WHERE code IN ? AND created_by = ?", keys, sub).Find(&used).Error; err != nil {
 			return err
 		}
 		if used > 0 {
@@ -241,10 +286,14 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 	var row inviteRow
 	err := s.write(ctx, "revoke invite", func(tx *gorm.DB) error {
 		row = inviteRow{}
-		if err := expect(tx.Raw(selectInvite+"WHERE i.code = ?", code).Find(&row), account.ErrInviteNotFound); err != nil {
+		keys, err := s.inviteKeys(tx, code)
+		if err != nil {
 			return err
 		}
-		if err := expect(tx.Exec("DELETE FROM invites WHERE code = ? AND used_at = 0", code), account.ErrInviteUsed); err != nil {
+		if err := expect(tx.Raw(selectInvite+"WHERE i.code IN ?", keys).Find(&row), account.ErrInviteNotFound); err != nil {
+			return err
+		}
+		if err := expect(tx.Exec("DELETE FROM invites WHERE code IN ? AND used_at = 0", keys), account.ErrInviteUsed); err != nil {
 			return err
 		}
 		a.Target = row.Inviter
@@ -253,7 +302,8 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 	if err != nil {
 		return account.Invite{}, err
 	}
-	return row.invite(), nil
+	i, err := s.invite(row)
+	return i, fail("revoke invite", err)
 }
 
 // Register implements account.Store.
@@ -262,12 +312,16 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		return account.ErrInvalidInvite
 	}
 	return s.write(ctx, "register", func(tx *gorm.DB) error {
-		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code = ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, toUnix(now), u.Sub, code, toUnix(now))
+		keys, err := s.inviteKeys(tx, code)
+		if err != nil {
+			return err
+		}
+		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code IN ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}
 		var creator string
-		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code = ?", code).Find(&creator).Error; err != nil {
+		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error; err != nil {
 			return err
 		}
 		if err := insertUser(tx, u, creator, maxUsers); err != nil {

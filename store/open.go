@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,10 @@ type Options struct {
 	// that the file keeps is not set, and every write fails. SQLite itself makes the two files
 	// beside one in WAL mode where no other program has it open.
 	ReadOnly bool
+	// DataKey returns the data key, of DataKeySize bytes. It is called once, when something
+	// sealed is read or written, so that a command which needs nothing sealed needs no key;
+	// nil: there is none.
+	DataKey func() ([]byte, error)
 }
 
 // Store is a database. Safe for concurrent use, also by several processes.
@@ -70,6 +75,7 @@ type Store struct {
 	observer Observer                              // nil: not observed
 	ran      func(statement string, values ...any) // nil outside of tests; see opened
 	writer   *writer                               // nil on PostgreSQL
+	dataKey  func() (*dataKey, error)              // nil: none is configured
 	mails    chan struct{}                         // holds one value when mails were added
 	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
 	revocationsNoted atomic.Int64
@@ -95,6 +101,15 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		o.Timeout = defaultTimeout
 	}
 	s := &Store{log: o.Log, clock: o.Now, timeout: o.Timeout, mails: make(chan struct{}, 1)}
+	if o.DataKey != nil {
+		s.dataKey = sync.OnceValues(func() (*dataKey, error) {
+			key, err := o.DataKey()
+			if err != nil {
+				return nil, err
+			}
+			return newDataKey(key)
+		})
+	}
 	var dialector gorm.Dialector
 	var err error
 	switch {

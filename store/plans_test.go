@@ -25,6 +25,7 @@ var wholes = []struct{ statement, why string }{
 	{`FROM sessions s WHERE s\.ended_at > \? AND s\.ended_at > 0 `, "an index has the ended ones alone; a process goes by all of them once, then by those since"},
 	{`^SELECT count\(\*\) FROM \(SELECT 1 FROM \w+ LIMIT \?\) t$`, "no more rows than are told apart"},
 	{`AS total, .* AS first FROM audit$`, "what doctor tells of growth, when somebody asks for it"},
+	{`AS plain$`, "what doctor tells of values that are not sealed, when somebody asks for it"},
 	{`^UPDATE counters SET value = \(SELECT count`, "once, after an upgrade from a version that did not count"},
 	{`AS waiting, .* FROM mail_outbox`, "what waits is tried for three days: it is much only while no mail gets out, and then this is told"},
 	{`UNION ALL SELECT 1 FROM grants LIMIT 2`, "two rows are enough"},

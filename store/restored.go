@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"log/slog"
@@ -33,19 +32,26 @@ const (
 // unless keepSessions is set. Tokens that were issued after the snapshot are revoked in
 // both cases: no list of before gives an index again, and its indices are revoked but for
 // those of sessions that are kept.
-func PrepareRestored(ctx context.Context, path string, keepSessions bool, a account.Audit) error {
-	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})
+func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Audit) (lost LostValues, err error) {
+	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler), DataKey: r.DataKey})
 	if err != nil {
-		return err
+		return lost, err
 	}
 	err = s.Migrate(ctx)
 	if err == nil {
-		err = s.prepareRestored(ctx, keepSessions, a)
+		lost, err = s.prepareRestored(ctx, r, a)
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
-		return err
+		return lost, err
 	}
-	return singleFile(ctx, path)
+	return lost, singleFile(ctx, path)
+}
+
+// Restoring is how a snapshot is put into service.
+type Restoring struct {
+	KeepSessions bool
+	DataKey      func() ([]byte, error) // as in Options
+	NewDataKey   bool                   // DataKey takes the place of one that is lost
 }
 
 // PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything in
@@ -78,16 +84,21 @@ func singleFile(ctx context.Context, path string) error {
 
 func endLeases(tx *gorm.DB) error { return tx.Exec("UPDATE turns SET leased_until = 0").Error }
 
-func (s *Store) prepareRestored(ctx context.Context, keepSessions bool, a account.Audit) error {
+func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audit) (lost LostValues, err error) {
 	now := toUnix(a.At)
 	// When the last cookie of before has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
-	return s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *gorm.DB) error {
+	err = s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *gorm.DB) (err error) {
 		if err := endLeases(tx); err != nil {
 			return err
 		}
-		if !keepSessions {
-			if err := endEverything(tx, now); err != nil {
+		if r.NewDataKey {
+			if lost, err = s.replaceDataKey(tx, a.At); err != nil {
+				return err
+			}
+		}
+		if !r.KeepSessions {
+			if err := s.endEverything(tx, now); err != nil {
 				return err
 			}
 		}
@@ -100,7 +111,7 @@ func (s *Store) prepareRestored(ctx context.Context, keepSessions bool, a accoun
 			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists UNION ALL SELECT id + 1 FROM n WHERE id < (SELECT max(id) FROM status_lists) + @more)
 				INSERT INTO status_lists (id, issued, version) SELECT id, @whole, @now FROM n`,
 		}
-		if keepSessions {
+		if r.KeepSessions {
 			statements = append(statements, `WITH RECURSIVE i (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
 				INSERT INTO revocations (status_list, status_index, expires_at) SELECT l.id, i.n, @until FROM status_lists l, i
 				WHERE l.issued <> @whole AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
@@ -125,11 +136,12 @@ func (s *Store) prepareRestored(ctx context.Context, keepSessions bool, a accoun
 		}
 		return insertAudit(tx, a)
 	})
+	return lost, err
 }
 
 // endEverything ends what lets people and applications in, and what would make something
 // of that: an invite alone stays.
-func endEverything(tx *gorm.DB, now int64) error {
+func (s *Store) endEverything(tx *gorm.DB, now int64) error {
 	for statement, args := range map[string][]any{
 		"UPDATE sessions SET ended_at = ? WHERE ended_at = 0":          {now},
 		"UPDATE grants SET revoked_at = ? WHERE revoked_at = 0":        {now},
@@ -142,7 +154,9 @@ func endEverything(tx *gorm.DB, now int64) error {
 		}
 	}
 	// Links and forms that were sealed before the restore may have been used since.
-	secret := make([]byte, 48)
-	_, _ = rand.Read(secret) // never fails (crypto/rand)
-	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", secret, account.SecretInstallation).Error
+	k, err := s.sealer(tx)
+	if err != nil {
+		return err
+	}
+	return setSecret(tx, k, account.SecretInstallation, newSecret())
 }

@@ -110,10 +110,11 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	if err := expect(s.conn(ctx).Raw("SELECT value FROM secrets WHERE name = ?", name).Find(&row), account.ErrNotInitialized); err != nil {
 		return nil, fail("read secret", err)
 	}
-	return row.Value, nil
+	value, err := s.open(secretValue, name, string(row.Value))
+	return []byte(value), fail("read secret", err)
 }
 
-// Initialize implements account.Store.
+// Initialize implements account.Store. With a data key a new installation is sealed.
 func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[string][]byte) (bool, error) {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -126,8 +127,17 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 			return res.Error
 		}
 		stored = res.RowsAffected
+		if stored > 0 && s.dataKey != nil {
+			if _, err := s.markSealed(tx); err != nil {
+				return err
+			}
+		}
+		k, err := s.sealer(tx)
+		if err != nil {
+			return err
+		}
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
-			res := tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, secrets[name])
+			res := tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, []byte(k.seal(secretValue, name, string(secrets[name]))))
 			if res.Error != nil {
 				return res.Error
 			}

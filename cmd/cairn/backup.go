@@ -41,7 +41,7 @@ const (
 )
 
 // keyFiles are the files of keys and of the secret that are named, whether they exist or not.
-func (c installationFlags) keyFiles(env *config.Environment) (files []backupfile.File) {
+func (c installationFlags) keyFiles(env *config.Environment, dataKey string) (files []backupfile.File) {
 	add := func(setting, path string) {
 		if path != "" {
 			files = append(files, backupfile.File{Name: backupfile.Keys + strconv.Itoa(len(files)+1), Setting: setting, Path: path})
@@ -53,6 +53,7 @@ func (c installationFlags) keyFiles(env *config.Environment) (files []backupfile
 	}
 	secret, _ := env.Lookup(secretFileSetting)
 	add(secretFileSetting, secret)
+	add(dataKeySetting, dataKey)
 	return files
 }
 
@@ -143,11 +144,20 @@ func (c *backupCreateCommand) Run(p *program) error {
 	if exists(c.File) {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
-	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer}
-	var err error
+	settings := config.Defaults()
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: checked.DataKeyFile}
 	switch {
 	case c.Keys:
-		source.keys = c.keyFiles(p.env)
+		dataKey := source.dataKey
+		if missing, _ := dataKeyMissing(dataKey); missing {
+			dataKey = "" // nothing is sealed, or the backup ends without it
+		}
+		source.keys = c.keyFiles(p.env, dataKey)
 		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
 			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment and not in the backup: keep it elsewhere")
 		}
@@ -163,6 +173,7 @@ func (c *backupCreateCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
+		b.warn(p)
 		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, c.File); err != nil {
 			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, and the service does not know of it: %s\n", err)
 		}
@@ -171,7 +182,8 @@ func (c *backupCreateCommand) Run(p *program) error {
 }
 
 type backupVerifyCommand struct {
-	File string `arg:"" placeholder:"FILE" help:"Backup to check."`
+	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
+	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens the sealed secrets of a backup that was made without --keys."`
 	passphraseFlags
 	output
 }
@@ -188,10 +200,11 @@ func (c *backupVerifyCommand) Run(p *program) error {
 		return err
 	}
 	defer done()
-	b, err := openBackup(p.ctx, c.File, work, func() (string, error) { return c.passphrase(p, false) })
+	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, func() (string, error) { return c.passphrase(p, false) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
+	b.warn(p)
 	return c.printBackup(p, c.File, b)
 }
 
@@ -203,6 +216,7 @@ type backupSource struct {
 	issuer     string // empty: not known
 	keys       []backupfile.File
 	passphrase string // empty: not encrypted, and without keys
+	dataKey    string // file, or empty
 }
 
 // make writes a backup, which only gets its name once it was read again from the disk and
@@ -252,7 +266,7 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 		if err := contents.Compare(b.contents); err != nil {
 			return err
 		}
-		return b.checkSecrets(ctx, snapshot)
+		return b.checkSecrets(ctx, snapshot, s.dataKey)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("no backup was made: %s %w", path, err)
@@ -282,6 +296,14 @@ type checkedBackup struct {
 	manifest  *backupfile.Manifest
 	contents  store.Contents
 	encrypted bool
+	unopened  error // store.ErrDataKey: its secrets are sealed, and were not tried
+}
+
+// warn says that the secrets could not be tried: copying a backup, and looking whether it is damaged, needs no data key.
+func (b *checkedBackup) warn(p *program) {
+	if b.unopened != nil {
+		fmt.Fprintf(p.stderr, "cairn: warning: the secrets in the backup were not tried: %s\n", b.unopened)
+	}
 }
 
 // readAgain checks that a file is the backup m.
@@ -323,8 +345,8 @@ func (b *checkedBackup) keys() (keys []backupfile.File) {
 }
 
 // openBackup reads a backup into a folder and checks all of it: the file, the database, its
-// counts, and that its secrets sign what verifies.
-func openBackup(ctx context.Context, file, folder string, passphrase func() (string, error)) (*checkedBackup, error) {
+// counts, and that its secrets sign what verifies. dataKey is the file of the data key if the backup has none.
+func openBackup(ctx context.Context, file, folder, dataKey string, passphrase func() (string, error)) (*checkedBackup, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -349,15 +371,29 @@ func openBackup(ctx context.Context, file, folder string, passphrase func() (str
 	if err := (store.Contents{Schema: m.Schema, Rows: m.Rows}).Compare(b.contents); err != nil {
 		return nil, err
 	}
-	return b, b.checkSecrets(ctx, database)
+	return b, b.checkSecrets(ctx, database, dataKey)
 }
 
-func (b *checkedBackup) checkSecrets(ctx context.Context, database string) error {
-	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler), ReadOnly: true})
+// dataKey is the file of the data key: that in the backup, or else the one that is named.
+func (b *checkedBackup) dataKey(named string) string {
+	for _, f := range b.keys() {
+		if f.Setting == dataKeySetting {
+			return f.Path
+		}
+	}
+	return named
+}
+
+func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey string) error {
+	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler), ReadOnly: true, DataKey: dataKeyOf(b.dataKey(dataKey))})
 	if err != nil {
 		return err
 	}
 	secret, err := st.Secret(ctx, account.SecretJWT)
+	b.unopened = nil
+	if errors.Is(err, store.ErrDataKey) {
+		b.unopened, err = err, nil
+	}
 	if err = errors.Join(err, st.Close()); err != nil {
 		return fmt.Errorf("read the secret in the backup: %w", err)
 	}
@@ -380,6 +416,9 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database string) error
 	keys, err := config.LoadSigningKeys(signing, additional)
 	if err != nil {
 		return fmt.Errorf("load the keys in the backup: %w", err)
+	}
+	if b.unopened != nil {
+		return nil
 	}
 	return account.CheckSecrets(ctx, cmp.Or(b.manifest.Issuer, config.Defaults().Issuer), secret, keys, time.Now().UTC().Truncate(time.Second))
 }

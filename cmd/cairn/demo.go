@@ -68,6 +68,7 @@ func (c *demoCommand) Run(p *program) (err error) {
 	settings.Listen, settings.Issuer, settings.LogLevel, settings.LogFormat = c.Listen, issuer, "warn", "text"
 	settings.StatusTTL = demoStatusTTL
 	settings.Database, settings.PrivateKeyFile = filepath.Join(c.Dir, "cairn.db"), filepath.Join(c.Dir, "key.pem")
+	settings.DataKeyFile = config.DataKeyBeside(settings.PrivateKeyFile)
 	state, invite, err := c.prepare(p, settings, app)
 	if err != nil {
 		return err
@@ -113,6 +114,11 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	checked, err := settings.Check()
 	if err != nil {
 		return state, invite, err
+	}
+	if !exists(settings.Database) && !exists(settings.DataKeyFile) {
+		if err := config.GenerateDataKey(settings.DataKeyFile); err != nil {
+			return state, invite, err
+		}
 	}
 	st, existed, err := openOrCreate(p.ctx, checked, quietLog(p))
 	if err != nil {

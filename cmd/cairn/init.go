@@ -14,7 +14,6 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/store"
 )
 
 type initCommand struct {
@@ -24,6 +23,7 @@ type initCommand struct {
 	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two it is asked for on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
 	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, as cairn keys generate makes it."`
+	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, with which secrets in the database are sealed; made where there is none. Without it: data.key beside the signing key or the database."`
 	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, as https://id.example.org. Without it: http://localhost and the port of --listen."`
 	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
 	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Give a URL with a password by the environment."`
@@ -48,6 +48,7 @@ type initialized struct {
 	Password   string `json:"password,omitempty"` // only a generated one, once
 	KeyFile    string `json:"key_file,omitempty"`
 	Kid        string `json:"kid,omitempty"`
+	DataKey    string `json:"data_key_file,omitempty"`
 	ConfigFile string `json:"config_file,omitempty"`
 	Issuer     string `json:"issuer,omitempty"`
 }
@@ -59,15 +60,16 @@ func (c *initCommand) Run(p *program) error {
 		return err
 	}
 	done := initialized{Database: in.checked.DatabaseLabel()}
-	var st *store.Store
 	if !in.newDatabase {
-		if st, _, err = openOrCreate(p.ctx, in.checked, quietLog(p)); err != nil {
+		st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))
+		if err != nil {
 			return err
 		}
-		defer func() { _ = st.Close() }()
-		if users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1}); err != nil {
+		users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1})
+		if err = errors.Join(err, st.Close()); err != nil {
 			return err
-		} else if len(users) > 0 {
+		}
+		if len(users) > 0 {
 			return c.report(p, in, done)
 		}
 	}
@@ -78,11 +80,11 @@ func (c *initCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := in.create(p, st, first); err != nil {
+	if err := in.create(p, first, c.DataKeyFile != ""); err != nil {
 		return err
 	}
 	done.Created, done.Handle, done.KeyFile, done.Kid = true, first.Handle, in.settings.PrivateKeyFile, in.kid
-	done.ConfigFile, done.Issuer = in.file, in.settings.Issuer
+	done.DataKey, done.ConfigFile, done.Issuer = in.settings.DataKeyFile, in.file, in.settings.Issuer
 	if c.GeneratePassword {
 		done.Password = first.Password
 	}
@@ -122,7 +124,8 @@ func (c *initCommand) report(p *program, in *installationPlan, done initialized)
 	o := c.output
 	o.Quiet = o.Quiet && o.Format != "json"
 	return o.print(p, done.Handle, done, pairs{
-		{"database", done.Database}, {"settings", settings}, {"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")}, {"administrator", done.Handle},
+		{"database", done.Database}, {"settings", settings}, {"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
+		{"data key", cmp.Or(done.DataKey, "none: cairn keys seal makes it")}, {"administrator", done.Handle},
 		{"password", onlyNow(done.Password)}, {"next", serve}, {"then", "sign in at " + done.Issuer},
 	})
 }
@@ -137,6 +140,7 @@ type installationPlan struct {
 	foreign     string // the config file beside the database that is for another one
 	newDatabase bool   // an SQLite file that is not there yet
 	makeKey     bool
+	makeDataKey bool
 	kid         string
 }
 
@@ -176,6 +180,7 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &in.settings.Issuer},
 		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &in.settings.Listen},
 		{name: "private-key-file", env: "SERVICE_OIDC_PRIVATE_KEY_FILE", given: c.PrivateKeyFile, value: &in.settings.PrivateKeyFile},
+		{name: dataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &in.settings.DataKeyFile},
 	}
 	if c.GenerateKey != "" {
 		in.remembered[3].flag, in.remembered[3].given = "generate-key", c.GenerateKey
@@ -188,6 +193,13 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	}
 	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
 		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
+	}
+	if in.settings.DataKeyFile == "" {
+		key, database := config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database)
+		if in.hadFile || in.file == "" {
+			key, database = database, key // no file remembers it: every command finds it beside the database
+		}
+		in.settings.DataKeyFile = cmp.Or(key, database, config.DataKeyBeside(in.file))
 	}
 	// What the environment says, it says again: there the file may say something else.
 	for i := range in.remembered {
@@ -233,7 +245,7 @@ func (c *initCommand) check(in *installationPlan) error {
 	}
 	// An existing config file is not changed: the next command would not know.
 	for _, s := range in.remembered {
-		isPath := s.name == "database" || s.name == "private-key-file"
+		isPath := s.name == "database" || s.name == "private-key-file" || s.name == dataKeySetting
 		if in.hadFile && s.given != "" && s.given != s.before && !(isPath && samePath(s.given, s.before)) {
 			return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", s.flag, in.file, s.name)
 		}
@@ -261,6 +273,13 @@ func (c *initCommand) check(in *installationPlan) error {
 		}
 		in.kid = keys[0].KeyID
 	}
+	if key := in.settings.DataKeyFile; key != "" && !exists(key) {
+		in.makeDataKey, files = true, append(files, newFile{"the data key", key})
+	} else if key != "" {
+		if _, err := config.LoadDataKey(key); err != nil {
+			return err
+		}
+	}
 	if in.file != "" {
 		files = append(files, newFile{"the settings", in.file})
 	}
@@ -270,12 +289,21 @@ func (c *initCommand) check(in *installationPlan) error {
 				return usageError{fmt.Sprintf("%s and %s would be one file, %s: choose different names", other.what, f.what, f.path)}
 			}
 		}
-		if info, err := os.Stat(filepath.Dir(f.path)); err != nil || !info.IsDir() {
-			return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", filepath.Dir(f.path), f.what)
+		if err := checkNewFile(f.what, f.path); err != nil {
+			return err
 		}
-		if name := ownerBesideRoot(filepath.Dir(f.path)); name != "" {
-			return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: run this as that user, as with sudo -u %s", filepath.Dir(f.path), name, f.what, name)
-		}
+	}
+	return nil
+}
+
+// checkNewFile refuses a place for a file where it cannot be made, or where the service could not open it.
+func checkNewFile(what, path string) error {
+	folder := filepath.Dir(path)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", folder, what)
+	}
+	if name := ownerBesideRoot(folder); name != "" {
+		return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: run this as that user, as with sudo -u %s", folder, name, what, name)
 	}
 	return nil
 }
@@ -291,10 +319,10 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && fullA == fullB
 }
 
-// create makes the settings file, the key and the database, in this order: the
-// same command finds its own settings and its own key when it was killed, and
+// create makes the settings file, the keys and the database, in this order: the
+// same command finds its own settings and its own keys when it was killed, and
 // goes on. An error takes away what was made.
-func (in *installationPlan) create(p *program, st *store.Store, first account.NewUser) (err error) {
+func (in *installationPlan) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
 	var made []string
 	beside := false // another run has made what was not there before, and goes on with the config file of this one
 	defer func() {
@@ -316,6 +344,9 @@ func (in *installationPlan) create(p *program, st *store.Store, first account.Ne
 			// As in a container that gets its settings from the environment.
 			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
 			in.file = ""
+			if !namedDataKey { // the place of one would be that of the settings
+				in.settings.DataKeyFile, in.checked.DataKeyFile, in.makeDataKey = "", "", false
+			}
 		default:
 			return fmt.Errorf("%s %w", in.file, err)
 		}
@@ -327,7 +358,19 @@ func (in *installationPlan) create(p *program, st *store.Store, first account.Ne
 		}
 		made = append(made, in.settings.PrivateKeyFile)
 	}
-	if st == nil {
+	if in.makeDataKey {
+		if err := config.GenerateDataKey(in.settings.DataKeyFile); err != nil {
+			beside = errors.Is(err, fs.ErrExist)
+			return fmt.Errorf("--%s: %w", dataKeySetting, err)
+		}
+		made = append(made, in.settings.DataKeyFile)
+		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
+			if note := rememberDataKey(p, in.settings.DataKeyFile); note != "" {
+				fmt.Fprintln(p.stderr, "cairn: "+note)
+			}
+		}
+	}
+	if in.newDatabase {
 		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // not another user's
 		if taken != nil {
 			_, missing := os.Stat(in.checked.Database)
@@ -338,11 +381,12 @@ func (in *installationPlan) create(p *program, st *store.Store, first account.Ne
 		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
 			made = append(made, in.checked.Database+end)
 		}
-		if st, _, err = openOrCreate(p.ctx, in.checked, quietLog(p)); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, st.Close()) }()
 	}
+	st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
 	hasher, err := account.NewHasher()
 	if err != nil {
 		return err
@@ -362,6 +406,9 @@ func (in *installationPlan) serveWith(p *program) []string {
 	args := []string{"serve", "--issuer", in.settings.Issuer, "--listen", in.settings.Listen}
 	if in.settings.PrivateKeyFile != "" {
 		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
+	}
+	if in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
+		args = append(args, "--"+dataKeySetting, in.settings.DataKeyFile)
 	}
 	if in.checked.HasPassword() {
 		return args // and SERVICE_DATABASE, as init had it

@@ -18,6 +18,8 @@ import (
 type databaseFlags struct {
 	Database  string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
 	BackupDir string `name:"backup-dir" env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
+	// DataKeyFile is read when something sealed is needed.
+	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" hidden:""`
 	// MailServer tells whether the service sends mails: users are told of what is done to their accounts.
 	MailServer string `name:"smtp-url" env:"SERVICE_SMTP_URL" hidden:""`
 }
@@ -25,7 +27,7 @@ type databaseFlags struct {
 // withStore opens the database for the length of do.
 func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
 	settings := config.Defaults()
-	settings.Database, settings.BackupDir = c.Database, c.BackupDir
+	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*sto
 // openOrCreate opens the database, creates and migrates it where needed, and
 // tells whether it was initialized before.
 func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
-	st, err = store.Open(ctx, c.Database, store.Options{Log: log})
+	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
 	if err != nil {
 		return nil, false, databaseError(err)
 	}

@@ -24,6 +24,7 @@ import (
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
+	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key, which is made where there is none."`
 	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
 }
 
@@ -150,6 +151,7 @@ func (c *migrateKeysCommand) Run(p *program) error {
 	}
 	settings := config.Defaults()
 	settings.Issuer, settings.Database, settings.PrivateKeyFile, settings.AdditionalKeyFiles = c.Issuer, c.Database, c.PrivateKeyFile, c.AdditionalKeyFiles
+	settings.DataKeyFile = c.DataKeyFile
 	checked, err := settings.Check()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -23,6 +24,8 @@ type restoreCommand struct {
 	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to make, or the postgres:// URL of an empty database. Without it: as the settings say."`
 	Force        bool   `help:"Replace the SQLite database that is there. It is renamed, not deleted."`
 	KeepSessions bool   `help:"Keep sessions, grants and codes. What was revoked or spent after the backup is live again."`
+	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Without it: as the settings say."`
+	NewDataKey   bool   `help:"The data key is lost: make another one, and go on without what it has sealed."`
 	passphraseFlags
 	installationFlags
 	output
@@ -32,6 +35,9 @@ type restoreCommand struct {
 func (*restoreCommand) Help() string {
 	return `The backup is checked whole before anything is changed, and put into an empty place only. Sessions and grants end, and
 every application learns of it by the status list: what was revoked after the backup would be live again otherwise.
+
+With --new-data-key authenticator apps and open invites are removed, and the shared HS256 secret and the installation's own
+are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
 
 Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
 rest. Key files in the backup are written where the settings name them.`
@@ -46,6 +52,9 @@ type restored struct {
 	MovedTo    string    `json:"moved_to,omitempty"`
 	ConfigFile string    `json:"config_file,omitempty"`
 	KeyFiles   []string  `json:"key_files"`
+	NewDataKey string    `json:"new_data_key_file,omitempty"`
+	// Lost is what the new data key does not open.
+	Lost *store.LostValues `json:"lost,omitempty"`
 }
 
 // Run restores: the settings, the keys, and last the database, without which it is not done.
@@ -55,7 +64,7 @@ func (c *restoreCommand) Run(p *program) error {
 		return err
 	}
 	defer func() { done() }()
-	b, err := openBackup(p.ctx, c.File, work, func() (string, error) { return c.passphrase(p, false) })
+	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, func() (string, error) { return c.passphrase(p, false) })
 	if err != nil {
 		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
 	}
@@ -64,8 +73,13 @@ func (c *restoreCommand) Run(p *program) error {
 		return err
 	}
 	settings := config.Defaults()
-	settings.Database = cmp.Or(c.Database, settings.Database)
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = cmp.Or(c.Database, settings.Database), c.PrivateKeyFile, c.DataKeyFile
 	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	c.DataKeyFile = checked.DataKeyFile
+	dataKey, err := c.planDataKey(p, b, work)
 	if err != nil {
 		return err
 	}
@@ -83,12 +97,17 @@ func (c *restoreCommand) Run(p *program) error {
 	}
 	audit := operator("installation.restore", "installation", "backup of "+b.manifest.Created.Format(time.RFC3339)+map[bool]string{true: ", sessions kept"}[c.KeepSessions])
 	database := b.file(backupfile.Database).Path
-	if err := store.PrepareRestored(p.ctx, database, c.KeepSessions, audit); err != nil {
+	lost, err := store.PrepareRestored(p.ctx, database, store.Restoring{KeepSessions: c.KeepSessions, DataKey: dataKeyOf(dataKey), NewDataKey: c.NewDataKey}, audit)
+	if err != nil {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
 	d := restored{
 		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.manifest.Rows["users"], KeyFiles: []string{},
 		Sessions: map[bool]string{false: "ended", true: "kept"}[c.KeepSessions],
+	}
+	if c.NewDataKey {
+		d.NewDataKey, d.Lost = c.DataKeyFile, &lost
+		files = append(files, restoredFile{from: dataKey, to: c.DataKeyFile})
 	}
 	for _, f := range files {
 		if err := copyFile(f.to, f.from); err != nil {
@@ -100,12 +119,17 @@ func (c *restoreCommand) Run(p *program) error {
 			d.KeyFiles = append(d.KeyFiles, f.to)
 		}
 	}
+	remembered := ""
+	if c.NewDataKey {
+		remembered = rememberDataKey(p, c.DataKeyFile)
+	}
 	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
 		return err
 	}
 	if err := c.print(p, d.Database, d, pairs{
 		{"database", d.Database}, {"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))}, {"sessions", d.Sessions},
-		{"earlier database", d.MovedTo}, {"settings", d.ConfigFile}, {"key files", fmt.Sprint(len(d.KeyFiles))}, {"next", p.name + " serve"},
+		{"earlier database", d.MovedTo}, {"settings", d.ConfigFile}, {"key files", fmt.Sprint(len(d.KeyFiles))},
+		{"new data key", d.NewDataKey}, {"data key setting", remembered}, {"lost", lostText(d.Lost)}, {"next", p.name + " serve"},
 	}); err != nil {
 		return err
 	}
@@ -115,6 +139,42 @@ func (c *restoreCommand) Run(p *program) error {
 		}
 	}
 	return nil
+}
+
+// planDataKey is the file with the data key of the restored installation. It changes nothing there: a new key is made
+// in the working folder first.
+func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) (file string, err error) {
+	if b.unopened != nil && c.DataKeyFile != "" { // the settings in the backup may have named it
+		if err := b.checkSecrets(p.ctx, b.file(backupfile.Database).Path, c.DataKeyFile); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case !c.NewDataKey && b.unopened != nil:
+		return "", fmt.Errorf("%s: %w: nothing was changed", c.File, b.unopened)
+	case !c.NewDataKey:
+		return b.dataKey(c.DataKeyFile), nil
+	case b.unopened == nil:
+		return "", usageError{"--new-data-key: nothing is sealed in the backup, or its data key is at hand: leave the flag out"}
+	}
+	c.DataKeyFile = cmp.Or(c.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
+	if exists(c.DataKeyFile) {
+		return "", fmt.Errorf("--new-data-key: %s exists, and does not open the backup: move it away, or name another file with --data-key-file", c.DataKeyFile)
+	}
+	if err := checkNewFile("the data key", c.DataKeyFile); err != nil {
+		return "", err
+	}
+	file = filepath.Join(work, config.DataKeyName)
+	return file, config.GenerateDataKey(file)
+}
+
+// lostText says what a restore with a new data key goes on without.
+func lostText(lost *store.LostValues) string {
+	if lost == nil {
+		return ""
+	}
+	apps := cmp.Or(strings.Join(lost.AuthenticatorApps, ", "), "nobody")
+	return fmt.Sprintf("authenticator apps of %s; %d open invites; drawn anew: %s", apps, lost.OpenInvites, strings.Join(lost.Secrets, ", "))
 }
 
 // restoredFile is a file of the backup beside the database.
@@ -135,15 +195,18 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 		c.Database, _ = p.env.InConfig("database")
 		c.PrivateKeyFile, _ = p.env.InConfig(signingKeySetting)
 		c.AdditionalKeyFiles = p.env.ListInConfig(additionalKeySetting)
+		if given, _ := p.env.InConfig(dataKeySetting); c.DataKeyFile == "" {
+			c.DataKeyFile = given
+		}
 	}
 	named := map[string][]string{}
-	for _, f := range c.keyFiles(p.env) {
+	for _, f := range c.keyFiles(p.env, c.DataKeyFile) {
 		named[f.Setting] = append(named[f.Setting], f.Path)
 	}
 	for _, f := range b.keys() {
 		if len(named[f.Setting]) == 0 {
 			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: name the file to write it to, as %s", f.Setting,
-				map[string]string{signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE"}[f.Setting])
+				map[string]string{signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE", dataKeySetting: "--data-key-file FILE"}[f.Setting])
 		}
 		files = append(files, restoredFile{from: f.Path, to: named[f.Setting][0]})
 		named[f.Setting] = named[f.Setting][1:]
@@ -230,7 +293,7 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 		defer func() { _ = st.Close() }()
 		version, err := st.SchemaVersion(ctx)
 		if err == nil && version > 0 {
-			if _, err = st.Secret(ctx, account.SecretJWT); err == nil {
+			if _, err = st.Secret(ctx, account.SecretJWT); err == nil || errors.Is(err, store.ErrDataKey) {
 				return nil, fmt.Errorf("%s has an installation, which is not replaced: name an empty database (createdb), or empty its schema with: DROP SCHEMA public CASCADE; CREATE SCHEMA public", c.DatabaseLabel())
 			}
 			if errors.Is(err, account.ErrNotInitialized) {
@@ -335,7 +398,7 @@ func (c *copyCommand) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	settings.Database, settings.BackupDir = c.Database, c.BackupDir
+	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
 	from, err := settings.Check()
 	if err != nil {
 		return err

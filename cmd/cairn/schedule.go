@@ -108,7 +108,7 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 	}
 	if _, err := st.Secret(ctx, account.SecretJWT); errors.Is(err, account.ErrNotInitialized) {
 		return nil // there is nothing to lose
-	} else if err != nil {
+	} else if err != nil && !errors.Is(err, store.ErrDataKey) {
 		return err
 	}
 	folder := c.Backup.Dir
@@ -131,7 +131,7 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 		}
 	}
 	file := filepath.Join(folder, prefix+now.Format(stampFormat)+".tar.gz")
-	_, err = backupSource{store: st, database: c.Database}.make(ctx, file)
+	_, err = backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile}.make(ctx, file)
 	if errors.Is(err, os.ErrExist) {
 		return nil // another instance has made it just now
 	}

@@ -56,12 +56,22 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		return err
 	}
 	defer release()
+	missing, err := dataKeyMissing(checked.DataKeyFile)
+	if err != nil {
+		return err
+	}
 	st, err := openExisting(p.ctx, checked, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
+	if _, err := st.Sealed(p.ctx); err != nil {
+		return err
+	}
 	warnings := checked.Warnings()
+	if missing { // and nothing is sealed
+		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+": cairn keys seal makes it, and seals secrets in the database")
+	}
 	scheme, kid := "HS256", ""
 	switch {
 	case c.NoOIDC:
@@ -150,7 +160,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
 	}
 	if checked.Backup.Dir != "" {
-		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString}
+		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString, dataKey: checked.DataKeyFile}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
 	background.Go(func() { superviseUntil(ctx, checked, l, log) })

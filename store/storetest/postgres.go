@@ -122,7 +122,7 @@ func migratedSchema(t testing.TB) string {
 	name := unusedSchema()
 	if name == "" {
 		name = createSchema(t, dsn)
-		must(t, open(t, schemaURL(dsn, name)).Close())
+		must(t, open(t, schemaURL(dsn, name), nil).Close())
 		must(t, noteRows(t.Context(), schemaURL(dsn, name)))
 	}
 	t.Cleanup(func() {

@@ -50,12 +50,18 @@ func PostgresDSN(t testing.TB) string {
 // second one at the same dsn is like a second instance.
 func Open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
+	return OpenWith(t, dsn, nil)
+}
+
+// OpenWith is Open with a data key.
+func OpenWith(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.Store {
+	t.Helper()
 	if _, err := os.Stat(dsn); errors.Is(err, os.ErrNotExist) && !strings.HasPrefix(dsn, "postgres") {
 		if err := os.WriteFile(dsn, sqliteTemplate(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := open(t, dsn)
+	s := open(t, dsn, dataKey)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -64,9 +70,9 @@ func Open(t testing.TB, dsn string) *store.Store {
 	return s
 }
 
-func open(t testing.TB, dsn string) *store.Store {
+func open(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: dataKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +122,7 @@ func sqliteTemplate(t testing.TB) []byte {
 	defer template.Unlock()
 	if template.file == nil {
 		path := sqliteFile(t)
-		s := open(t, path)
+		s := open(t, path, nil)
 		if err := s.Close(); err != nil { // writes the log into the file
 			t.Fatal(err)
 		}

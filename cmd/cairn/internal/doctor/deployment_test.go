@@ -104,7 +104,9 @@ func newDeployment(t *testing.T, dsn string) *deployment {
 	must(t, os.WriteFile(key, keyFile(), 0o600))
 	d := &deployment{t: t, dsn: cmp.Or(dsn, filepath.Join(folder, "cairn.db")), settings: config.Defaults(), env: map[string]string{}, certificate: certificate{name: publicHost, days: 60}}
 	d.settings.Issuer, d.settings.Database, d.settings.PrivateKeyFile, d.settings.TrustedProxies = "https://"+publicHost, d.dsn, key, []string{"127.0.0.2"}
-	d.store = storetest.Open(t, d.dsn)
+	d.settings.DataKeyFile = filepath.Join(folder, "data.key")
+	must(t, config.GenerateDataKey(d.settings.DataKeyFile))
+	d.store = storetest.OpenWith(t, d.dsn, func() ([]byte, error) { return config.LoadDataKey(d.settings.DataKeyFile) })
 	hasher, err := account.NewTestHasher()
 	must(t, err)
 	server := mailtest.New(t, mailtest.Options{})

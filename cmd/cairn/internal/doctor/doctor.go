@@ -121,6 +121,7 @@ var checks = []check{
 	{"database-integrity", schema | sqlite, databaseIntegrity},
 	{"disk-growth", schema | health | sqlite, diskGrowth},
 	{"backup", schema, lastBackup},
+	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
 	{"key-age", oidc, keyAge},
 	{"signer", oidc, signer},
@@ -238,7 +239,11 @@ var discard = slog.New(slog.DiscardHandler)
 // openDatabase opens it for the checks that follow.
 func openDatabase(ctx context.Context, x *examination) Finding {
 	const name = "Name the right database with --database (SERVICE_DATABASE), or run cairn init."
-	st, err := store.Open(ctx, x.checked.Database, store.Options{Log: discard, ReadOnly: true})
+	o := store.Options{Log: discard, ReadOnly: true}
+	if file := x.checked.DataKeyFile; file != "" {
+		o.DataKey = func() ([]byte, error) { return config.LoadDataKey(file) }
+	}
+	st, err := store.Open(ctx, x.checked.Database, o)
 	if err != nil {
 		return found(Problem, "See that the database is there and that this user may read it. "+name, "%s: %v.", x.checked.DatabaseLabel(), err)
 	}
@@ -257,6 +262,9 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	}
 	if errors.Is(err, account.ErrNotInitialized) {
 		return found(Problem, name, "%s is not initialized.", x.checked.DatabaseLabel())
+	}
+	if errors.Is(err, store.ErrDataKey) {
+		return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
 	}
 	if err != nil {
 		return unreadable(err)

@@ -235,7 +235,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -243,6 +243,10 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			}
 		}
 		return rest
+	}
+	problemAt := func(name string, list []string) []string {
+		list[slices.Index(list, "skipped "+name)] = "problem " + name
+		return list
 	}
 	secret := func(value string) func(*deployment) {
 		return func(d *deployment) {
@@ -258,9 +262,20 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		want   []string
 		says   string
 	}{
-		"healthy":                  {func(*deployment) {}, nil, ""},
-		"key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "mode 0644"},
-		"no key":                   {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "has issued tokens"},
+		"healthy":                       {func(*deployment) {}, nil, ""},
+		"key that others can read":      {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "mode 0644"},
+		"data key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.DataKeyFile, 0o644)) }, problemAt("data-key", without("problem database")), "chmod 600"},
+		"another data key": {func(d *deployment) {
+			must(d.t, os.Remove(d.settings.DataKeyFile))
+			must(d.t, config.GenerateDataKey(d.settings.DataKeyFile))
+		}, without("problem database"), "--new-data-key"},
+		"secrets that are not sealed": {func(d *deployment) {
+			d.sql("DELETE FROM secrets WHERE name = 'data-key'", "UPDATE totp SET secret = 'JBSWY3DPEHPK3PXP'")
+			d.sql("UPDATE secrets SET value = CAST('" + strings.Repeat("a secret which is not sealed; ", 2) + "' || name AS BLOB)")
+			d.settings.DataKeyFile = ""
+			must(d.t, os.Remove(filepath.Join(filepath.Dir(d.dsn), "data.key")))
+		}, []string{"warning data-key"}, "3 secrets"},
+		"no key": {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "has issued tokens"},
 		"no key from the start": {func(d *deployment) {
 			d.settings.PrivateKeyFile = ""
 			d.sql("UPDATE sessions SET algorithm = 'HS256'")
@@ -358,7 +373,7 @@ func (d *deployment) files() map[string]string {
 
 // undoTurns takes the last migration back, as a database that an earlier version has left.
 func (d *deployment) undoTurns() {
-	d.sql("DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12")
+	d.sql("DROP TABLE turns", "ALTER TABLE invites DROP COLUMN sealed_code", "DELETE FROM goose_db_version WHERE version_id >= 12")
 }
 
 // damage overwrites the first page of an index in the file.

@@ -38,6 +38,28 @@ func settingsConflicts(_ context.Context, x *examination) Finding {
 	return ok("The settings fit together.")
 }
 
+// dataKey looks at the file, and whether all is sealed with it.
+func dataKey(ctx context.Context, x *examination) Finding {
+	const seal = "Run cairn keys seal, with every instance on this version; docs/keys.md has the rest."
+	file := x.checked.DataKeyFile
+	if file != "" {
+		if _, err := config.LoadDataKey(file); err != nil && !(errors.Is(err, os.ErrNotExist) && x.current) { // then nothing is sealed
+			return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
+		}
+	}
+	if !x.current {
+		return skipped("The database cannot be used as it is: see database and migrations.")
+	}
+	plain, err := x.store.PlainValues(ctx)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case plain > 0:
+		return found(Warning, seal, "%d secrets in the database are not sealed: who has a copy of it reads secrets of authenticator apps, invites and the shared secret.", plain)
+	}
+	return ok("%s holds the data key, and only its owner can read it; all secrets in the database are sealed.", file)
+}
+
 // signingKey loads the keys for the checks that follow.
 func signingKey(ctx context.Context, x *examination) Finding {
 	const newKey = "Run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml and restart cairn serve; docs/keys.md has the rest."

@@ -118,8 +118,8 @@ func TestOtherUsersOfTheMachineSeeNoSecret(t *testing.T) {
 			})
 			database, log := fileTexts(t, filepath.Join(p.dir, "cairn.db"), filepath.Join(p.dir, "cairn.db-wal")), p.log.String()
 			for name, secret := range secrets {
-				// The shared secret, invites and a nonce are kept readable: they are shown or sent again.
-				kept := name == "shared secret" || name == "deleted invite" || name == "nonce"
+				// A nonce is kept readable: it is sent again.
+				kept := name == "nonce"
 				if ps == "" || holds(ps, secret) || holds(log, secret) || !kept && holds(database, secret) {
 					t.Errorf("the %s is in ps: %t, in the log: %t, in the database: %t", name, holds(ps, secret), holds(log, secret), holds(database, secret))
 				}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+)
+
+// dataKeySetting names the file of the data key.
+const dataKeySetting = "data-key-file"
+
+// dataKeyOf reads the file of a data key when that is needed; nil where none is named.
+func dataKeyOf(file string) func() ([]byte, error) {
+	if file == "" {
+		return nil
+	}
+	return func() ([]byte, error) { return config.LoadDataKey(file) }
+}
+
+// newDataKeyPlace is where a data key belongs for which no file is named.
+func newDataKeyPlace(p *program, signingKey, database string) string {
+	return cmp.Or(config.DataKeyBeside(signingKey), config.DataKeyBeside(database), config.DataKeyBeside(p.env.ConfigFile()), config.DataKeyName)
+}
+
+// rememberDataKey writes the file of the data key into cairn.yaml, and says what is to be done where it cannot. It
+// returns "" where the settings name a file already.
+func rememberDataKey(p *program, file string) string {
+	_, stored := p.env.InConfig(dataKeySetting)
+	if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
+		return ""
+	}
+	if named := p.env.ConfigFile(); named != "" && config.AddPath(named, dataKeySetting, file) == nil {
+		return "data-key-file is in " + named + " now"
+	}
+	return "add the line data-key-file: " + file + " to cairn.yaml, or set SERVICE_DATA_KEY_FILE"
+}
+
+type sealKeysCommand struct {
+	databaseFlags
+	output
+	PrivateKeyFile string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*sealKeysCommand) Help() string {
+	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret are sealed in
+the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy of its file
+where backups are not.
+
+Where data-key-file (SERVICE_DATA_KEY_FILE) names no file, data.key is made beside the signing key and written into
+cairn.yaml. A service that runs has to be restarted with the key first, every instance, and every one has to be of a
+version that knows of it. Where the command is interrupted, run it again.`
+}
+
+// Run makes the key, remembers it and seals.
+func (c *sealKeysCommand) Run(p *program) error {
+	settings := config.Defaults()
+	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
+	checked, err := settings.Check()
+	if err != nil {
+		return err
+	}
+	named := checked.DataKeyFile != ""
+	c.DataKeyFile = cmp.Or(checked.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
+	var made, sealed bool
+	err = c.withStore(p, func(st *store.Store) (err error) {
+		if sealed, err = st.Sealed(p.ctx); err != nil {
+			return err
+		}
+		made = !exists(c.DataKeyFile)
+		if !made {
+			_, err = config.LoadDataKey(c.DataKeyFile)
+			return err
+		}
+		if err := checkNewFile("the data key", c.DataKeyFile); err != nil {
+			return err
+		}
+		return config.GenerateDataKey(c.DataKeyFile)
+	})
+	if err != nil {
+		return err
+	}
+	remembered := rememberDataKey(p, c.DataKeyFile)
+	// A service that runs cannot have a key that was made or named just now.
+	if !sealed && (made || !named) {
+		if err := checkStopped(p, checked); err != nil {
+			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, cmp.Or(remembered, "the settings name it"))
+		}
+	}
+	return c.withStore(p, func(st *store.Store) error {
+		n, err := st.Seal(p.ctx, operator("keys.seal", "installation", ""))
+		if err != nil {
+			return err
+		}
+		return c.print(p, c.DataKeyFile, map[string]any{"data_key_file": c.DataKeyFile, "created": made, "sealed": n}, pairs{
+			{"data key", c.DataKeyFile}, {"sealed", fmt.Sprintf("%d values", n)}, {"settings", remembered},
+			{"next", "keep a copy of " + c.DataKeyFile + " where backups are not: without it what is sealed is lost"},
+		})
+	})
+}
+
+func checkStopped(p *program, checked config.Checked) error {
+	release, err := store.Use(p.ctx, checked.Database, true)
+	if errors.Is(err, store.ErrInUse) {
+		return errors.New("nothing was sealed, because cairn serve runs without the key: restart it, every instance, and run this again")
+	}
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// dataKeyMissing says that the file of the data key is not there, where nothing is sealed that would need it.
+func dataKeyMissing(file string) (missing bool, err error) {
+	if file == "" {
+		return false, nil
+	}
+	_, err = config.LoadDataKey(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+const totpSecret = "GEZDGNBVGY3TQOJQ"
+
+// addApp gives keeper an authenticator app.
+func addApp(t *testing.T, st *store.Store) account.User {
+	t.Helper()
+	u, err := st.UserByHandle(t.Context(), "keeper")
+	fatalIf(t, err)
+	_, err = st.AddTOTP(t.Context(), u.Sub, "", account.TOTP{Secret: totpSecret}, [][]byte{[]byte("one")}, time.Now(), operator("test", "keeper", ""))
+	fatalIf(t, err)
+	return u
+}
+
+func mustBePrivate(t *testing.T, file string) {
+	t.Helper()
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// serveRefuses runs serve, which must end with one line that has the words.
+func serveRefuses(t *testing.T, environ []string, words ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem"}, environ, strings.NewReader(""), &out, &out)
+	for _, word := range words {
+		if code == exitDone || strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), word) {
+			t.Errorf("exit code %d without %q: %s", code, word, out.String())
+		}
+	}
+}
+
+// What init and the service store is of no use to who has a backup without keys, and that
+// is restored only with the key at hand.
+func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		mustBePrivate(t, "data.key")
+		key := dataKeyOf("data.key")
+		addApp(t, storetest.OpenWith(t, dsn, key))
+		code := strings.TrimSpace(s.must("invite", "add", "-q"))
+		s.must("backup", "b.tar.gz")
+		f, err := os.Open("b.tar.gz")
+		fatalIf(t, err)
+		defer func() { _ = f.Close() }()
+		z, err := gzip.NewReader(f)
+		fatalIf(t, err)
+		b, err := io.ReadAll(z)
+		fatalIf(t, err)
+		for _, plain := range []string{totpSecret, code, strings.ReplaceAll(code, "-", ""), strings.TrimSpace(s.must("show-secret"))} {
+			if len(plain) < 16 || strings.Contains(string(b), plain) {
+				t.Errorf("the backup holds %q", plain)
+			}
+		}
+
+		fatalIf(t, os.Mkdir("elsewhere", 0o700))
+		fatalIf(t, os.Rename("data.key", "elsewhere/data.key"))
+		remedies := []string{"data-key-file", "SERVICE_DATA_KEY_FILE", "--new-data-key"}
+		serveRefuses(t, s.environ, remedies...)
+		serveRefuses(t, []string{"SERVICE_DATABASE=" + dsn}, remedies...)
+		s.refused(remedies, "invite", "add")
+		s.must("user", "list")
+		if printed := s.must("backup", "verify", "b.tar.gz"); !strings.Contains(printed, "secrets in the backup were not tried") {
+			t.Errorf("verify prints %s", printed)
+		}
+		target := other(t, dsn)
+		s.refused(append(remedies, "nothing was changed"), "restore", "b.tar.gz", "--database", target)
+		fatalIf(t, config.GenerateDataKey("data.key"))
+		s.refused(remedies, "restore", "b.tar.gz", "--database", target)
+		serveRefuses(t, s.environ, remedies...)
+		s.refused([]string{"data.key exists"}, "restore", "b.tar.gz", "--database", target, "--new-data-key")
+		s.refused([]string{"at hand"}, "restore", "b.tar.gz", "--database", target, "--new-data-key", "--data-key-file", "elsewhere/data.key")
+		s.must("restore", "b.tar.gz", "--database", target, "--data-key-file", "elsewhere/data.key")
+		if printed := s.must("invite", "list", "-q", "--database", target, "--data-key-file", "elsewhere/data.key"); strings.TrimSpace(printed) != code {
+			t.Errorf("invites %s, want %s", printed, code)
+		}
+	})
+}
+
+func TestBackupWithKeysBringsTheDataKeyBack(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		s.must("backup", "b.age", "--keys", "--passphrase-file", "-", "--private-key-file", "key.pem")
+		fatalIf(t, os.Remove("data.key"))
+		target := other(t, dsn)
+		s.must("restore", "b.age", "--passphrase-file", "-", "--database", target, "--private-key-file", "key.pem")
+		mustBePrivate(t, "data.key")
+		s.must("show-secret", "--database", target)
+	})
+}
+
+func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		st, ctx := storetest.OpenWith(t, dsn, dataKeyOf("data.key")), t.Context()
+		keeper := addApp(t, st)
+		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
+		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
+		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, operator("test", "ada", "")))
+		_, err := st.AddTOTP(ctx, "ada", "", account.TOTP{Secret: totpSecret}, [][]byte{[]byte("two")}, now, operator("test", "ada", ""))
+		fatalIf(t, err)
+		_, err = st.AddPasskey(ctx, "", account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: now}, 9, nil, operator("test", "ada", ""))
+		fatalIf(t, err)
+		open, secret := strings.TrimSpace(s.must("invite", "add", "-q")), s.must("show-secret")
+		s.must("backup", "b.tar.gz")
+		fatalIf(t, os.Remove("data.key"))
+		target := other(t, dsn)
+		printed := s.must("restore", "b.tar.gz", "--database", target, "--new-data-key")
+		for _, word := range []string{"new data key", "authenticator apps of ada, keeper", "1 open invites", "installation, jwt"} {
+			if !strings.Contains(printed, word) {
+				t.Errorf("%q is not in %s", word, printed)
+			}
+		}
+		mustBePrivate(t, "data.key")
+		r := storetest.OpenWith(t, target, dataKeyOf("data.key"))
+		for sub, want := range map[string]account.Factors{keeper.Sub: {}, "ada": {Passkeys: 1, RecoveryCodes: 1}} {
+			u, err := r.UserBySub(ctx, sub)
+			fatalIf(t, err)
+			got, err := r.Factors(ctx, sub)
+			fatalIf(t, err)
+			if diff := cmp.Diff(want, got); diff != "" || u.SecondFactor != (want.Passkeys > 0) {
+				t.Errorf("%s: %s", u.Handle, diff)
+			}
+		}
+		if again := s.must("show-secret", "--database", target); again == secret || len(again) < 40 {
+			t.Errorf("the shared secret is %s", again)
+		}
+		if list := s.must("invite", "list", "--database", target); strings.Contains(list, open) || !strings.Contains(list, "used by ada") {
+			t.Errorf("invites:\n%s", list)
+		}
+		if n, err := r.PlainValues(ctx); n != 0 || err != nil {
+			t.Errorf("%d values are plain: %v", n, err)
+		}
+	})
+}
+
+// An installation of an earlier version: it goes on as it is, until keys seal has been told to.
+func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		t.Chdir(t.TempDir())
+		st := storetest.Open(t, dsn)
+		hasher, err := account.NewTestHasher()
+		fatalIf(t, err)
+		_, err = account.Initialize(t.Context(), st, hasher, account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}, time.Now())
+		fatalIf(t, err)
+		addApp(t, st)
+		fatalIf(t, os.WriteFile("cairn.yaml", []byte("# ours\nissuer: http://localhost:4040"), 0o600))
+		_, err = config.GenerateKey("key.pem", config.MinKeyBits)
+		fatalIf(t, err)
+		s := &shell{t: t, environ: []string{"SERVICE_DATABASE=" + dsn, "SERVICE_OIDC_PRIVATE_KEY_FILE=" + filepath.Join(".", "key.pem")}}
+		secret, code := s.must("show-secret"), strings.TrimSpace(s.must("invite", "add", "-q"))
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
+		s.refused([]string{"restart it, every instance", "data-key-file is in cairn.yaml"}, "keys", "seal")
+		if n, err := st.PlainValues(t.Context()); n != 4 || err != nil {
+			t.Errorf("%d values are plain: %v", n, err)
+		}
+		mustBePrivate(t, "data.key")
+		if b, _ := os.ReadFile("cairn.yaml"); string(b) != "# ours\nissuer: http://localhost:4040\ndata-key-file: data.key\n" {
+			t.Errorf("cairn.yaml is %s", b)
+		}
+		p.stop()
+		<-p.code
+		startProcess(t, "--database", dsn, "--private-key-file", "key.pem") // and this one has the key
+		for _, want := range []string{"4 values", "0 values"} {
+			if printed := s.must("keys", "seal"); !strings.Contains(printed, want) {
+				t.Errorf("keys seal prints %s", printed)
+			}
+		}
+		list := s.must("invite", "list", "-q")
+		f, err := storetest.OpenWith(t, dsn, dataKeyOf("data.key")).Factors(t.Context(), func() string { u, _ := st.UserByHandle(t.Context(), "keeper"); return u.Sub }())
+		if err != nil || f.TOTP.Secret != totpSecret || strings.TrimSpace(list) != code || s.must("show-secret") != secret {
+			t.Errorf("%+v, %s: %v", f, list, err)
+		}
+		fatalIf(t, os.Remove("data.key"))
+		s.refused([]string{"--new-data-key"}, "keys", "seal") // another key would hide that one is lost
+		if exists("data.key") {
+			t.Error("another key was made")
+		}
+	})
+}

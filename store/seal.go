@@ -1,0 +1,372 @@
+package store
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// With a data key the values that have to be readable for the service are sealed in the
+// database: the secrets of authenticator apps, the codes of invites, and the stored secrets.
+// Whether they are sealed, and with which key, is a row of the table secrets: an instance
+// that has another key, or none, writes nothing that the others could not read.
+
+// DataKeySize is the length of a data key in bytes.
+const DataKeySize = 32
+
+// ErrDataKey means that sealed values cannot be read or written, because no data key is
+// configured or it is another one. An error that wraps it says what to do, and also wraps
+// account.ErrUnavailable.
+var ErrDataKey = errors.New("the database is sealed with a data key")
+
+// dataKeyError says why the data key of a database is not at hand, and what to do.
+type dataKeyError struct{ why error }
+
+func (e dataKeyError) Error() string { return ErrDataKey.Error() + ": " + e.why.Error() }
+
+// Is makes it an ErrDataKey.
+func (dataKeyError) Is(target error) bool { return target == ErrDataKey }
+
+// Unwrap makes it a failure of the database to who asks the service.
+func (dataKeyError) Unwrap() error { return account.ErrUnavailable }
+
+var (
+	errNoDataKey    = dataKeyError{errors.New("name its file as data-key-file (SERVICE_DATA_KEY_FILE); if it is lost, restore a backup with --new-data-key")}
+	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) names another one: name the right file; if it is lost, restore a backup with --new-data-key")}
+)
+
+const (
+	// sealedPrefix begins a sealed value: sealedPrefix, the id of the key, a dot, and the nonce
+	// and ciphertext in base64url. No plain value begins so.
+	sealedPrefix = "sealed.1."
+	// hashPrefix begins the keyed hash of an invite's code. No code has lower-case letters.
+	hashPrefix = "hash.1."
+	// dataKeyRow is the name of the row of secrets that has the id of the data key.
+	dataKeyRow = "data-key"
+)
+
+// dataKey seals values and opens them.
+type dataKey struct {
+	id   string // tells it from others and says nothing about it
+	aead cipher.AEAD
+	mac  []byte // for the hashes of codes
+}
+
+func newDataKey(key []byte) (*dataKey, error) {
+	if len(key) != DataKeySize {
+		return nil, fmt.Errorf("the data key has %d bytes, and not %d", len(key), DataKeySize)
+	}
+	derive := func(purpose string) []byte {
+		derived, _ := hkdf.Key(sha256.New, key, nil, "cairn data key "+purpose, 32) // fails only where more is asked for
+		return derived
+	}
+	block, err := aes.NewCipher(derive("values"))
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &dataKey{hex.EncodeToString(derive("id")[:6]), aead, derive("codes")}, err
+}
+
+// bound is the associated data of a value: a sealed value opens in its own row and column alone.
+func bound(column, row string) []byte { return []byte(column + "\x00" + row) }
+
+func (k *dataKey) prefix() string { return sealedPrefix + k.id + "." }
+
+// seal seals the value of a column, named with its table, in the row with a key. A nil key
+// leaves it plain.
+func (k *dataKey) seal(column, row, value string) string {
+	if k == nil {
+		return value
+	}
+	return k.prefix() + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(value), bound(column, row)))
+}
+
+func (k *dataKey) hash(code string) string {
+	m := hmac.New(sha256.New, k.mac)
+	m.Write([]byte(code))
+	return hashPrefix + base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// open returns the value that seal was given; a plain one is returned as it is.
+func (s *Store) open(column, row, value string) (string, error) {
+	if !strings.HasPrefix(value, sealedPrefix) {
+		return value, nil
+	}
+	k, err := s.configuredKey()
+	if err != nil {
+		return "", err
+	}
+	text, ours := strings.CutPrefix(value, k.prefix())
+	if !ours {
+		return "", errOtherDataKey
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		sealed, err = k.aead.Open(nil, nil, sealed, bound(column, row))
+	}
+	if err != nil {
+		return "", fmt.Errorf("the sealed value of %s was altered or belongs to another row", column)
+	}
+	return string(sealed), nil
+}
+
+// configuredKey is the data key of the options. ErrDataKey where there is none.
+func (s *Store) configuredKey() (*dataKey, error) {
+	if s.dataKey == nil {
+		return nil, errNoDataKey
+	}
+	k, err := s.dataKey()
+	if err != nil {
+		return nil, dataKeyError{err}
+	}
+	return k, nil
+}
+
+// sealer is the key with which values are sealed, nil where they are plain. ErrDataKey.
+func (s *Store) sealer(db *gorm.DB) (*dataKey, error) {
+	var row struct{ Value []byte }
+	err := db.Raw("SELECT value FROM secrets WHERE name = ?", dataKeyRow).Find(&row).Error
+	if err != nil || row.Value == nil {
+		return nil, err
+	}
+	k, err := s.configuredKey()
+	if err == nil && k.id != string(row.Value) {
+		err = errOtherDataKey
+	}
+	return k, err
+}
+
+// Sealed reports whether the database is one that is sealed. ErrDataKey where it is, and
+// not with the configured key.
+func (s *Store) Sealed(ctx context.Context) (bool, error) {
+	k, err := s.sealer(s.conn(ctx))
+	return k != nil, fail("look for the data key", err)
+}
+
+// markSealed makes the database one that is sealed with the configured key.
+func (s *Store) markSealed(tx *gorm.DB) (*dataKey, error) {
+	k, err := s.configuredKey()
+	if err != nil {
+		return nil, err
+	}
+	return k, tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?)", dataKeyRow, []byte(k.id)).Error
+}
+
+// inviteKeys are the values of invites.code that an invite with this code may have: its hash,
+// and the code itself, which it has until it is sealed. A hash is no code.
+func (s *Store) inviteKeys(db *gorm.DB, code string) ([]string, error) {
+	k, err := s.sealer(db)
+	var keys []string
+	if !strings.HasPrefix(code, hashPrefix) {
+		keys = append(keys, code)
+	}
+	if k != nil {
+		keys = append(keys, k.hash(code))
+	}
+	return keys, err
+}
+
+// invitePlace is the value of invites.code of the invite that a list went to, which orders it.
+func (s *Store) invitePlace(ctx context.Context, code string) (string, error) {
+	keys, err := s.inviteKeys(s.conn(ctx), code)
+	if err != nil || len(keys) < 2 {
+		return code, err
+	}
+	var there []string
+	err = s.conn(ctx).Raw("SELECT code FROM invites WHERE code IN ?", keys).Find(&there).Error
+	return append(there, keys[1])[0], err
+}
+
+// sealBatch is how many rows one transaction of Seal seals.
+const sealBatch = 500
+
+// Seal seals with the configured data key what is plain, and returns how many values that
+// were. Other instances that have the key may run meanwhile. Where it is interrupted, what
+// it has sealed stays so, the rest is read as before, and another call goes on. ErrDataKey.
+func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
+	err = s.write(ctx, "seal the stored secrets", func(tx *gorm.DB) error {
+		sealed = 0
+		k, err := s.sealer(tx)
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			if k, err = s.markSealed(tx); err != nil {
+				return err
+			}
+			if err := insertAudit(tx, a); err != nil {
+				return err
+			}
+		}
+		var rows []struct {
+			Name  string
+			Value []byte
+		}
+		if err := tx.Raw("SELECT name, value FROM secrets WHERE name <> ?", dataKeyRow).Find(&rows).Error; err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if strings.HasPrefix(string(r.Value), sealedPrefix) {
+				continue
+			}
+			sealed++
+			if err := setSecret(tx, k, r.Name, r.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	apps, err := s.sealRows(ctx, "seal authenticator apps",
+		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+"%' ORDER BY sub LIMIT ?",
+		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
+			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", k.seal(totpSecret, r.Place, r.Value), r.Place, r.Value)
+		})
+	if err != nil {
+		return sealed + apps, err
+	}
+	invites, err := s.sealRows(ctx, "seal invites",
+		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND sealed_code = '' AND code NOT LIKE '"+hashPrefix+"%' ORDER BY code LIMIT ?",
+		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
+			hash := k.hash(r.Value)
+			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, k.seal(inviteCode, hash, r.Value), r.Place)
+		})
+	if s.dialect == SQLite && err == nil {
+		// The log has all that was plain, and the file only traces of it in unused space.
+		_, err = s.pool.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+	return sealed + apps + invites, err
+}
+
+// plainRow is a value to seal, and the key of its row.
+type plainRow struct{ Place, Value string }
+
+// sealRows seals in batches the rows that a query finds after a key.
+func (s *Store) sealRows(ctx context.Context, doing, plain string, seal func(*gorm.DB, *dataKey, plainRow) *gorm.DB) (sealed int64, err error) {
+	after := ""
+	for {
+		var rows []plainRow
+		var done int64
+		err := s.write(ctx, doing, func(tx *gorm.DB) error {
+			rows, done = nil, 0
+			k, err := s.sealer(tx)
+			if err != nil {
+				return err
+			}
+			if err := tx.Raw(plain, after, sealBatch).Find(&rows).Error; err != nil {
+				return err
+			}
+			for _, r := range rows {
+				update := seal(tx, k, r)
+				if update.Error != nil {
+					return update.Error
+				}
+				done += update.RowsAffected
+			}
+			return nil
+		})
+		if err != nil {
+			return sealed, err
+		}
+		sealed += done
+		if len(rows) < sealBatch {
+			return sealed, nil
+		}
+		after = rows[len(rows)-1].Place
+	}
+}
+
+// Columns with sealed values.
+const (
+	totpSecret  = "totp.secret"
+	inviteCode  = "invites.sealed_code"
+	secretValue = "secrets.value"
+)
+
+func setSecret(tx *gorm.DB, k *dataKey, name string, value []byte) error {
+	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.seal(secretValue, name, string(value))), name).Error
+}
+
+// PlainValues counts the values that are not sealed.
+func (s *Store) PlainValues(ctx context.Context) (n int64, err error) {
+	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets k WHERE k.name = ?))
+		+ (SELECT count(*) FROM totp WHERE secret NOT LIKE '`+sealedPrefix+`%')
+		+ (SELECT count(*) FROM invites WHERE sealed_code = '' AND code NOT LIKE '`+hashPrefix+`%') AS plain`, dataKeyRow).Find(&n).Error
+	return n, fail("count plain values", err)
+}
+
+// LostValues are what a database with a new data key goes on without.
+type LostValues struct {
+	AuthenticatorApps []string `json:"authenticator_apps"` // handles of their users
+	OpenInvites       int      `json:"open_invites"`
+	Secrets           []string `json:"secrets"` // drawn anew
+}
+
+// replaceDataKey makes the configured data key that of the database, whose key is lost.
+func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err error) {
+	k, err := s.configuredKey()
+	if err != nil {
+		return lost, err
+	}
+	if err := expect(tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.id), dataKeyRow), errors.New("the database is not sealed: there is no data key to replace")); err != nil {
+		return lost, err
+	}
+	// What is plain, because sealing was interrupted, is not lost.
+	if err := tx.Raw("SELECT name FROM secrets WHERE name <> ? AND CAST(value AS TEXT) LIKE '"+sealedPrefix+"%' ORDER BY name", dataKeyRow).Find(&lost.Secrets).Error; err != nil {
+		return lost, err
+	}
+	for _, name := range lost.Secrets {
+		if err := setSecret(tx, k, name, newSecret()); err != nil {
+			return lost, err
+		}
+	}
+	const sealedApps = "secret LIKE '" + sealedPrefix + "%'"
+	if err := tx.Raw("SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub WHERE t." + sealedApps + " ORDER BY u.handle").Find(&lost.AuthenticatorApps).Error; err != nil {
+		return lost, err
+	}
+	if err := tx.Raw("SELECT count(*) FROM invites WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?", toUnix(now)).Find(&lost.OpenInvites).Error; err != nil {
+		return lost, err
+	}
+	return lost, execAll(tx,
+		"DELETE FROM totp WHERE "+sealedApps,
+		// As factorRemoved does for one user.
+		"UPDATE users SET second_factor = false WHERE second_factor AND NOT EXISTS (SELECT 1 FROM totp t WHERE t.sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = users.sub)",
+		"DELETE FROM recovery_codes WHERE sub IN (SELECT sub FROM users WHERE NOT second_factor)",
+		"DELETE FROM invites WHERE sealed_code <> '' AND used_at = 0",
+		// Those that were used stay: they count, and say who came. Their codes are lost.
+		"UPDATE invites SET sealed_code = '' WHERE sealed_code <> ''",
+	)
+}
+
+// newSecret is a secret of 48 random bytes as text, which an environment file takes.
+func newSecret() []byte {
+	b := make([]byte, 48)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return []byte(base64.RawURLEncoding.EncodeToString(b))
+}
+
+func execAll(tx *gorm.DB, statements ...string) error {
+	for _, statement := range statements {
+		if err := tx.Exec(statement).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
