@@ -38,8 +38,10 @@ const (
 	// EndsSignIn: one session with every grant that it made (offline_access too), the marks of the user's devices and its
 	// known address.
 	EndsSignIn
-	// EndsAccess: every session, every grant (offline_access too) and reset codes.
+	// EndsAccess: every session and every grant (offline_access too).
 	EndsAccess
+	// EndsIfSet: every session, where the settings say so on the loss of a flag.
+	EndsIfSet
 )
 
 // Act is a row of the table that decides what an operation on an account needs and brings
@@ -154,7 +156,7 @@ var Acts = []Act{
 	{Name: "user.amend", Sentence: "The profile was changed", Proof: ProofFresh, Told: MailEmailChanged, Routes: []string{
 		"PATCH /api/admin/users/{handle}", "POST /admin/users/{handle}/profile",
 	}},
-	{Name: "user.flags", Sentence: "What the account may use was changed", Proof: ProofFresh, Told: MailFlagsChanged, Routes: []string{
+	{Name: "user.flags", Sentence: "What the account may use was changed", Proof: ProofFresh, Told: MailFlagsChanged, Ends: EndsIfSet, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags",
 	}},
 	{Name: "user.suspend", Sentence: "The account was suspended", Proof: ProofFresh, Told: MailSuspended, Ends: EndsAccess, Routes: []string{

@@ -1,0 +1,54 @@
+package httpd
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// protocol are the endpoints of OpenID Connect, which have rules of their own, and what changes nothing.
+var protocol = regexp.MustCompile(`^/(?:oauth2/(?:authorize|token|userinfo|revoke|introspect|par|logout)$|api/activity/|doctor$)`)
+
+// Whatever changes an account by HTTP is in the table that says what proof it needs and who is told.
+func TestEveryChangingRouteIsInTheTableOfActs(t *testing.T) {
+	s := startService(t, serviceOptions{BasePath: "/id"})
+	listed := map[string]bool{} // route: whether it is routed
+	for _, act := range account.Acts {
+		for _, route := range act.Routes {
+			listed[route] = false
+		}
+	}
+	noError(t, s.handler.routes.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		path = strings.TrimPrefix(path, "/id")
+		if err != nil || protocol.MatchString(path) {
+			return err
+		}
+		got := s.browser().do("PROPFIND", strings.NewReplacer("{", "", "}", "").Replace(path), "", "")
+		for _, method := range strings.Split(got.Header.Get("Allow"), ", ") {
+			_, known := listed[method+" "+path]
+			changes := !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions}, method)
+			if changes && !known {
+				t.Errorf("%s %s changes something and has no row in account.Acts", method, path)
+			}
+			if known {
+				listed[method+" "+path] = true
+			}
+		}
+		return nil
+	}))
+	for route, routed := range listed {
+		if !routed {
+			t.Errorf("account.Acts has %s, which no route has", route)
+		}
+	}
+	if len(listed) < 60 {
+		t.Errorf("only %d routes", len(listed))
+	}
+}
