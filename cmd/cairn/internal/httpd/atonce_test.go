@@ -26,7 +26,7 @@ func TestRevocationByAnotherProcessWorksAtOnce(t *testing.T) {
 				return other.EndSession(t.Context(), u.Sub, sid, time.Now(), operator("session.end", u.Handle, ""))
 			}, true},
 			{"suspended", func(u account.User, _, _ string) error {
-				return operators.Suspend(t.Context(), account.Operator(), u, "")
+				return operators.Suspend(t.Context(), account.Operator(), u, "", true)
 			}, true},
 			{"deleted", func(u account.User, _, _ string) error { return operators.Delete(t.Context(), account.Operator(), u) }, true},
 			{"removed", func(_ account.User, _, client string) error { return other.RemoveClient(t.Context(), client) }, false},

@@ -251,7 +251,7 @@ func journeyThrough(t *testing.T, f *forward) {
 	b.client.Jar.SetCookies(shared, []*http.Cookie{{Name: "__Secure-cairn_session", Value: "", Domain: "example.test", Path: "/", MaxAge: -1}})
 	f.signInThrough(b, "/again", "ada")
 
-	noError(t, admin.Suspend(t.Context(), account.Operator(), ada, ""))
+	noError(t, admin.Suspend(t.Context(), account.Operator(), ada, "", true))
 	wantStatus(t, "suspended", b.get(f.url+"/"), http.StatusSeeOther)
 	wantStatus(t, "suspended, by the stolen cookie", thief.get(f.url+"/"), http.StatusSeeOther)
 }
