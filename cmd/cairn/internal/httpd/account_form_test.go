@@ -142,8 +142,9 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 			if f.fields.Get("confirm_password") != "" {
 				t.Errorf("%s: the wrong password is on the page", c.path)
 			}
-			f.fields.Set("confirm_password", secret)
+			f.fields.Set("confirm_password", password)
 			if c.b == ada {
+				f.fields.Set("confirm_password", secret)
 				f.fields.Set("confirm_otp", phone.code())
 			}
 			if got := f.send(c.b); got.StatusCode != 303 && got.StatusCode != 200 {

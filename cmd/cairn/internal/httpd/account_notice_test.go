@@ -223,15 +223,12 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 		here := l.visitor()
 		for handle, from := range map[string]func() *browser{"ada": func() *browser { return here }, "bob": l.visitor} {
 			code := needStatus(t, "code", l.admin("POST /users/"+handle+"/reset-password-code"), 201)
-			got, refused := map[int]int{}, 0
+			got := map[int]int{}
 			for i := range 20 {
 				got[from().reset(handle, fmt.Sprintf("%026d", i), password+"!").StatusCode]++
 			}
-			if handle == "ada" {
-				refused = 10 // the limit of an address
-			}
-			if got[400] != 20-refused || got[429] != refused {
-				t.Errorf("%s: %v, want %d of 429", handle, got, refused)
+			if got[400] != 5 || got[429] != 15 { // the limit of an account
+				t.Errorf("%s: %v, want 15 of 429", handle, got)
 			}
 			right := code.text(t, "code")
 			wantStatus(t, "the right code of "+handle, here.reset(handle, right, password+"!"), 200)
