@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -236,7 +237,7 @@ func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []w
 	}
 	for name := range page.Values {
 		if r.PostForm.Has(name) {
-			page.Values[name] = cutLines(r.PostForm.Get(name))
+			page.Values[name] = text.CutLines(r.PostForm.Get(name))
 		}
 	}
 	return page
@@ -251,15 +252,6 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	}
 	_, err := s.ChangeProfile(r.Context(), s.Caller(r), c, keepOthers(r))
 	return err
-}
-
-// cutLines is what was typed, bounded, to show it again.
-func cutLines(typed string) string {
-	lines := strings.SplitN(typed, "\n", 12)
-	for i, l := range lines {
-		lines[i] = cut(l, 2001)
-	}
-	return strings.Join(lines[:min(len(lines), 11)], "\n")
 }
 
 // shownHistory is how many rows the page shows; where an administrator has acted on

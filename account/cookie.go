@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/text"
 )
 
 // maxTokenBytes keeps the whole cookie under the 4,096 bytes that browsers keep.
@@ -230,3 +231,21 @@ func (s *Service) cookie(name, value, domain string) *http.Cookie {
 		HttpOnly: true, Secure: s.https, SameSite: http.SameSiteLaxMode,
 	}
 }
+
+// The cookie of known devices has a mark for each user who has recently signed in there.
+// It proves nothing and opens nothing: without it a sign-in is told by mail.
+const (
+	maxDeviceUsers = 10
+	deviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
+	deviceMark     = 20                   // characters
+)
+
+// readMarks are the marks in the value of the cookie.
+func readMarks(value string) []string {
+	marks := strings.Split(text.Cut(value, (deviceMark+1)*maxDeviceUsers), ".")
+	return slices.DeleteFunc(marks, func(m string) bool {
+		return len(m) != deviceMark || strings.Trim(m, base64urlAlphabet) != ""
+	})
+}
+
+const base64urlAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

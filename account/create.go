@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -48,7 +49,7 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	var unknown error
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) {
-			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(cut(f, 32)))
+			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(text.Cut(f, 32)))
 		}
 	}
 	return u, allFaults(refused, change.Apply(&u), unknown)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -114,7 +115,7 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 	if u.Email == "" || u.EmailVerified {
 		return ErrNoEmailToVerify
 	}
-	code := strings.NewReplacer(" ", "", "-", "").Replace(cut(typed, 32))
+	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
 	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {
 		if !s.verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.emailCode(u))) != 1 {
 			return ErrInvalidEmailCode

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -136,7 +137,7 @@ type okAnswer struct {
 // Caller is who makes a request: in the session of RequireSession, if there is one.
 func (s *Service) Caller(r *http.Request) Caller {
 	c := Caller{Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
-	c.UserAgent, c.Device = cut(r.UserAgent(), 256), Device(r.UserAgent())
+	c.UserAgent, c.Device = text.Cut(r.UserAgent(), 256), web.Device(r.UserAgent())
 	c.browser = s.sessionCookies(r)
 	for name, value := range map[string]*string{s.stepCookie("", 0).Name: &c.browser.step, s.hostOnly(passkeyCookie): &c.browser.passkey} {
 		if cookie, err := r.Cookie(name); err == nil {

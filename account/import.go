@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -119,7 +120,7 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 		u, refused := row.user(h, settings, o, a.Now())
 		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
 		if u.Handle == "" {
-			r.Handle = cut(row.Members["handle"], 64)
+			r.Handle = text.Cut(row.Members["handle"], 64)
 		}
 		for _, reason := range refused {
 			r.refuse(reason)
@@ -253,7 +254,7 @@ func (row ImportRow) user(h *Hasher, settings Settings, o ImportOptions, now tim
 // checkPreferences is ErrInvalidPreference for what a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
-		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !printable(name) || len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !text.Printable(name) || len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return ErrInvalidPreference
 		}
 	}
@@ -327,11 +328,11 @@ func Flatten(object map[string]any) (map[string]string, error) {
 		case []any:
 			words := make([]string, len(v))
 			for i, word := range v {
-				text, ok := word.(string)
+				w, ok := word.(string)
 				if !ok {
-					return nil, fmt.Errorf("%s: an array has texts alone", cut(name, 64))
+					return nil, fmt.Errorf("%s: an array has texts alone", text.Cut(name, 64))
 				}
-				words[i] = text
+				words[i] = w
 			}
 			m[name] = strings.Join(words, " ")
 		case map[string]any:

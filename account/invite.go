@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -44,9 +45,9 @@ func CanonicalInviteCode(typed string) string { return canonicalCode(typed, invi
 
 // NewInvite makes an invite of a user (or of the operator: empty sub).
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
-	note, err := checkText(note, 200)
-	if err != nil {
-		return Invite{}, err
+	note, ok := text.Check(note, 200)
+	if !ok {
+		return Invite{}, ErrInvalidText
 	}
 	now = now.UTC().Truncate(time.Second)
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now, ExpiresAt: now.Add(InviteLifetime)}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -121,7 +122,7 @@ func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) erro
 		return err
 	}
 	// Only what can be an id reaches the database: PostgreSQL fails on NUL.
-	if clientID == "" || len(clientID) > 256 || cut(clientID, 256) != clientID {
+	if clientID == "" || len(clientID) > 256 || text.Cut(clientID, 256) != clientID {
 		return ErrAppNotFound
 	}
 	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.now(), a))

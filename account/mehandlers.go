@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -79,7 +80,7 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (Use
 	c, detail := UserChange{}, templates.Text("A member has the wrong type.")
 	var faults []web.FieldError
 	read := func(name string, value jsontext.Value) {
-		var text *string
+		var member *string
 		isMark := strings.HasSuffix(name, "_verified")
 		fault := templates.Text("")
 		switch {
@@ -89,21 +90,21 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (Use
 			fault = "must be a boolean"
 		case isMark:
 			c[name] = value.String()
-		case json.Unmarshal(value, &text) != nil:
+		case json.Unmarshal(value, &member) != nil:
 			fault = "must be a string"
-		case text == nil:
+		case member == nil:
 			c[name] = ""
 		default:
-			c[name] = *text
+			c[name] = *member
 		}
 		if fault != "" {
-			faults = append(faults, web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: fault})
+			faults = append(faults, web.FieldError{Pointer: pointerTo(text.Cut(name, 64)), Detail: fault})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if strings.Contains(name, ".") { // the members of an address are in it
 			detail = "The body has a member that is not known here."
-			faults = append(faults, web.FieldError{Pointer: "/" + cut(name, 64), Detail: "not known"})
+			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "not known"})
 			continue
 		}
 		if name != "address" || !slices.Contains(known, "address.country") {
@@ -207,21 +208,21 @@ func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) erro
 	}
 	change := make(map[string]*string, len(in))
 	for k, v := range in {
-		text, isText := v.(string)
+		typed, isText := v.(string)
 		pointer, detail := web.Pointer(k), templates.Text("")
 		switch {
-		case k == "" || len(k) > maxPreferenceKey || !printable(k):
+		case k == "" || len(k) > maxPreferenceKey || !text.Printable(k):
 			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
 		case v != nil && !isText:
 			detail = "must be a string, or null to delete it"
-		case len(text) > maxPreferenceValue:
+		case len(typed) > maxPreferenceValue:
 			detail = "a value has at most 4,096 bytes"
 		}
 		if detail != "" {
 			return ErrInvalidPreference.For(web.FieldError{Pointer: pointer, Detail: detail})
 		}
 		if change[k] = nil; v != nil {
-			change[k] = &text
+			change[k] = &typed
 		}
 	}
 	prefs, err := s.store.MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, maxPreferences)

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
-	"golang.org/x/text/language"
-
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -90,42 +85,36 @@ var userMembers = []userMember{
 		return err
 	}},
 	verified("email_verified", "There is no email address that could be verified.", func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
-	claim("given_name", line(100), func(p *Profile) *string { return &p.GivenName }),
-	claim("family_name", line(100), func(p *Profile) *string { return &p.FamilyName }),
-	claim("middle_name", line(100), func(p *Profile) *string { return &p.MiddleName }),
-	claim("nickname", line(100), func(p *Profile) *string { return &p.Nickname }),
-	claim("profile", webAddress, func(p *Profile) *string { return &p.Page }),
-	claim("picture", webAddress, func(p *Profile) *string { return &p.Picture }),
-	claim("website", webAddress, func(p *Profile) *string { return &p.Website }),
-	claim("gender", line(50), func(p *Profile) *string { return &p.Gender }),
-	claim("birthdate", birthdate, func(p *Profile) *string { return &p.Birthdate }),
-	claim("zoneinfo", zoneinfo, func(p *Profile) *string { return &p.Zoneinfo }),
-	claim("locale", locale, func(p *Profile) *string { return &p.Locale }),
-	claim("phone_number", phoneNumber, func(p *Profile) *string { return &p.PhoneNumber }),
+	claim("given_name", text.Line(100), func(p *Profile) *string { return &p.GivenName }),
+	claim("family_name", text.Line(100), func(p *Profile) *string { return &p.FamilyName }),
+	claim("middle_name", text.Line(100), func(p *Profile) *string { return &p.MiddleName }),
+	claim("nickname", text.Line(100), func(p *Profile) *string { return &p.Nickname }),
+	claim("profile", text.WebAddress, func(p *Profile) *string { return &p.Page }),
+	claim("picture", text.WebAddress, func(p *Profile) *string { return &p.Picture }),
+	claim("website", text.WebAddress, func(p *Profile) *string { return &p.Website }),
+	claim("gender", text.Line(50), func(p *Profile) *string { return &p.Gender }),
+	claim("birthdate", text.Birthdate, func(p *Profile) *string { return &p.Birthdate }),
+	claim("zoneinfo", text.Zoneinfo, func(p *Profile) *string { return &p.Zoneinfo }),
+	claim("locale", text.Locale, func(p *Profile) *string { return &p.Locale }),
+	claim("phone_number", text.PhoneNumber, func(p *Profile) *string { return &p.PhoneNumber }),
 	verified("phone_number_verified", "There is no phone number that could be verified.", func(u *User) (string, *bool) { return u.Profile.PhoneNumber, &u.Profile.PhoneNumberVerified }),
-	claim("address.formatted", lines(500), func(p *Profile) *string { return &p.Address.Formatted }),
-	claim("address.street_address", lines(200), func(p *Profile) *string { return &p.Address.StreetAddress }),
-	claim("address.locality", line(100), func(p *Profile) *string { return &p.Address.Locality }),
-	claim("address.region", line(100), func(p *Profile) *string { return &p.Address.Region }),
-	claim("address.postal_code", line(20), func(p *Profile) *string { return &p.Address.PostalCode }),
-	claim("address.country", line(100), func(p *Profile) *string { return &p.Address.Country }),
-}
-
-// refusal says what is accepted, with {max}; without text there is none.
-type refusal struct {
-	text templates.Text
-	max  int
+	claim("address.formatted", text.Lines(500), func(p *Profile) *string { return &p.Address.Formatted }),
+	claim("address.street_address", text.Lines(200), func(p *Profile) *string { return &p.Address.StreetAddress }),
+	claim("address.locality", text.Line(100), func(p *Profile) *string { return &p.Address.Locality }),
+	claim("address.region", text.Line(100), func(p *Profile) *string { return &p.Address.Region }),
+	claim("address.postal_code", text.Line(20), func(p *Profile) *string { return &p.Address.PostalCode }),
+	claim("address.country", text.Line(100), func(p *Profile) *string { return &p.Address.Country }),
 }
 
 // claim is a text of the Profile; check returns what is kept, or a sentence that says
 // what is accepted.
-func claim(name string, check func(string) (kept string, no refusal), at func(*Profile) *string) userMember {
+func claim(name string, check text.Rule, at func(*Profile) *string) userMember {
 	return userMember{name, func(u *User, value string) error {
-		kept, no := "", refusal{}
+		kept, no := "", text.Refusal{}
 		if value != "" {
 			kept, no = check(value)
 		}
-		if no.text != "" {
+		if no.Text != "" {
 			return invalidClaim(name, no)
 		}
 		p := u.Profile
@@ -153,17 +142,17 @@ func verified(name string, nothing templates.Text, at func(*User) (of string, ma
 		of, mark := at(u)
 		switch {
 		case value != "" && value != "true" && value != "false":
-			return invalidClaim(name, refusal{text: "This is true or false."})
+			return invalidClaim(name, text.Refusal{Text: "This is true or false."})
 		case value == "true" && of == "":
-			return invalidClaim(name, refusal{text: nothing})
+			return invalidClaim(name, text.Refusal{Text: nothing})
 		}
 		*mark = value == "true"
 		return nil
 	}}
 }
 
-func invalidClaim(name string, no refusal) error {
-	return web.ForField(400, "invalid_profile", pointerTo(name), no.text, "max", no.max)
+func invalidClaim(name string, no text.Refusal) error {
+	return web.ForField(400, "invalid_profile", pointerTo(name), no.Text, "max", no.Max)
 }
 
 func pointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
@@ -188,7 +177,7 @@ func UserMembers() []string {
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
 		if !slices.Contains(UserMembers(), name) {
-			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(cut(name, 64)), Detail: "not known"})
+			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(text.Cut(name, 64)), Detail: "not known"})
 		}
 	}
 	var refused []error
@@ -277,97 +266,4 @@ func sameEmail(now, before User) error {
 		return errEmailMoved
 	}
 	return nil
-}
-
-// line is the rule for a text of at most max characters in one line.
-func line(max int) func(string) (string, refusal) {
-	return func(s string) (string, refusal) {
-		if _, err := checkText(s, max); err != nil {
-			return "", refusal{"This has at most {max} characters, in one line and without control characters.", max}
-		}
-		return s, refusal{}
-	}
-}
-
-// lines is the rule for a text of at most max characters and 10 lines.
-func lines(max int) func(string) (string, refusal) {
-	no := refusal{"This has at most {max} characters in at most 10 lines, and no control characters.", max}
-	return func(s string) (string, refusal) {
-		s = strings.ReplaceAll(s, "\r\n", "\n")
-		if strings.Count(s, "\n") >= 10 || utf8.RuneCountInString(s) > max {
-			return "", no
-		}
-		for l := range strings.SplitSeq(s, "\n") {
-			if _, err := checkText(l, max); err != nil {
-				return "", no
-			}
-		}
-		return s, refusal{}
-	}
-}
-
-// webAddress keeps javascript: and the like away from the pages of the
-// applications that show the claim.
-func webAddress(s string) (string, refusal) {
-	u, err := url.Parse(s)
-	if err != nil || len(s) > 2000 || !printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
-		u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" || u.User != nil {
-		return "", refusal{text: "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name."}
-	}
-	return s, refusal{}
-}
-
-var yearAlone = regexp.MustCompile(`^[1-9][0-9]{3}$`)
-
-// birthdate accepts a day, a day without its year (0000-03-31) and a year.
-func birthdate(s string) (string, refusal) {
-	// Year 0 is a leap year: 0000-02-29 is a birthday.
-	if _, err := time.Parse(time.DateOnly, s); err != nil && !yearAlone.MatchString(s) {
-		return "", refusal{text: "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone."}
-	}
-	return s, refusal{}
-}
-
-var zoneForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}$`)
-
-func zoneinfo(s string) (string, refusal) {
-	no := refusal{text: "This is the name of a time zone such as Europe/Rome."}
-	if len(s) > 64 || !zoneForm.MatchString(s) || s == "Local" {
-		return "", no
-	}
-	if _, err := time.LoadLocation(s); err != nil && zonesKnown() {
-		return "", no
-	}
-	return s, refusal{}
-}
-
-// zonesKnown tells whether this system has the time zone database; without it
-// the form of the name has to do. (Compiling it in would cost every installation
-// its memory.)
-var zonesKnown = sync.OnceValue(func() bool {
-	_, err := time.LoadLocation("Europe/Rome")
-	return err == nil
-})
-
-// locale keeps the canonical spelling: en_us becomes en-US.
-func locale(s string) (string, refusal) {
-	if len(s) <= 35 {
-		if tag, err := language.Parse(s); err == nil && tag != language.Und {
-			return tag.String(), refusal{}
-		}
-	}
-	return "", refusal{text: "This is a language such as it or en-GB (BCP 47)."}
-}
-
-var (
-	phoneForm       = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
-	phoneSeparators = strings.NewReplacer(" ", "", "-", "", ".", "", "(", "", ")", "", "/", "")
-)
-
-// phoneNumber keeps E.164: a plus sign and 7 to 15 digits.
-func phoneNumber(s string) (string, refusal) {
-	if kept := phoneSeparators.Replace(s); len(s) <= 40 && phoneForm.MatchString(kept) {
-		return kept, refusal{}
-	}
-	return "", refusal{text: "This is a phone number with its country, such as +39 06 1234567."}
 }

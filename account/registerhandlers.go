@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -32,7 +33,7 @@ func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) error {
 // invites. An address that has guessed too much is told nothing about codes.
 func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.Register{Code: cut(q.Get("code"), 64)}
+	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
 	page.Continue, _ = s.continuation(r, q)
 	if page.Code == "" {
 		return s.showRegister(w, r, http.StatusOK, page)
@@ -81,7 +82,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.Register{
-		Code: cut(in.Code, 64), Handle: cut(in.Handle, 64), DisplayName: cut(in.DisplayName, 64), Email: cut(in.Email, 256), Continue: next,
+		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64), Email: text.Cut(in.Email, 256), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, ErrRegistrationFull), FieldErrors: map[string]string{},
 	}
 	// The form is longer than a phone, and a browser opens it at the field: what is

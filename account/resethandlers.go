@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -63,7 +64,7 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: cut(in.Handle, 64), Code: cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
+		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
 }
 
@@ -110,7 +111,7 @@ func (s *Service) forgotForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	typed := r.PostForm.Get("handle")
-	page := templates.ForgotPassword{Handle: cut(typed, 254)}
+	page := templates.ForgotPassword{Handle: text.Cut(typed, 254)}
 	page.Continue, _ = s.continuation(r, r.PostForm)
 	err := s.ForgotPassword(r.Context(), s.Caller(r), typed)
 	if err == nil {

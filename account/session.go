@@ -329,7 +329,7 @@ func SessionEntries(list []Session, current string) []SessionEntry {
 	out := make([]SessionEntry, 0, len(list))
 	for _, s := range list {
 		out = append(out, SessionEntry{
-			ID: s.ID, Current: s.ID == current, Device: Device(s.UserAgent), UserAgent: s.UserAgent, Address: s.Address,
+			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent, Address: s.Address,
 			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(), ExpiresAt: s.ExpiresAt.UTC(),
 		})
 	}
@@ -340,7 +340,7 @@ func SessionEntries(list []Session, current string) []SessionEntry {
 func SessionRows(list []Session, current string) []templates.SessionRow {
 	out := make([]templates.SessionRow, 0, len(list))
 	for _, s := range list {
-		browser, system := browserAndSystem(s.UserAgent)
+		browser, system := web.BrowserAndSystem(s.UserAgent)
 		out = append(out, templates.SessionRow{
 			ID: s.ID, Current: s.ID == current, Browser: browser, System: system, Address: s.Address,
 			CreatedAt: s.AuthTime, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt, Methods: methodTexts(s.AMR),

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -97,7 +98,7 @@ func (s Settings) Check() (Settings, error) {
 	add := func(pointer string, text templates.Text, args ...any) {
 		wrong = append(wrong, web.Fault(pointer, text, args...))
 	}
-	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !printable(s.InstanceName) {
+	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !text.Printable(s.InstanceName) {
 		add("/instance_name", "1 to 60 characters, no control characters")
 	}
 	if s.Registration != RegistrationInvite && s.Registration != RegistrationClosed {
@@ -147,18 +148,18 @@ func (s Settings) Check() (Settings, error) {
 	}
 	descriptions := maps.Clone(builtIn)
 	for _, f := range slices.Sorted(maps.Keys(s.FlagDescriptions)) {
-		text := s.FlagDescriptions[f]
+		description := s.FlagDescriptions[f]
 		switch {
 		case !slices.Contains(s.Flags, f):
-			add("/flag_descriptions"+web.Pointer(cut(f, 32)), "only flags of this installation")
-		case utf8.RuneCountInString(text) > maxFlagDescription || !printable(text):
+			add("/flag_descriptions"+web.Pointer(text.Cut(f, 32)), "only flags of this installation")
+		case utf8.RuneCountInString(description) > maxFlagDescription || !text.Printable(description):
 			add("/flag_descriptions/"+f, "at most {count} characters, no control characters", "count", maxFlagDescription)
-		case text != "":
-			descriptions[f] = text
+		case description != "":
+			descriptions[f] = description
 		}
 	}
 	s.FlagDescriptions = descriptions
-	if utf8.RuneCountInString(s.Contact) > maxContact || !printable(s.Contact) {
+	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
 		add("/contact", "at most {count} characters, no control characters", "count", maxContact)
 	}
 	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" && !colourForm.MatchString(s.AccentColour) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -234,7 +235,7 @@ func accountKey(typed string) string {
 	if h, err := CanonicalHandle(typed); err == nil {
 		return h
 	}
-	return strings.ToLower(cut(strings.TrimSpace(typed), 64))
+	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
 }
 
 // upgradeHash replaces a hash of an older form. Failing to do so does not refuse the sign-in.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -209,7 +210,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
 	switch {
 	case !page.HandleFixed:
-		page.Handle = cut(in.Handle, 64)
+		page.Handle = text.Cut(in.Handle, 64)
 	case p.Code == ErrInvalidCredentials.Code:
 		page.Error = templates.LanguageOf(r.Context()).Text("The password is not right.") // there is no other field to change
 	}
@@ -337,7 +338,7 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	if passkey, ok := passkeyInForm(r, ""); ok {
 		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
 	} else {
-		otp := cut(r.PostForm.Get("otp"), 100) + " " // a field left empty is a wrong code
+		otp := text.Cut(r.PostForm.Get("otp"), 100) + " " // a field left empty is a wrong code
 		out, err = s.SignIn(r.Context(), s.Caller(r), Credentials{OTP: otp})
 	}
 	switch {

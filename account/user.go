@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/text"
 	"golang.org/x/text/secure/precis"
 )
 
@@ -93,7 +94,7 @@ var reservedHandles = []string{
 // scripts and emoji need.
 func CheckDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
-	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !printable(name) || !strings.ContainsFunc(name, visible) {
+	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !text.Printable(name) || !strings.ContainsFunc(name, visible) {
 		return "", ErrInvalidDisplayName
 	}
 	return name, nil
@@ -105,33 +106,15 @@ func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
 }
 
-// printable refuses what could disturb a page, a log line or a database.
-func printable(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
-			return false
-		}
-		// U+200C and U+200D join letters and emoji; the other format characters
-		// reorder or hide text.
-		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
-			return false
-		}
-	}
-	return true
-}
-
-// checkText is the rule for notes and reasons: optional, at most max runes.
-func checkText(s string, max int) (string, error) {
-	s = strings.TrimSpace(s)
-	if utf8.RuneCountInString(s) > max || !utf8.ValidString(s) || !printable(s) {
+// CheckReason checks an administrator's note on a suspension: at most 200
+// runes, no control characters.
+func CheckReason(s string) (string, error) {
+	s, ok := text.Check(s, 200)
+	if !ok {
 		return "", ErrInvalidText
 	}
 	return s, nil
 }
-
-// CheckReason checks an administrator's note on a suspension: at most 200
-// runes, no control characters.
-func CheckReason(s string) (string, error) { return checkText(s, 200) }
 
 // CheckEmail checks an address (RFC 5322 addr-spec, at most 254 bytes); the
 // empty string means none.
@@ -141,7 +124,7 @@ func CheckEmail(s string) (string, error) {
 		return "", nil
 	}
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !printable(s) || strings.ContainsAny(s, " <>\"") {
+	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !text.Printable(s) || strings.ContainsAny(s, " <>\"") {
 		return "", ErrInvalidEmail
 	}
 	return s, nil
@@ -153,19 +136,4 @@ func CheckFlag(name string) error {
 		return ErrUnknownFlag
 	}
 	return nil
-}
-
-// cut shortens what a client sent for storage, on a rune boundary, without
-// characters that a database or a page could stumble over.
-func cut(s string, n int) string {
-	out := make([]rune, 0, n)
-	for _, r := range s {
-		if len(out) == n {
-			break
-		}
-		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
-			out = append(out, r)
-		}
-	}
-	return string(out)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestCanonicalHandle(t *testing.T) {
@@ -88,7 +89,7 @@ func TestDevices(t *testing.T) {
 		"Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36":                    "Chrome on Android",
 		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                          "Firefox on Linux",
 	} {
-		if got := account.Device(ua); got != want {
+		if got := web.Device(ua); got != want {
 			t.Errorf("%q: %q, want %q", ua, got, want)
 		}
 	}

@@ -23,7 +23,8 @@ var allowed = map[string][]string{
 	"store/storetest/steps": {},
 	"admin":                 {"account", "account/web", "templates"},
 	"provider":              {"account", "account/web", "templates"},
-	"account":               {"account/mail", "account/session", "account/web", "templates"},
+	"account":               {"account/mail", "account/session", "account/text", "account/web", "templates"},
+	"account/text":          {"templates"}, // the sentences that say what is accepted
 	"account/web":           {"templates"},
 	"account/mail":          {},
 	"account/mail/mailtest": {"account/mail"},

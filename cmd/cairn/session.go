@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 type sessionCommand struct {
@@ -25,7 +26,7 @@ func (c *listSessionsCommand) Run(p *program) error {
 		out := c.list(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
 		for i, entry := range account.SessionEntries(sessions, "") {
 			s := sessions[i]
-			if err := out.add(s.ID, entry, s.ID, account.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)); err != nil {
+			if err := out.add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)); err != nil {
 				return err
 			}
 		}

@@ -180,7 +180,7 @@ func (c *showUserCommand) Run(p *program) error {
 		}
 		labels := userLabels(u)
 		for _, s := range access.Sessions {
-			labels = append(labels, [2]string{"session", fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, account.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt))})
+			labels = append(labels, [2]string{"session", fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, web.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt))})
 		}
 		for _, a := range access.Apps {
 			labels = append(labels, [2]string{"application", fmt.Sprintf("%s (%s): %s", a.ClientID, a.ClientName, strings.Join(a.Scopes, " "))})

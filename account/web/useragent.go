@@ -1,28 +1,6 @@
-package account
+package web
 
-import (
-	"slices"
-	"strings"
-	"time"
-)
-
-// The cookie of known devices has a mark for each user who has recently signed in there.
-// It proves nothing and opens nothing: without it a sign-in is told by mail.
-const (
-	maxDeviceUsers = 10
-	deviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
-	deviceMark     = 20                   // characters
-)
-
-// readMarks are the marks in the value of the cookie.
-func readMarks(value string) []string {
-	marks := strings.Split(cut(value, (deviceMark+1)*maxDeviceUsers), ".")
-	return slices.DeleteFunc(marks, func(m string) bool {
-		return len(m) != deviceMark || strings.Trim(m, base64urlAlphabet) != ""
-	})
-}
-
-const base64urlAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+import "strings"
 
 type mark struct{ token, name string }
 
@@ -41,7 +19,7 @@ var (
 // Device names a browser and its system ("Firefox on Linux") as its User-Agent
 // claims, for people to tell their sessions apart; empty when neither is known.
 func Device(userAgent string) string {
-	browser, system := browserAndSystem(userAgent)
+	browser, system := BrowserAndSystem(userAgent)
 	switch {
 	case browser == "" || system == "":
 		return browser + system
@@ -50,7 +28,8 @@ func Device(userAgent string) string {
 	}
 }
 
-func browserAndSystem(userAgent string) (browser, system string) {
+// BrowserAndSystem are the two parts of Device, each empty when it is not known.
+func BrowserAndSystem(userAgent string) (browser, system string) {
 	return firstMark(browsers, userAgent), firstMark(systems, userAgent)
 }
 
