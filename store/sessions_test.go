@@ -367,7 +367,8 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 		other.Address = "192.0.2.77"
 		must(t, s.CreateSession(ctx, other, h.user.PasswordHash, act("session.create")))
 		mine, _ := addTokens(t, s, newGrantStored(t, s, app, *other))
-		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end"))) // the offline grant is left
+		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
+		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
 		at := noon.Add(time.Minute)
 		_, err := s.DisownSession(ctx, addUser(t, s, "bob").Sub, h.session.ID, at, act("session.not_me"))
 		want(t, err, account.ErrSessionNotFound)
@@ -379,7 +380,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 			}
 			at = at.Add(time.Hour)
 		}
-		_, err = useToken(ctx, s, h.refresh)
+		_, err = useToken(ctx, s, "offline")
 		want(t, err, provider.ErrSpent)
 		_, err = useToken(ctx, s, mine)
 		must(t, err)
@@ -404,6 +405,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 func TestEndingAllAccessEndsOfflineGrantsToo(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, h := t.Context(), equip(t, s, "ada")
+		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
 		signIn(t, s, h.user)
 		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
 		for _, ended := range []int{1, 0} {
@@ -412,7 +414,7 @@ func TestEndingAllAccessEndsOfflineGrantsToo(t *testing.T) {
 				t.Errorf("%d sessions have ended, want %d", n, ended)
 			}
 		}
-		_, err := useToken(ctx, s, h.refresh)
+		_, err := useToken(ctx, s, "offline")
 		want(t, err, provider.ErrSpent)
 		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end_sessions", Limit: 9})
 		if must(t, err); len(rows) != 1 {
