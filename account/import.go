@@ -100,10 +100,12 @@ type Bulk struct {
 // BulkStore adds many users at once.
 type BulkStore interface {
 	// AddUsers adds all or nothing, with an audit row for each user beside a. ErrHandleTaken when a handle or a sub
-	// is taken, ErrRegistrationFull when there would be more than MaxUsers.
+	// is taken, ErrEmailTaken when two accounts would have the same verified address, ErrRegistrationFull when there
+	// would be more than MaxUsers.
 	AddUsers(ctx context.Context, b Bulk, a Audit) error
-	// TakenUsers tells which of the handles and subs cannot be given: also those of deleted users.
-	TakenUsers(ctx context.Context, handles, subs []string) (takenHandles, takenSubs []string, err error)
+	// TakenUsers returns those that cannot be given: handles and subs, also of deleted users, and addresses, which are
+	// in lower case, that another account has verified.
+	TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error)
 }
 
 // CheckImport checks all rows by the rules for new users, and against one another and the
@@ -114,8 +116,8 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 		return nil, err
 	}
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, preferences: map[string]map[string]string{}}
-	first := map[string]int{} // row by handle or sub, which never are alike
-	var handles, subs []string
+	first := map[string]int{} // row by handle, sub or verified address, which never are alike
+	var handles, subs, emails []string
 	for i, row := range rows {
 		u, refused := row.user(h, settings, o, a.Now())
 		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
@@ -125,7 +127,7 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 		for _, reason := range refused {
 			r.refuse(reason)
 		}
-		for _, key := range []string{u.Handle, u.Sub} {
+		for _, key := range []string{u.Handle, u.Sub, verifiedEmail(u)} {
 			if before, twice := first[key]; twice && key != "" {
 				r.refuse(fmt.Sprintf("%s is in row %d already", key, before))
 			} else {
@@ -137,12 +139,14 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 		if row.Members["sub"] != "" {
 			subs = append(subs, u.Sub)
 		}
+		emails = append(emails, verifiedEmail(u))
 	}
-	if handles, subs, err = a.store.TakenUsers(ctx, handles, subs); err != nil {
+	keys, err := a.store.TakenUsers(ctx, handles, subs, emails)
+	if err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
-	for _, key := range slices.Concat(handles, subs) {
+	for _, key := range keys {
 		taken[key] = true
 	}
 	for i := range out.Results {
@@ -153,6 +157,8 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 			r.refuse("the handle is taken (a deleted user's is never given again)")
 		case taken[r.user.Sub]:
 			r.refuse("the sub is another user's")
+		case taken[verifiedEmail(r.user)]:
+			r.refuse("email: another account has verified " + r.user.Email)
 		case r.Outcome == ImportCreated:
 			if p := rows[i].Preferences; len(p) > 0 {
 				out.preferences[r.user.Sub] = p
@@ -168,6 +174,14 @@ func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []Impo
 		return nil, fmt.Errorf("there would be %d users, and max_users is %d: raise it with cairn settings set max_users %d", all, settings.MaxUsers, all)
 	}
 	return out, nil
+}
+
+// verifiedEmail is the address that no other account may have verified, in lower case; empty: there is none.
+func verifiedEmail(u User) string {
+	if !u.EmailVerified {
+		return ""
+	}
+	return strings.ToLower(u.Email)
 }
 
 func (r *ImportResult) refuse(reason string) {
@@ -285,8 +299,8 @@ func ReadTime(s string) (time.Time, error) {
 	return time.Time{}, errors.New("created_at: a time such as 2024-05-31T12:00:00Z, or a date")
 }
 
-// Import stores a checked import, all of it or nothing. ErrHandleTaken when a handle was
-// taken since the check.
+// Import stores a checked import, all of it or nothing. ErrHandleTaken or ErrEmailTaken when a
+// handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
 	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
 	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), "user.import", "users", detail))

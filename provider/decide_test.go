@@ -51,6 +51,8 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 		"essential, no such factor":                    {authzState{identity: old("pwd"), acr: essential("2"), reach: "1"}, refused, "unmet_authentication_requirements"},
 		"essential, no such factor, silently":          {authzState{identity: old("pwd"), acr: essential("phr"), reach: "2", prompts: []string{"none"}}, refused, "unmet_authentication_requirements"},
 		"essential, another factor was chosen":         {authzState{identity: fresh(otp...), acr: essential("phr"), reach: "phr", returned: true}, refused, "unmet_authentication_requirements"},
+		"essential, the passkey was removed":           {authzState{identity: old(passkey...), acr: essential("phr"), reach: "2"}, refused, "unmet_authentication_requirements"},
+		"required, the factor was removed":             {authzState{identity: old(otp...), client: needs("2"), reach: "1"}, setUpFactor, ""},
 		"essential and unknown":                        {authzState{identity: old(passkey...), acr: essential("urn:x"), reach: "phr"}, refused, "unmet_authentication_requirements"},
 		"nobody, essential":                            {authzState{acr: essential("2")}, login, ""},
 		"required and there":                           {authzState{identity: old(otp...), client: needs("2"), reach: "2"}, proceed, ""},
@@ -71,7 +73,7 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 			c.q.client = &Client{ID: "app", Trusted: true}
 		}
 		if c.q.identity != nil {
-			c.q.identity.User.SecondFactor = c.q.reach != "1"
+			c.q.identity.User.SecondFactor = c.q.reach != account.ACRPassword
 		}
 		got, problem := decide(c.q)
 		errName := ""

@@ -15,13 +15,13 @@ import (
 const (
 	// bulkTimeout is how long a transaction of AddUsers may take: a million users.
 	bulkTimeout = 10 * time.Minute
-	// bulkRows is how many rows one statement adds or looks for. A user has 17 columns, and a
+	// bulkRows is how many rows one statement adds or looks for. A user has 18 columns, and a
 	// statement of SQLite at most 32,766 values.
 	bulkRows = 500
 )
 
-// AddUsers implements account.Store. The counter of users comes last: who registers
-// meanwhile does not wait for it until then.
+// AddUsers implements account.Store. The counter of users and the verified addresses come
+// last: who registers or verifies one meanwhile does not wait until then.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
 	var refused error // of the change of settings
 	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *gorm.DB) error {
@@ -68,7 +68,10 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 		}
 		counted := tx.Exec("UPDATE counters SET value = value + ? WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)",
 			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
-		return expect(counted, account.ErrRegistrationFull)
+		if err := expect(counted, account.ErrRegistrationFull); err != nil {
+			return err
+		}
+		return claimEmails(tx, b.Users)
 	})
 	return cmp.Or(refused, err)
 }
@@ -111,22 +114,49 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 	return tx.Table("audit").Create(&audit).Error
 }
 
+// claimEmails is claimEmail for users who have been added.
+func claimEmails(tx *gorm.DB, users []account.User) error {
+	var subs []string
+	for _, u := range users {
+		if u.EmailVerified {
+			subs = append(subs, u.Sub)
+		}
+	}
+	if len(subs) == 0 {
+		return nil
+	}
+	if err := lockEmails(tx); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(subs, bulkRows) {
+		var others []string
+		err := tx.Raw(`SELECT o.sub FROM users u JOIN users o ON lower(o.email) = lower(u.email) AND o.sub <> u.sub
+			WHERE u.sub IN ? AND o.email_verified AND o.deleted_at = 0 LIMIT 1`, some).Find(&others).Error
+		if err == nil && len(others) > 0 {
+			err = account.ErrEmailTaken
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TakenUsers implements account.Store.
-func (s *Store) TakenUsers(ctx context.Context, handles, subs []string) (takenHandles, takenSubs []string, err error) {
-	look := func(column string, keys []string) (taken []string, err error) {
-		keys = slices.DeleteFunc(slices.Clone(keys), invalidKey)
+func (s *Store) TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error) {
+	for _, of := range []struct {
+		column, condition string
+		keys              []string
+	}{{"handle", "", handles}, {"sub", "", subs}, {"lower(email)", " AND email_verified AND deleted_at = 0", emails}} {
+		keys := slices.DeleteFunc(slices.Clone(of.keys), invalidKey)
 		for some := range slices.Chunk(keys, bulkRows) {
 			var found []string
-			if err := s.conn(ctx).Raw("SELECT "+column+" FROM users WHERE "+column+" IN ?", some).Find(&found).Error; err != nil {
-				return nil, err
+			query := "SELECT " + of.column + " FROM users WHERE " + of.column + " IN ?" + of.condition
+			if err := s.conn(ctx).Raw(query, some).Find(&found).Error; err != nil {
+				return nil, fail("look for users", err)
 			}
 			taken = append(taken, found...)
 		}
-		return taken, nil
 	}
-	takenHandles, err = look("handle", handles)
-	if err == nil {
-		takenSubs, err = look("sub", subs)
-	}
-	return takenHandles, takenSubs, fail("look for users", err)
+	return taken, nil
 }

@@ -26,10 +26,15 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	return rows[0].user(), nil
 }
 
-// claimEmail is account.ErrEmailTaken when another account has verified the address. Whoever verifies one
-// waits for the others who do.
+// lockEmails makes every other operation that verifies an address wait for the end of the transaction. It comes
+// after the rows of users and counters.
+func lockEmails(tx *gorm.DB) error {
+	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
+}
+
+// claimEmail is account.ErrEmailTaken when another account has verified the address.
 func claimEmail(tx *gorm.DB, email, sub string) error {
-	if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error; err != nil {
+	if err := lockEmails(tx); err != nil {
 		return err
 	}
 	var others []string

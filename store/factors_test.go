@@ -7,11 +7,24 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 var errSpent = errors.New("spent before")
+
+func newFactor(session string, codes ...string) account.NewFactor {
+	n := account.NewFactor{Session: session, Now: noon, Audit: act("factor.add")}
+	for _, code := range codes {
+		n.Codes = append(n.Codes, []byte(code))
+	}
+	return n
+}
+
+func oldFactor(session string) account.OldFactor {
+	return account.OldFactor{Session: session, Now: noon, Audit: act("factor.remove")}
+}
 
 func TestSpentOnceByInstancesAtTheSameTime(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
@@ -40,7 +53,7 @@ func TestTimeStepIsAcceptedOnceByInstancesAtTheSameTime(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		ctx, instances := t.Context(), []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		u := addUser(t, instances[0], "ada")
-		_, err := instances[0].AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "AAAA", LastStep: 7}, nil, noon, act("factor.add"))
+		_, err := instances[0].AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA", LastStep: 7}, newFactor(""))
 		must(t, err)
 		use := func(step int64) int {
 			return wins(t, race(8, func(i int) error {
@@ -71,7 +84,7 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		ctx, instances := t.Context(), []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
 		s, u, bob := instances[0], addUser(t, instances[0], "ada"), addUser(t, instances[0], "bob")
-		_, err := s.AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "AAAA"}, [][]byte{[]byte("one"), []byte("two")}, noon, act("factor.add"))
+		_, err := s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA"}, newFactor("", "one", "two"))
 		must(t, err)
 		use := func(sub, code string) int {
 			return wins(t, race(8, func(i int) error {
@@ -101,7 +114,6 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
-		codes := [][]byte{[]byte("one"), []byte("two")}
 		expect := func(marked bool, want account.Factors) {
 			t.Helper()
 			got, err := s.UserBySub(ctx, u.Sub)
@@ -114,34 +126,117 @@ func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 		}
 		withPassword, withBoth := newSession(u.Sub), newSession(u.Sub)
 		withBoth.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
-		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, "", codes, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
-		want(t, s.RemoveTOTP(ctx, u.Sub, noon, act("factor.remove")), account.ErrFactorNotFound)
+		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, "", [][]byte{[]byte("one")}, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
+		want(t, s.RemoveTOTP(ctx, u.Sub, oldFactor("")), account.ErrFactorNotFound)
 		want(t, s.CreateSession(ctx, withBoth, u.PasswordHash, act("session.create")), account.ErrInvalidCredentials) // with a factor that was reset since
-		stored, err := s.AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "AAAA"}, codes, noon, act("factor.add"))
+		stored, err := s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA"}, newFactor("", "one", "two"))
 		must(t, err)
 		if !stored {
 			t.Error("the first factor brought no recovery codes")
 		}
-		_, err = s.AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "BBBB"}, codes, noon, act("factor.add"))
+		_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor("", "one", "two"))
 		want(t, err, account.ErrFactorExists)
 		expect(true, account.Factors{TOTP: &account.TOTP{}, RecoveryCodes: 2})
 		want(t, s.CreateSession(ctx, withPassword, u.PasswordHash, act("session.create")), account.ErrSecondFactorRequired)
 		must(t, s.CreateSession(ctx, withBoth, u.PasswordHash, act("session.create")))
 		must(t, s.Exec(`INSERT INTO passkeys (id, sub, name, public_key, aaguid, transports, attachment, sign_count, backup_eligible, backup_state, created_at)
 			SELECT token_hash, sub, 'key', token_hash, token_hash, '', '', 0, second_factor, second_factor, 1 FROM sessions JOIN users USING (sub)`))
-		must(t, s.RemoveTOTP(ctx, u.Sub, noon, act("factor.remove")))
+		must(t, s.RemoveTOTP(ctx, u.Sub, oldFactor("")))
 		expect(true, account.Factors{Passkeys: 1, RecoveryCodes: 2}) // the passkey is left
-		must(t, s.ConfirmSession(ctx, u.Sub, withBoth.ID, noon.Add(time.Hour)))
-		n, _, err := s.Session(ctx, withBoth.ID)
-		must(t, err)
-		if !n.ConfirmedAt.Equal(noon.Add(time.Hour)) || !n.AuthTime.Equal(noon) || !slices.Equal(n.AMR, withBoth.AMR) {
-			t.Errorf("confirmed: %+v", n)
-		}
-		want(t, s.ConfirmSession(ctx, addUser(t, s, "bob").Sub, withBoth.ID, noon), account.ErrSessionNotFound)
 		must(t, s.ResetFactors(ctx, u.Sub, noon, act("user.reset_factors")))
 		expect(false, account.Factors{})
-		want(t, s.ConfirmSession(ctx, u.Sub, withBoth.ID, noon), account.ErrSessionNotFound)
 		want(t, s.ResetFactors(ctx, "nobody", noon, act("user.reset_factors")), account.ErrUserNotFound)
 		must(t, s.CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create")))
+	})
+}
+
+// withTOTP adds an authenticator app and signs in with it.
+func withTOTP(t *testing.T, s *store.Store, u account.User) account.Session {
+	t.Helper()
+	_, err := s.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: "AAAA"}, newFactor(""))
+	must(t, err)
+	n := newSession(u.Sub)
+	n.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
+	must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
+	return *n
+}
+
+func TestFirstFactorIsProvenByNoSessionBeforeIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for _, keep := range []bool{true, false} {
+			u := addUser(t, s, name("keep-", keep))
+			strong, o := withTOTP(t, s, u), oldFactor("")
+			o.KeepOthers = true
+			must(t, s.RemoveTOTP(ctx, u.Sub, o)) // its session is as if it had proven the next one
+			asking := signIn(t, s, u)
+			n := newFactor(asking.ID)
+			n.KeepOthers = keep
+			first, err := s.AddPasskey(ctx, newPasskey(u.Sub, name("key", keep)), 20, n)
+			must(t, err)
+			kept, _, err := s.Session(ctx, strong.ID)
+			must(t, err)
+			if !first || kept.Live(noon) != keep || slices.Contains(kept.AMR, account.MethodMultiFactor) || !live(t, s, asking.ID) {
+				t.Errorf("keep %t: first %t, the other session is %+v", keep, first, kept)
+			}
+			// What is asked for in a session that has not proven the factor, changes none.
+			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor(asking.ID))
+			want(t, err, account.ErrReauthenticationRequired)
+			want(t, s.RemovePasskey(ctx, u.Sub, []byte(name("key", keep)), oldFactor(asking.ID)), account.ErrReauthenticationRequired)
+			want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, asking.ID, nil, noon, act("factor.recovery_codes")), account.ErrReauthenticationRequired)
+			must(t, s.EndSession(ctx, u.Sub, asking.ID, noon, act("session.end")))
+			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor(asking.ID))
+			want(t, err, account.ErrNotAuthenticated)
+		}
+	})
+}
+
+func TestLastFactorStaysWhereOneIsDemanded(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		ctx, instances := t.Context(), []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		s, o := instances[0], oldFactor("")
+		for round := range 6 {
+			u, key := addUser(t, s, name("user", round)), newPasskey("", name("key", round))
+			key.Sub = u.Sub
+			withTOTP(t, s, u)
+			must(t, addPasskey(t, s, key, 20))
+			o.Demanded = account.ACRPhishingResistant
+			want(t, s.RemovePasskey(ctx, u.Sub, key.ID, o), account.ErrFactorDemanded)
+			o.Demanded = account.ACRTwoFactors
+			errs := race(2, func(i int) error {
+				if i == 0 {
+					return instances[0].RemoveTOTP(ctx, u.Sub, o)
+				}
+				return instances[1].RemovePasskey(ctx, u.Sub, key.ID, o)
+			})
+			if n := wins(t, errs, account.ErrFactorDemanded); n != 1 {
+				t.Errorf("round %d: %d of two factors were removed", round, n)
+			}
+		}
+	})
+}
+
+func TestRemovedPasskeyEndsTheSessionsThatItOpened(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, app := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
+		asking := withTOTP(t, s, u)
+		opened := map[string]account.Session{}
+		for _, id := range []string{"stolen", "other"} {
+			must(t, addPasskey(t, s, newPasskey(u.Sub, id), 20))
+			n := newSession(u.Sub)
+			n.Passkey, n.AMR = []byte(id), []string{"hwk", "user", account.MethodMultiFactor}
+			must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
+			opened[id] = *n
+		}
+		g := newGrant(app, opened["stolen"], "openid")
+		addCode(t, s, g)
+		o := oldFactor(asking.ID)
+		o.KeepOthers = true
+		must(t, s.RemovePasskey(ctx, u.Sub, []byte("stolen"), o))
+		if live(t, s, opened["stolen"].ID) || !live(t, s, opened["other"].ID) || !live(t, s, asking.ID) {
+			t.Error("not only the sessions of the removed passkey have ended, or not they")
+		}
+		_, err := useCode(ctx, s, g.CodeSignature)
+		want(t, err, provider.ErrSpent)
 	})
 }

@@ -32,20 +32,20 @@ func TestPasskeysOfAUser(t *testing.T) {
 		want(t, err, account.ErrPasskeyNotFound)
 		_, _, err = s.Passkey(ctx, nil)
 		want(t, err, account.ErrPasskeyNotFound)
-		want(t, s.RenamePasskey(ctx, other.Sub, k.ID, "mine"), account.ErrPasskeyNotFound)
-		must(t, s.RenamePasskey(ctx, u.Sub, k.ID, "mine"))
-		want(t, s.RemovePasskey(ctx, other.Sub, k.ID, noon, act("factor.remove")), account.ErrPasskeyNotFound)
+		want(t, s.RenamePasskey(ctx, other.Sub, k.ID, "mine", act("factor.rename")), account.ErrPasskeyNotFound)
+		must(t, s.RenamePasskey(ctx, u.Sub, k.ID, "mine", act("factor.rename")))
+		want(t, s.RemovePasskey(ctx, other.Sub, k.ID, oldFactor("")), account.ErrPasskeyNotFound)
 
 		must(t, addPasskey(t, s, newPasskey(u.Sub, "second"), 20))
-		must(t, s.RemovePasskey(ctx, u.Sub, k.ID, noon, act("factor.remove")))
+		must(t, s.RemovePasskey(ctx, u.Sub, k.ID, oldFactor("")))
 		if _, u, err = s.Passkey(ctx, []byte("second")); err != nil || !u.SecondFactor {
 			t.Errorf("no second factor while there is a passkey: %v", err)
 		}
-		must(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), noon, act("factor.remove")))
+		must(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), oldFactor("")))
 		if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor {
 			t.Errorf("a second factor after the last passkey: %v", err)
 		}
-		want(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), noon, act("factor.remove")), account.ErrPasskeyNotFound)
+		want(t, s.RemovePasskey(ctx, u.Sub, []byte("second"), oldFactor("")), account.ErrPasskeyNotFound)
 
 		must(t, addPasskey(t, s, k, 20))
 		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
@@ -114,6 +114,6 @@ func TestSignCountRisesOrIsTold(t *testing.T) {
 
 func addPasskey(t *testing.T, s *store.Store, k account.Passkey, limit int) error {
 	t.Helper()
-	_, err := s.AddPasskey(t.Context(), "", k, limit, nil, act("factor.add"))
+	_, err := s.AddPasskey(t.Context(), k, limit, newFactor(""))
 	return err
 }

@@ -29,7 +29,7 @@ func initialize(t *testing.T, s *store.Store) {
 
 func addTOTP(t *testing.T, s *store.Store, u account.User, secret string) {
 	t.Helper()
-	_, err := s.AddTOTP(t.Context(), u.Sub, "", account.TOTP{Secret: secret}, [][]byte{[]byte("one"), []byte("two")}, noon, act("factor.add"))
+	_, err := s.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: secret}, account.NewFactor{Codes: [][]byte{[]byte("one"), []byte("two")}, Now: noon, Audit: act("factor.add")})
 	must(t, err)
 }
 
@@ -95,7 +95,7 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 			_, err = s.Invite(ctx, open.Code)
 			want(t, err, store.ErrDataKey)
 			want(t, s.CreateInvite(ctx, open, -1, act("invite.create")), store.ErrDataKey)
-			_, err = s.AddTOTP(ctx, addUser(t, s, name("user-", len(list))).Sub, "", account.TOTP{Secret: "AAAA"}, nil, noon, act("factor.add"))
+			_, err = s.AddTOTP(ctx, addUser(t, s, name("user-", len(list))).Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{Now: noon, Audit: act("factor.add")})
 			want(t, err, store.ErrDataKey)
 			_, err = s.UserBySub(ctx, ada.Sub)
 			must(t, err)

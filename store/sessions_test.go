@@ -358,3 +358,67 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		}
 	})
 }
+
+// What a thief's session has made ends with it, and nothing that it left is taken for the owner's.
+func TestDisownedSessionLeavesNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, h := t.Context(), equip(t, s, "ada")
+		app, other := addClient(t, s, "app"), newSession(h.user.Sub)
+		other.Address = "192.0.2.77"
+		must(t, s.CreateSession(ctx, other, h.user.PasswordHash, act("session.create")))
+		mine, _ := addTokens(t, s, newGrantStored(t, s, app, *other))
+		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
+		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
+		at := noon.Add(time.Minute)
+		_, err := s.DisownSession(ctx, addUser(t, s, "bob").Sub, h.session.ID, at, act("session.not_me"))
+		want(t, err, account.ErrSessionNotFound)
+		for range 2 { // a link is opened twice
+			began, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, at, act("session.not_me"))
+			must(t, err)
+			if !began.Equal(noon) {
+				t.Errorf("began at %v", began)
+			}
+			at = at.Add(time.Hour)
+		}
+		_, err = useToken(ctx, s, "offline")
+		want(t, err, provider.ErrSpent)
+		_, err = useToken(ctx, s, mine)
+		must(t, err)
+		must(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash, act("session.create"))) // from there once more
+		_, u, err := s.Session(ctx, other.ID)
+		must(t, err)
+		if !u.DevicesVoidedAt.Equal(noon.Add(time.Minute)) || !live(t, s, other.ID) {
+			t.Errorf("marks of devices are voided at %v, the other session lives: %t", u.DevicesVoidedAt, live(t, s, other.ID))
+		}
+		for address, want := range map[string]bool{h.session.Address: false, other.Address: true} {
+			if known, err := s.KnownAddress(ctx, u.Sub, address); err != nil || known != want {
+				t.Errorf("%s is known: %t (%v)", address, known, err)
+			}
+		}
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "session.not_me", Limit: 9})
+		if must(t, err); len(rows) != 1 {
+			t.Errorf("%d audit rows", len(rows))
+		}
+	})
+}
+
+func TestEndingAllAccessEndsOfflineGrantsToo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, h := t.Context(), equip(t, s, "ada")
+		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
+		signIn(t, s, h.user)
+		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
+		for _, ended := range []int{1, 0} {
+			n, err := s.EndAllAccess(ctx, h.user.Sub, noon, act("user.end_sessions"))
+			if must(t, err); n != ended {
+				t.Errorf("%d sessions have ended, want %d", n, ended)
+			}
+		}
+		_, err := useToken(ctx, s, "offline")
+		want(t, err, provider.ErrSpent)
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end_sessions", Limit: 9})
+		if must(t, err); len(rows) != 1 {
+			t.Errorf("%d audit rows of one ending", len(rows))
+		}
+	})
+}

@@ -25,7 +25,7 @@ func addApp(t *testing.T, st *store.Store) account.User {
 	t.Helper()
 	u, err := st.UserByHandle(t.Context(), "keeper")
 	fatalIf(t, err)
-	_, err = st.AddTOTP(t.Context(), u.Sub, "", account.TOTP{Secret: totpSecret}, [][]byte{[]byte("one")}, time.Now(), operator("test", "keeper", ""))
+	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, account.NewFactor{Codes: [][]byte{[]byte("one")}, Now: time.Now(), Audit: operator("test", "keeper", "")})
 	fatalIf(t, err)
 	return u
 }
@@ -113,9 +113,10 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
 		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
 		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, operator("test", "ada", "")))
-		_, err := st.AddTOTP(ctx, "ada", "", account.TOTP{Secret: totpSecret}, [][]byte{[]byte("two")}, now, operator("test", "ada", ""))
+		_, err := st.AddTOTP(ctx, "ada", account.TOTP{Secret: totpSecret}, account.NewFactor{Codes: [][]byte{[]byte("two")}, Now: now, Audit: operator("test", "ada", "")})
 		fatalIf(t, err)
-		_, err = st.AddPasskey(ctx, "", account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: now}, 9, nil, operator("test", "ada", ""))
+		_, err = st.AddPasskey(ctx, account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: now}, 9,
+			account.NewFactor{Now: now, Audit: operator("test", "ada", "")})
 		fatalIf(t, err)
 		open, secret := strings.TrimSpace(s.must("invite", "add", "-q")), s.must("show-secret")
 		s.must("backup", "b.tar.gz")

@@ -87,7 +87,7 @@ func makeHealthy(t *testing.T, database string) {
 	st, ctx, now := storetest.OpenWith(t, database, dataKeyOf(config.DataKeyBeside(database))), t.Context(), time.Now().UTC().Truncate(time.Second)
 	u, err := st.UserByHandle(ctx, "keeper")
 	fatalIf(t, err)
-	_, err = st.AddTOTP(ctx, u.Sub, "", account.TOTP{Secret: "JBSWY3DPEHPK3PXP", CreatedAt: now}, nil, now, operator("test", "keeper", ""))
+	_, err = st.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, account.NewFactor{Now: now, Audit: operator("test", "keeper", "")})
 	fatalIf(t, err)
 	turn, _, err := st.TakeTurn(ctx, "backup", now, 0, time.Hour)
 	fatalIf(t, err)

@@ -47,7 +47,7 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 		}
 		switch err = do(users, u); {
 		case errors.Is(err, account.ErrLastAdmin):
-			return fmt.Errorf("%s is the last active administrator: make somebody else one first, with cairn user flags HANDLE +admin", u.Handle)
+			return fmt.Errorf("%s is the last administrator who can sign in: make somebody else one who has a password, with cairn user flags HANDLE +admin", u.Handle)
 		case errors.Is(err, account.ErrUserNotFound):
 			return fmt.Errorf("there is no user %s any more", u.Handle)
 		}
@@ -97,15 +97,33 @@ func (c *addUserCommand) Run(p *program) error {
 		if errors.Is(err, account.ErrHandleTaken) {
 			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", n.Handle)
 		}
+		if errors.Is(err, account.ErrEmailTaken) {
+			return fmt.Errorf("--email: another account has verified %s", n.Email)
+		}
 		if err != nil {
 			return err
 		}
 		if !c.GeneratePassword {
 			n.Password = ""
 		}
-		return c.print(p, u.Sub, map[string]any{"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags)},
-			pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"password", onlyNow(n.Password)}})
+		document := map[string]any{
+			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags), "email": u.Email, "email_verified": u.EmailVerified,
+		}
+		return c.print(p, u.Sub, document, pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)}})
 	})
+}
+
+// emailState is the address of the new user with how it is proven.
+func (c *addUserCommand) emailState(u account.User) string {
+	switch {
+	case u.Email == "":
+		return ""
+	case u.EmailVerified:
+		return u.Email + " (verified)"
+	case c.MailServer != "":
+		return u.Email + " (not verified until its owner opens a mailed link: the account page sends it)"
+	}
+	return u.Email + " (not verified: without mail it cannot be proven, only marked with cairn user update --email-verified)"
 }
 
 // userRow is a user as the commands print it. The claims of the profile that
@@ -357,7 +375,7 @@ func (c *userFlagsCommand) Run(p *program) error {
 
 type suspendUserCommand struct {
 	oneUser
-	Reason     string `help:"Why, for the audit log: at most 200 characters. Administrators read it."`
+	Reason     string `help:"Why, for the audit log: at most 200 characters. Other administrators read it."`
 	TellReason bool   `help:"Mail the reason to the user too."`
 }
 

@@ -115,8 +115,8 @@ func (c importFlags) store(p *program, o output, users *account.Administration, 
 		if err != nil && c.ResetCodes != "" {
 			err = errors.Join(err, os.Remove(c.ResetCodes))
 		}
-		if errors.Is(err, account.ErrHandleTaken) {
-			return errors.New("a handle was taken since the file was checked, and nothing was changed: run it again")
+		if errors.Is(err, account.ErrHandleTaken) || errors.Is(err, account.ErrEmailTaken) {
+			return errors.New("a handle or an address was taken since the file was checked, and nothing was changed: run it again")
 		}
 		if err != nil {
 			return err
