@@ -48,7 +48,8 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	mustDo(t, tab, "confirm", chromedp.SendKeys(field("code"), code()), chromedp.Click(id("totp-submit")), chromedp.WaitVisible(page("account-recovery-codes")))
 	fits(t, tab)
 	shot(t, tab, "recovery-codes")
-	recovery, another := text(chromedp.CSS("#recovery-codes li:nth-child(2) code")), text(chromedp.CSS("#recovery-codes li:nth-child(3) code"))
+	recovery := text(chromedp.CSS("#recovery-codes li:nth-child(2) code"))
+	another := text(chromedp.CSS("#recovery-codes li:nth-child(3) code"))
 	mustDo(t, tab, "done", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(id("totp-remove")))
 	shot(t, tab, "security-totp")
 	signOut := func() {
