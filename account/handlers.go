@@ -44,13 +44,17 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
 	handle("/api/me/apps/{client_id}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
 	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
-	handle("/api/me/totp", web.Methods{"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(s.removeTOTP))})
+	handle("/api/me/totp", web.Methods{
+		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(keeping(s.removeTOTP))),
+	})
 	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
 	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
 	handle("/api/me/export", web.Methods{"GET": signedIn(s.export)})
 	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
 	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
-	handle("/api/me/passkeys/{id}", web.Methods{"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(noContent(s.removePasskey))})
+	handle("/api/me/passkeys/{id}", web.Methods{
+		"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(noContent(keeping(s.removePasskey))),
+	})
 	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
 	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})
 
@@ -109,8 +113,23 @@ func operand(r *http.Request, name string) string {
 // keepOthers is the choice of a person that the other sessions stay.
 func keepOthers(r *http.Request) bool { return r.PostForm.Get("keep_other_sessions") != "" }
 
-// noContent answers for an operation of the API. An optional body has the choice of keepOthers.
+// noContent answers for an operation of the API. The body of a POST may be an empty object.
 func noContent(do operation) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost {
+			if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+				return err
+			}
+		}
+		if err := do(w, r); err != nil {
+			return err
+		}
+		return web.NoContent(w)
+	}
+}
+
+// keeping does an operation with the choice of keepOthers in an optional body of the API.
+func keeping(do operation) operation {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var in struct {
 			Keep bool `json:"keep_other_sessions"`
@@ -122,10 +141,7 @@ func noContent(do operation) web.Handler {
 		if in.Keep {
 			r.PostForm.Set("keep_other_sessions", "true")
 		}
-		if err := do(w, r); err != nil {
-			return err
-		}
-		return web.NoContent(w)
+		return do(w, r)
 	}
 }
 

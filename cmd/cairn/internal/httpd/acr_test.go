@@ -310,7 +310,7 @@ func TestApplicationOfTheCookieAsksForASecondFactor(t *testing.T) {
 	if got := mustJSON(t, claims["amr"]); claims["acr"] != "1" || got != `["pwd"]` {
 		t.Errorf("acr %v, amr %s after the password", claims["acr"], got)
 	}
-	secret := b.addAuthenticatorApp()
+	secret := s.signedIn("ada").addAuthenticatorApp()
 	refused := visit()
 	if refused.Code != http.StatusSeeOther {
 		t.Fatalf("the password alone: %d %s", refused.Code, refused.Body)

@@ -271,7 +271,10 @@ func accountActions(session string) []pageAction {
 		return map[string]string{"#current_password": current, "#new_password": next}
 	}
 	return []pageAction{
-		{profile, "", map[string]string{"#display_name": "Ada Lovelace", "#email": "ada@example.org"}, "", "#profile-submit", "status", "profile", "Your profile is saved."},
+		{
+			profile, "", map[string]string{"#display_name": "Ada Lovelace", "#email": "ada@example.org"}, "#keep_other_sessions",
+			"#profile-submit", "status", "profile", "Your profile is saved.",
+		},
 		{profile, "", map[string]string{"#display_name": strings.Repeat("x", 61)}, "", "#profile-submit", "alert", "profile", "1 entry has to be corrected"},
 		{security, "", change("wrong", "eleven quiet lanterns"), "", "#password-submit", "alert", "password", "not right"},
 		{security, "", change(password, "ada-ada-ada-ada"), "", "#password-submit", "alert", "password", "handle"},

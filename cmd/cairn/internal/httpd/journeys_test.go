@@ -141,7 +141,9 @@ func TestLostPhone(t *testing.T) {
 	signInAs(t, other, "mia", password, "second-factor")
 	mustDo(t, tab, "sign-in page", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "keeper", password, "account")
-	mustDo(t, tab, "remove", chromedp.Navigate(s.URL+"/admin/users/mia"), chromedp.Click(id("reset-factors-submit")), chromedp.WaitVisible(chromedp.CSS("#factors [role=status]")))
+	mustDo(t, tab, "remove", chromedp.Navigate(s.URL+"/admin/users/mia"), chromedp.Click(id("reset-factors-submit")),
+		chromedp.WaitVisible(id("question")), chromedp.Click(id("confirm-submit")),
+		chromedp.WaitVisible(chromedp.CSS("#factors [role=status]")))
 	wantStatus(t, "her session has ended", mia.api("GET", "/api/me", nil), http.StatusUnauthorized)
 	mustDo(t, other, "sign in again", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, other, "mia", password, "account")
@@ -175,7 +177,8 @@ func TestMailsOfAMember(t *testing.T) {
 	stranger := s.visitor()
 	login := mustJSON(t, map[string]string{"handle": "ada", "password": password})
 	needStatus(t, "elsewhere", stranger.do("POST", "/api/auth/login", "application/json", login, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), 200)
-	mustDo(t, tab, "not me", chromedp.Navigate(link("/not-me/")), chromedp.Click(id("link-submit")), chromedp.WaitVisible(chromedp.CSS(`body:not([data-page="not-me"])`)))
+	mustDo(t, tab, "not me", chromedp.Navigate(link("/not-me/")), chromedp.Click(id("link-submit")),
+		chromedp.WaitVisible(id("link-reset")))
 	shot(t, tab, "not-me-done")
 	wantStatus(t, "the stranger", stranger.api("GET", "/api/me", nil), http.StatusUnauthorized)
 

@@ -49,6 +49,7 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	fits(t, tab)
 	shot(t, tab, "recovery-codes")
 	recovery := text(chromedp.CSS("#recovery-codes li:nth-child(2) code"))
+	another := text(chromedp.CSS("#recovery-codes li:nth-child(3) code"))
 	mustDo(t, tab, "done", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(id("totp-remove")))
 	shot(t, tab, "security-totp")
 	signOut := func() {
@@ -74,8 +75,8 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	mustDo(t, tab, "remove the lost app", chromedp.Navigate(s.URL+"/account/security"), chromedp.Click(id("totp-remove")), chromedp.WaitVisible(page("confirm")))
 	fits(t, tab)
 	shot(t, tab, "confirm")
-	mustDo(t, tab, "confirm", chromedp.SendKeys(field("password"), password), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(id("totp-remove")))
-	mustDo(t, tab, "remove", chromedp.Click(id("totp-remove")), chromedp.WaitVisible(id("totp-set-up")))
+	mustDo(t, tab, "confirm", chromedp.SendKeys(field("confirm_password"), password), chromedp.SendKeys(field("confirm_otp"), another),
+		chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(id("totp-set-up")))
 	u, err := s.store.UserBySub(t.Context(), ada.Sub)
 	noError(t, err)
 	f, err := s.store.Factors(t.Context(), ada.Sub)

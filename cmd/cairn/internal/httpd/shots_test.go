@@ -158,7 +158,7 @@ func furnishWithMail(t *testing.T) *furnished {
 	return &furnished{service: s, states: mailStates, cookies: map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}, mails: server.Wait(2)}
 }
 
-// addAuthenticatorApp gives the signed-in person a second factor.
+// addAuthenticatorApp gives the signed-in person a second factor; their other sessions stay.
 func (b *browser) addAuthenticatorApp() (secret string) {
 	b.t.Helper()
 	page := needStatus(b.t, "set up", b.get("/account/security/totp"), 200).Text
@@ -167,6 +167,7 @@ func (b *browser) addAuthenticatorApp() (secret string) {
 	noError(b.t, err)
 	fields := pageForm(b.t, page).values
 	fields.Set("code", code)
+	fields.Set("keep_other_sessions", "true")
 	needStatus(b.t, "turn on", b.postForm("/account/security/totp", fields), 200)
 	return secret
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -302,7 +303,7 @@ func exchangeBytes(t *testing.T, s *service, text string) string {
 	return string(answer)
 }
 
-// form is the first form of a page that has fields.
+// form is the first form of a page that has fields, as a browser sends it untouched.
 type form struct {
 	action string
 	values url.Values
@@ -317,7 +318,8 @@ func pageForm(t *testing.T, page string) form {
 		if n.Type == html.ElementNode && n.Data == "form" && f.action == "" && attribute(n, "method") != "" {
 			f.action = attribute(n, "action")
 			for in := range n.Descendants() {
-				if in.Type == html.ElementNode && in.Data == "input" && attribute(in, "name") != "" {
+				off := attribute(in, "type") == "checkbox" && !hasAttribute(in, "checked")
+				if in.Type == html.ElementNode && in.Data == "input" && attribute(in, "name") != "" && !off {
 					f.values.Set(attribute(in, "name"), attribute(in, "value"))
 				}
 			}
@@ -368,6 +370,10 @@ func attribute(n *html.Node, name string) string {
 		}
 	}
 	return ""
+}
+
+func hasAttribute(n *html.Node, name string) bool {
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
 }
 
 func mustParse(t *testing.T, page string) *html.Node {
