@@ -43,15 +43,17 @@ type Backup struct {
 	Keep  int
 }
 
-// Check turns the settings into typed values. It reads no file, and looks only for a data key beside the database. The error is one line that names the first setting
-// that cannot work, its flag and variable, and the remedy.
+// Check turns the settings into typed values. It reads no file, and only looks for a data key beside the signing key
+// and the database. The error is one line that names the first setting that cannot work, its flag and variable, and
+// the remedy.
 //
 // It is not called Validate, because kong would then call it while parsing every command, also those that need no
 // settings.
 func (s Settings) Check() (Checked, error) {
 	var c Checked
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL, checkShutdownDelay,
+		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
+		checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {
 		if err := check(&c, s); err != nil {

@@ -146,8 +146,8 @@ func keySuggestion(key string) string {
 }
 
 // WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database,
-// and private-key-file and data-key-file, if there are any. Paths are written relative to the file's folder where they lie in it. It
-// never overwrites: an existing path is an error that wraps os.ErrExist. Only its owner can read it.
+// and private-key-file and data-key-file, if there are any. Paths are written relative to the file's folder where they
+// lie in it. It never overwrites: an existing path is an error that wraps os.ErrExist. Only its owner can read it.
 func WriteConfig(path string, s Settings) error {
 	var err error
 	for _, file := range []*string{&s.Database, &s.PrivateKeyFile, &s.DataKeyFile} {

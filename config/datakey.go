@@ -41,17 +41,19 @@ func checkDataKey(c *Checked, s Settings) error {
 // LoadDataKey reads the data key, which seals secrets in the database. An error of a file that is
 // not there wraps os.ErrNotExist.
 func LoadDataKey(path string) ([]byte, error) {
-	const flag, restore = "data-key-file", "put the right file back; if the key is lost, restore a backup with --new-data-key"
+	const flag = "data-key-file"
+	const lost = "if the key is lost, restore a backup with --new-data-key"
 	text, info, err := readFile(path, maxSecretFile)
 	if err != nil {
-		return nil, refuse(flag, "check the path, and that this user may read the file; if the key is lost, restore a backup with --new-data-key", "%w", err)
+		return nil, refuse(flag, "check the path, and that this user may read the file; "+lost, "%w", err)
 	}
 	if err := checkPrivate(flag, path, info); err != nil {
 		return nil, err
 	}
 	key, err := base64.StdEncoding.DecodeString(string(text)) // which ignores the line break
 	if err != nil || len(key) != dataKeySize {
-		return nil, refuse(flag, restore, "%s holds no data key, which is %d bytes in base64", path, dataKeySize)
+		return nil, refuse(flag, "put the right file back; "+lost,
+			"%s holds no data key, which is %d bytes in base64", path, dataKeySize)
 	}
 	return key, nil
 }

@@ -38,7 +38,9 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 		if err != nil {
 			return f, fail("find authenticator app", err)
 		}
-		f.TOTP = &account.TOTP{Secret: secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt)}
+		f.TOTP = &account.TOTP{
+			Secret: secret, LastStep: r.LastStep, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt),
+		}
 	}
 	return f, nil
 }

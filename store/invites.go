@@ -23,7 +23,8 @@ type inviteRow struct {
 }
 
 // selectInvite names people only while they have an account.
-const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by, coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
+const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by,
+	coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
@@ -41,8 +42,8 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 		}
 	}
 	return account.Invite{
-		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
-		UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note,
+		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 	}, nil
 }
 
@@ -89,7 +90,8 @@ func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) err
 		code = k.hash(i.Code)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
-	return tx.Exec("INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at) VALUES (?, ?, nullif(?, ''), ?, ?, ?)"+conflict,
+	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at)
+		VALUES (?, ?, nullif(?, ''), ?, ?, ?)`+conflict,
 		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
@@ -140,12 +142,14 @@ func (s *Store) listInvites(ctx context.Context, whose, arg string, after accoun
 		}
 		query, args = query+" AND i.created_at <= ? AND (i.created_at < ? OR i.code > ?)", append(args, at, at, code)
 	}
-	return s.findInvites(ctx, doing, query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))...)
+	query, args = query+" ORDER BY i.created_at DESC, i.code LIMIT ?", append(args, pageSize(limit))
+	return s.findInvites(ctx, doing, query, args...)
 }
 
 // OpenInvites implements account.Store.
 func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]account.Invite, error) {
-	return s.findInvites(ctx, "list open invites", "WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?", toUnix(now), pageSize(limit), skip)
+	const query = "WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?"
+	return s.findInvites(ctx, "list open invites", query, toUnix(now), pageSize(limit), skip)
 }
 
 // CountOpenInvites implements account.Store.
@@ -241,7 +245,8 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 	var row inviteRow
 	keys, err := s.inviteKeys(s.conn(ctx), code)
 	if err == nil {
-		err = expect(s.conn(ctx).Raw(selectInvite+"WHERE i.code IN ? AND "+inviteCounts, keys).Find(&row), account.ErrInviteNotFound)
+		found := s.conn(ctx).Raw(selectInvite+"WHERE i.code IN ? AND "+inviteCounts, keys).Find(&row)
+		err = expect(found, account.ErrInviteNotFound)
 	}
 	if err != nil {
 		return account.Invite{}, fail("find invite", err)
@@ -268,7 +273,8 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 			return insertAudit(tx, a)
 		}
 		var used int64
-		if err := tx.Raw("SELECT count(*) FROM invites WHERE code IN ? AND created_by = ?", keys, sub).Find(&used).Error; err != nil {
+		err = tx.Raw("SELECT count(*) FROM invites WHERE code IN ? AND created_by = ?", keys, sub).Find(&used).Error
+		if err != nil {
 			return err
 		}
 		if used > 0 {
@@ -290,10 +296,12 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		if err != nil {
 			return err
 		}
-		if err := expect(tx.Raw(selectInvite+"WHERE i.code IN ?", keys).Find(&row), account.ErrInviteNotFound); err != nil {
+		found := tx.Raw(selectInvite+"WHERE i.code IN ?", keys).Find(&row)
+		if err := expect(found, account.ErrInviteNotFound); err != nil {
 			return err
 		}
-		if err := expect(tx.Exec("DELETE FROM invites WHERE code IN ? AND used_at = 0", keys), account.ErrInviteUsed); err != nil {
+		gone := tx.Exec("DELETE FROM invites WHERE code IN ? AND used_at = 0", keys)
+		if err := expect(gone, account.ErrInviteUsed); err != nil {
 			return err
 		}
 		a.Target = row.Inviter
@@ -316,7 +324,8 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		if err != nil {
 			return err
 		}
-		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code IN ? AND used_at = 0 AND expires_at > ? AND "+inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
+		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code IN ? AND used_at = 0 AND expires_at > ? AND "+
+			inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}

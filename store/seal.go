@@ -45,8 +45,10 @@ func (dataKeyError) Is(target error) bool { return target == ErrDataKey }
 func (dataKeyError) Unwrap() error { return account.ErrUnavailable }
 
 var (
-	errNoDataKey    = dataKeyError{errors.New("name its file as data-key-file (SERVICE_DATA_KEY_FILE); if it is lost, restore a backup with --new-data-key")}
-	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) names another one: name the right file; if it is lost, restore a backup with --new-data-key")}
+	errNoDataKey = dataKeyError{errors.New("name its file as data-key-file (SERVICE_DATA_KEY_FILE); " +
+		"if it is lost, restore a backup with --new-data-key")}
+	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) names another one: name the right file; " +
+		"if it is lost, restore a backup with --new-data-key")}
 )
 
 const (
@@ -71,7 +73,7 @@ func newDataKey(key []byte) (*dataKey, error) {
 		return nil, fmt.Errorf("the data key has %d bytes, and not %d", len(key), DataKeySize)
 	}
 	derive := func(purpose string) []byte {
-		derived, _ := hkdf.Key(sha256.New, key, nil, "cairn data key "+purpose, 32) // fails only where more is asked for
+		derived, _ := hkdf.Key(sha256.New, key, nil, "cairn data key "+purpose, 32) // fails only for longer ones
 		return derived
 	}
 	block, err := aes.NewCipher(derive("values"))
@@ -235,18 +237,21 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 		return 0, err
 	}
 	apps, err := s.sealRows(ctx, "seal authenticator apps",
-		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+"%' ORDER BY sub LIMIT ?",
+		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+`%'
+			ORDER BY sub LIMIT ?`,
 		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
-			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", k.seal(totpSecret, r.Place, r.Value), r.Place, r.Value)
+			secret := k.seal(totpSecret, r.Place, r.Value)
+			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", secret, r.Place, r.Value)
 		})
 	if err != nil {
 		return sealed + apps, err
 	}
 	invites, err := s.sealRows(ctx, "seal invites",
-		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND sealed_code = '' AND code NOT LIKE '"+hashPrefix+"%' ORDER BY code LIMIT ?",
+		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND "+plainInvite+" ORDER BY code LIMIT ?",
 		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
 			hash := k.hash(r.Value)
-			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, k.seal(inviteCode, hash, r.Value), r.Place)
+			code := k.seal(inviteCode, hash, r.Value)
+			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, code, r.Place)
 		})
 	if s.dialect == SQLite && err == nil {
 		// The log has all that was plain, and the file only traces of it in unused space.
@@ -259,7 +264,9 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 type plainRow struct{ Place, Value string }
 
 // sealRows seals in batches the rows that a query finds after a key.
-func (s *Store) sealRows(ctx context.Context, doing, plain string, seal func(*gorm.DB, *dataKey, plainRow) *gorm.DB) (sealed int64, err error) {
+func (s *Store) sealRows(
+	ctx context.Context, doing, plain string, seal func(*gorm.DB, *dataKey, plainRow) *gorm.DB,
+) (sealed int64, err error) {
 	after := ""
 	for {
 		var rows []plainRow
@@ -293,6 +300,9 @@ func (s *Store) sealRows(ctx context.Context, doing, plain string, seal func(*go
 	}
 }
 
+// plainInvite is the condition that an invite has a code which is not sealed, and not lost.
+const plainInvite = "sealed_code = '' AND code NOT LIKE '" + hashPrefix + "%'"
+
 // Columns with sealed values.
 const (
 	totpSecret  = "totp.secret"
@@ -301,14 +311,15 @@ const (
 )
 
 func setSecret(tx *gorm.DB, k *dataKey, name string, value []byte) error {
-	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.seal(secretValue, name, string(value))), name).Error
+	sealed := []byte(k.seal(secretValue, name, string(value)))
+	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", sealed, name).Error
 }
 
 // PlainValues counts the values that are not sealed.
 func (s *Store) PlainValues(ctx context.Context) (n int64, err error) {
-	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets k WHERE k.name = ?))
+	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets WHERE name = ?))
 		+ (SELECT count(*) FROM totp WHERE secret NOT LIKE '`+sealedPrefix+`%')
-		+ (SELECT count(*) FROM invites WHERE sealed_code = '' AND code NOT LIKE '`+hashPrefix+`%') AS plain`, dataKeyRow).Find(&n).Error
+		+ (SELECT count(*) FROM invites WHERE `+plainInvite+") AS plain", dataKeyRow).Find(&n).Error
 	return n, fail("count plain values", err)
 }
 
@@ -325,11 +336,13 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 	if err != nil {
 		return lost, err
 	}
-	if err := expect(tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.id), dataKeyRow), errors.New("the database is not sealed: there is no data key to replace")); err != nil {
+	notSealed := errors.New("the database is not sealed: there is no data key to replace")
+	replaced := tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.id), dataKeyRow)
+	if err := expect(replaced, notSealed); err != nil {
 		return lost, err
 	}
-	// What is plain, because sealing was interrupted, is not lost.
-	if err := tx.Raw("SELECT name FROM secrets WHERE name <> ? AND CAST(value AS TEXT) LIKE '"+sealedPrefix+"%' ORDER BY name", dataKeyRow).Find(&lost.Secrets).Error; err != nil {
+	err = tx.Raw("SELECT name FROM secrets WHERE name <> ? ORDER BY name", dataKeyRow).Find(&lost.Secrets).Error
+	if err != nil {
 		return lost, err
 	}
 	for _, name := range lost.Secrets {
@@ -337,17 +350,23 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 			return lost, err
 		}
 	}
+	// What is plain, because sealing was interrupted, is not lost.
 	const sealedApps = "secret LIKE '" + sealedPrefix + "%'"
-	if err := tx.Raw("SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub WHERE t." + sealedApps + " ORDER BY u.handle").Find(&lost.AuthenticatorApps).Error; err != nil {
+	err = tx.Raw("SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub WHERE t." + sealedApps + " ORDER BY u.handle").
+		Find(&lost.AuthenticatorApps).Error
+	if err != nil {
 		return lost, err
 	}
-	if err := tx.Raw("SELECT count(*) FROM invites WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?", toUnix(now)).Find(&lost.OpenInvites).Error; err != nil {
+	err = tx.Raw("SELECT count(*) FROM invites WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?", toUnix(now)).
+		Find(&lost.OpenInvites).Error
+	if err != nil {
 		return lost, err
 	}
 	return lost, execAll(tx,
 		"DELETE FROM totp WHERE "+sealedApps,
 		// As factorRemoved does for one user.
-		"UPDATE users SET second_factor = false WHERE second_factor AND NOT EXISTS (SELECT 1 FROM totp t WHERE t.sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = users.sub)",
+		`UPDATE users SET second_factor = false WHERE second_factor
+			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys WHERE sub = users.sub)`,
 		"DELETE FROM recovery_codes WHERE sub IN (SELECT sub FROM users WHERE NOT second_factor)",
 		"DELETE FROM invites WHERE sealed_code <> '' AND used_at = 0",
 		// Those that were used stay: they count, and say who came. Their codes are lost.

@@ -19,7 +19,10 @@ func dataKey(b byte) func() ([]byte, error) {
 	return func() ([]byte, error) { return bytes.Repeat([]byte{b}, store.DataKeySize), nil }
 }
 
-var plainSecrets = map[string][]byte{account.SecretJWT: []byte("the-shared-secret-of-all-applications"), account.SecretInstallation: {0, 0xff, 'a', 0, 'b', 'c', 'd', 'e'}}
+var plainSecrets = map[string][]byte{
+	account.SecretJWT:          []byte("the-shared-secret-of-all-applications"),
+	account.SecretInstallation: {0, 0xff, 'a', 0, 'b', 'c', 'd', 'e'},
+}
 
 func initialize(t *testing.T, s *store.Store) {
 	t.Helper()
@@ -29,7 +32,9 @@ func initialize(t *testing.T, s *store.Store) {
 
 func addTOTP(t *testing.T, s *store.Store, u account.User, secret string) {
 	t.Helper()
-	_, err := s.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: secret}, account.NewFactor{Codes: [][]byte{[]byte("one"), []byte("two")}, Now: noon, Audit: act("factor.add")})
+	codes := [][]byte{[]byte("one"), []byte("two")}
+	n := account.NewFactor{Codes: codes, Now: noon, Audit: act("factor.add")}
+	_, err := s.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: secret}, n)
 	must(t, err)
 }
 
@@ -55,7 +60,8 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 		imported.Code = strings.Repeat("9", 16)
 		must(t, s.AddUsers(ctx, account.Bulk{Invites: []account.Invite{imported, imported}}, act("users.import")))
 		_, text := snapshotText(t, s)
-		for _, plain := range []string{"GEZDGNBVGY3TQOJQ", open.Code, used.Code, imported.Code, string(plainSecrets[account.SecretJWT]), string(plainSecrets[account.SecretInstallation])} {
+		jwt, installation := string(plainSecrets[account.SecretJWT]), string(plainSecrets[account.SecretInstallation])
+		for _, plain := range []string{"GEZDGNBVGY3TQOJQ", open.Code, used.Code, imported.Code, jwt, installation} {
 			if strings.Contains(text, plain) {
 				t.Errorf("the database holds %q", plain)
 			}
@@ -86,7 +92,9 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 		must(t, s.DeleteInvite(ctx, ada.Sub, open.Code, act("invite.delete")))
 
 		// Without the key nothing is read or written, but for what is not sealed.
-		for _, s := range []*store.Store{without, storetest.OpenWith(t, dsn, dataKey(2)), storetest.OpenWith(t, dsn, func() ([]byte, error) { return nil, errors.New("no such file") })} {
+		other := storetest.OpenWith(t, dsn, dataKey(2))
+		unread := storetest.OpenWith(t, dsn, func() ([]byte, error) { return nil, errors.New("no such file") })
+		for _, s := range []*store.Store{without, other, unread} {
 			_, err := s.Secret(ctx, account.SecretJWT)
 			want(t, err, store.ErrDataKey)
 			want(t, err, account.ErrUnavailable)
@@ -95,7 +103,9 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 			_, err = s.Invite(ctx, open.Code)
 			want(t, err, store.ErrDataKey)
 			want(t, s.CreateInvite(ctx, open, -1, act("invite.create")), store.ErrDataKey)
-			_, err = s.AddTOTP(ctx, addUser(t, s, name("user-", len(list))).Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{Now: noon, Audit: act("factor.add")})
+			u := addUser(t, s, name("user-", len(list)))
+			n := account.NewFactor{Now: noon, Audit: act("factor.add")}
+			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA"}, n)
 			want(t, err, store.ErrDataKey)
 			_, err = s.UserBySub(ctx, ada.Sub)
 			must(t, err)
@@ -111,17 +121,21 @@ func TestSealedValueOpensInItsOwnPlaceAlone(t *testing.T) {
 		ada, eve := addUser(t, s, "ada"), addUser(t, s, "eve")
 		addTOTP(t, s, ada, "AAAA")
 		addTOTP(t, s, eve, "BBBB")
-		must(t, s.Exec("UPDATE totp SET secret = (SELECT secret FROM totp WHERE sub = ?) WHERE sub = ?", eve.Sub, ada.Sub))
+		move := func(table, column, key, from, to string) {
+			t.Helper()
+			must(t, s.Exec("UPDATE "+table+" SET "+column+" = (SELECT "+column+" FROM "+table+" WHERE "+key+" = ?) WHERE "+key+" = ?", from, to))
+		}
+		move("totp", "secret", "sub", eve.Sub, ada.Sub)
 		if f, err := s.Factors(ctx, ada.Sub); err == nil {
 			t.Errorf("the authenticator app of another is that of ada: %+v", f.TOTP)
 		}
 		addInvite(t, s, ada.Sub)
 		addInvite(t, s, eve.Sub)
-		must(t, s.Exec("UPDATE invites SET sealed_code = (SELECT sealed_code FROM invites WHERE created_by = ?) WHERE created_by = ?", ada.Sub, eve.Sub))
+		move("invites", "sealed_code", "created_by", ada.Sub, eve.Sub)
 		if list, err := s.Invites(ctx, account.InviteQuery{Sub: eve.Sub}); err == nil {
 			t.Errorf("eve reads %+v", list)
 		}
-		must(t, s.Exec("UPDATE secrets SET value = (SELECT value FROM secrets WHERE name = ?) WHERE name = ?", account.SecretJWT, account.SecretInstallation))
+		move("secrets", "value", "name", account.SecretJWT, account.SecretInstallation)
 		if secret, err := s.Secret(ctx, account.SecretInstallation); err == nil {
 			t.Errorf("the installation secret is %s", secret)
 		}
@@ -135,8 +149,13 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 		initialize(t, old)
 		ada := addUser(t, old, "ada")
 		addTOTP(t, old, ada, "GEZDGNBVGY3TQOJQ")
-		must(t, old.Exec("INSERT INTO invites (code, created_by, created_at, expires_at) SELECT 'CODE' || (100000000000 + i), ?, ?, ? FROM "+old.Series("1100"), ada.Sub, noon.Unix(), noon.Add(month).Unix()))
-		if secret, err := s.Secret(ctx, account.SecretJWT); err != nil || string(secret) != string(plainSecrets[account.SecretJWT]) {
+		must(t, old.Exec("INSERT INTO invites (code, created_by, created_at, expires_at) SELECT 'CODE' || (100000000000 + i), ?, ?, ? FROM "+
+			old.Series("1100"), ada.Sub, noon.Unix(), noon.Add(month).Unix()))
+		register := func(code, handle string) error {
+			return s.Register(ctx, code, newUser(handle), nil, 0, noon, act("user.register"))
+		}
+		secret, err := s.Secret(ctx, account.SecretJWT)
+		if err != nil || !bytes.Equal(secret, plainSecrets[account.SecretJWT]) {
 			t.Fatalf("with a key, and before sealing: %q, %v", secret, err)
 		}
 		killed, kill := context.WithCancel(ctx)
@@ -146,13 +165,14 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 				kill()
 			}
 		})
-		_, err := s.Seal(killed, act("keys.seal"))
+		_, err = s.Seal(killed, act("keys.seal"))
 		want(t, err, context.Canceled)
 		if n, err := s.PlainValues(ctx); n != 600 || err != nil {
 			t.Fatalf("%d values are plain: %v", n, err)
 		}
 		all := func() (codes map[string]bool) {
 			codes = map[string]bool{}
+			pages := 0
 			for q := (account.InviteQuery{Sub: ada.Sub, Limit: 77}); ; {
 				page, err := s.Invites(ctx, q)
 				must(t, err)
@@ -162,15 +182,18 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 				if len(page) < q.Limit {
 					return codes
 				}
+				if pages++; pages > 100 {
+					t.Fatal("the list does not end")
+				}
 				q.After = page[len(page)-1].Place()
 			}
 		}
 		if n := len(all()); n != 1100 {
 			t.Errorf("%d invites are listed while half of them are sealed", n)
 		}
-		must(t, s.Register(ctx, "CODE100000000000", newUser("guest-0"), nil, 0, noon, act("user.register")))
-		must(t, s.Register(ctx, "CODE100000001099", newUser("guest-1"), nil, 0, noon, act("user.register")))
-		want(t, s.Register(ctx, "CODE100000001099", newUser("guest-2"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		must(t, register("CODE100000000000", "guest-0"))
+		must(t, register("CODE100000001099", "guest-1"))
+		want(t, register("CODE100000001099", "guest-2"), account.ErrInvalidInvite)
 		for _, more := range []bool{true, false} {
 			n, err := s.Seal(ctx, act("keys.seal"))
 			must(t, err)
@@ -187,7 +210,7 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 		must(t, err)
 		plain, err := s.PlainValues(ctx)
 		must(t, err)
-		want(t, s.Register(ctx, "CODE100000001099", newUser("guest-2"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, register("CODE100000001099", "guest-2"), account.ErrInvalidInvite)
 		if n := len(all()); plain != 0 || n != 1100 || !all()["CODE100000000500"] || f.TOTP.Secret != "GEZDGNBVGY3TQOJQ" {
 			t.Errorf("%d values are plain, %d invites, %s", plain, n, f.TOTP.Secret)
 		}

@@ -137,7 +137,8 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
-			res := tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, []byte(k.seal(secretValue, name, string(secrets[name]))))
+			value := []byte(k.seal(secretValue, name, string(secrets[name])))
+			res := tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, value)
 			if res.Error != nil {
 				return res.Error
 			}

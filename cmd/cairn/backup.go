@@ -145,7 +145,8 @@ func (c *backupCreateCommand) Run(p *program) error {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
 	settings := config.Defaults()
-	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
+	settings.Database, settings.PrivateKeyFile = c.Database, c.PrivateKeyFile
+	settings.DataKeyFile = c.DataKeyFile
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -299,7 +300,8 @@ type checkedBackup struct {
 	unopened  error // store.ErrDataKey: its secrets are sealed, and were not tried
 }
 
-// warn says that the secrets could not be tried: copying a backup, and looking whether it is damaged, needs no data key.
+// warn says that the secrets could not be tried: copying a database, and looking whether a backup is damaged, needs no
+// data key.
 func (b *checkedBackup) warn(p *program) {
 	if b.unopened != nil {
 		fmt.Fprintf(p.stderr, "cairn: warning: the secrets in the backup were not tried: %s\n", b.unopened)
@@ -346,7 +348,9 @@ func (b *checkedBackup) keys() (keys []backupfile.File) {
 
 // openBackup reads a backup into a folder and checks all of it: the file, the database, its
 // counts, and that its secrets sign what verifies. dataKey is the file of the data key if the backup has none.
-func openBackup(ctx context.Context, file, folder, dataKey string, passphrase func() (string, error)) (*checkedBackup, error) {
+func openBackup(
+	ctx context.Context, file, folder, dataKey string, passphrase func() (string, error),
+) (*checkedBackup, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -385,7 +389,9 @@ func (b *checkedBackup) dataKey(named string) string {
 }
 
 func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey string) error {
-	st, err := store.Open(ctx, database, store.Options{Log: slog.New(slog.DiscardHandler), ReadOnly: true, DataKey: dataKeyOf(b.dataKey(dataKey))})
+	st, err := store.Open(ctx, database, store.Options{
+		Log: slog.New(slog.DiscardHandler), ReadOnly: true, DataKey: dataKeyOf(b.dataKey(dataKey)),
+	})
 	if err != nil {
 		return err
 	}

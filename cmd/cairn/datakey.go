@@ -23,18 +23,23 @@ func dataKeyOf(file string) func() ([]byte, error) {
 
 // newDataKeyPlace is where a data key belongs for which no file is named.
 func newDataKeyPlace(p *program, signingKey, database string) string {
-	return cmp.Or(config.DataKeyBeside(signingKey), config.DataKeyBeside(database), config.DataKeyBeside(p.env.ConfigFile()), config.DataKeyName)
+	key, settings := config.DataKeyBeside(signingKey), config.DataKeyBeside(p.env.ConfigFile())
+	return cmp.Or(key, config.DataKeyBeside(database), settings, config.DataKeyName)
 }
 
-// rememberDataKey writes the file of the data key into cairn.yaml, and says what is to be done where it cannot. It
-// returns "" where the settings name a file already.
-func rememberDataKey(p *program, file string) string {
-	_, stored := p.env.InConfig(dataKeySetting)
-	if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
-		return ""
-	}
-	if named := p.env.ConfigFile(); named != "" && config.AddPath(named, dataKeySetting, file) == nil {
-		return "data-key-file is in " + named + " now"
+// rememberDataKey writes the file of the data key of a database into cairn.yaml, unless that is of another database,
+// and says what is to be done where it cannot. It returns "" where the settings name a file already.
+func rememberDataKey(p *program, file, database string) string {
+	named := p.env.ConfigFile()
+	of, _ := p.env.InConfig("database")
+	if named != "" && (of == "" || of == database || !isURL(of) && samePath(of, database)) {
+		_, stored := p.env.InConfig(dataKeySetting)
+		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
+			return ""
+		}
+		if config.AddPath(named, dataKeySetting, file) == nil {
+			return "data-key-file is in " + named + " now"
+		}
 	}
 	return "add the line data-key-file: " + file + " to cairn.yaml, or set SERVICE_DATA_KEY_FILE"
 }
@@ -47,9 +52,9 @@ type sealKeysCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*sealKeysCommand) Help() string {
-	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret are sealed in
-the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy of its file
-where backups are not.
+	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret are
+sealed in the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy of its
+file where backups are not.
 
 Where data-key-file (SERVICE_DATA_KEY_FILE) names no file, data.key is made beside the signing key and written into
 cairn.yaml. A service that runs has to be restarted with the key first, every instance, and every one has to be of a
@@ -84,11 +89,12 @@ func (c *sealKeysCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	remembered := rememberDataKey(p, c.DataKeyFile)
+	remembered := rememberDataKey(p, c.DataKeyFile, c.Database)
 	// A service that runs cannot have a key that was made or named just now.
 	if !sealed && (made || !named) {
 		if err := checkStopped(p, checked); err != nil {
-			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, cmp.Or(remembered, "the settings name it"))
+			remembered = cmp.Or(remembered, "the settings name it")
+			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, remembered)
 		}
 	}
 	return c.withStore(p, func(st *store.Store) error {
@@ -96,17 +102,20 @@ func (c *sealKeysCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, c.DataKeyFile, map[string]any{"data_key_file": c.DataKeyFile, "created": made, "sealed": n}, pairs{
+		done := map[string]any{"data_key_file": c.DataKeyFile, "created": made, "sealed": n}
+		return c.print(p, c.DataKeyFile, done, pairs{
 			{"data key", c.DataKeyFile}, {"sealed", fmt.Sprintf("%d values", n)}, {"settings", remembered},
 			{"next", "keep a copy of " + c.DataKeyFile + " where backups are not: without it what is sealed is lost"},
 		})
 	})
 }
 
+// checkStopped refuses where the service runs.
 func checkStopped(p *program, checked config.Checked) error {
 	release, err := store.Use(p.ctx, checked.Database, true)
 	if errors.Is(err, store.ErrInUse) {
-		return errors.New("nothing was sealed, because cairn serve runs without the key: restart it, every instance, and run this again")
+		return errors.New("nothing was sealed, because cairn serve runs without the key: " +
+			"restart it, every instance, and run this again")
 	}
 	if err == nil {
 		release()

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +19,15 @@ import (
 
 const totpSecret = "GEZDGNBVGY3TQOJQ"
 
-// addApp gives keeper an authenticator app.
-func addApp(t *testing.T, st *store.Store) account.User {
+// addApp gives somebody an authenticator app and a recovery code.
+func addApp(t *testing.T, st *store.Store, handle string) account.User {
 	t.Helper()
-	u, err := st.UserByHandle(t.Context(), "keeper")
+	u, err := st.UserByHandle(t.Context(), handle)
 	fatalIf(t, err)
-	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, account.NewFactor{Codes: [][]byte{[]byte("one")}, Now: time.Now(), Audit: operator("test", "keeper", "")})
+	n := account.NewFactor{
+		Codes: [][]byte{[]byte("code of " + handle)}, Now: time.Now(), Audit: operator("test", handle, ""),
+	}
+	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, n)
 	fatalIf(t, err)
 	return u
 }
@@ -41,7 +43,8 @@ func mustBePrivate(t *testing.T, file string) {
 func serveRefuses(t *testing.T, environ []string, words ...string) {
 	t.Helper()
 	var out bytes.Buffer
-	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem"}, environ, strings.NewReader(""), &out, &out)
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem"}
+	code := run(t.Context(), args, environ, strings.NewReader(""), &out, &out)
 	for _, word := range words {
 		if code == exitDone || strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), word) {
 			t.Errorf("exit code %d without %q: %s", code, word, out.String())
@@ -55,7 +58,7 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		mustBePrivate(t, "data.key")
 		key := dataKeyOf("data.key")
-		addApp(t, storetest.OpenWith(t, dsn, key))
+		addApp(t, storetest.OpenWith(t, dsn, key), "keeper")
 		code := strings.TrimSpace(s.must("invite", "add", "-q"))
 		s.must("backup", "b.tar.gz")
 		f, err := os.Open("b.tar.gz")
@@ -65,7 +68,8 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		fatalIf(t, err)
 		b, err := io.ReadAll(z)
 		fatalIf(t, err)
-		for _, plain := range []string{totpSecret, code, strings.ReplaceAll(code, "-", ""), strings.TrimSpace(s.must("show-secret"))} {
+		secret := strings.TrimSpace(s.must("show-secret"))
+		for _, plain := range []string{totpSecret, code, strings.ReplaceAll(code, "-", ""), secret} {
 			if len(plain) < 16 || strings.Contains(string(b), plain) {
 				t.Errorf("the backup holds %q", plain)
 			}
@@ -78,7 +82,8 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		serveRefuses(t, []string{"SERVICE_DATABASE=" + dsn}, remedies...)
 		s.refused(remedies, "invite", "add")
 		s.must("user", "list")
-		if printed := s.must("backup", "verify", "b.tar.gz"); !strings.Contains(printed, "secrets in the backup were not tried") {
+		printed := s.must("backup", "verify", "b.tar.gz")
+		if !strings.Contains(printed, "secrets in the backup were not tried") {
 			t.Errorf("verify prints %s", printed)
 		}
 		target := other(t, dsn)
@@ -87,9 +92,11 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		s.refused(remedies, "restore", "b.tar.gz", "--database", target)
 		serveRefuses(t, s.environ, remedies...)
 		s.refused([]string{"data.key exists"}, "restore", "b.tar.gz", "--database", target, "--new-data-key")
-		s.refused([]string{"at hand"}, "restore", "b.tar.gz", "--database", target, "--new-data-key", "--data-key-file", "elsewhere/data.key")
-		s.must("restore", "b.tar.gz", "--database", target, "--data-key-file", "elsewhere/data.key")
-		if printed := s.must("invite", "list", "-q", "--database", target, "--data-key-file", "elsewhere/data.key"); strings.TrimSpace(printed) != code {
+		with := []string{"--database", target, "--data-key-file", "elsewhere/data.key"}
+		s.refused([]string{"at hand"}, append([]string{"restore", "b.tar.gz", "--new-data-key"}, with...)...)
+		s.must(append([]string{"restore", "b.tar.gz"}, with...)...)
+		printed = s.must(append([]string{"invite", "list", "-q"}, with...)...)
+		if strings.TrimSpace(printed) != code {
 			t.Errorf("invites %s, want %s", printed, code)
 		}
 	})
@@ -109,21 +116,22 @@ func TestBackupWithKeysBringsTheDataKeyBack(t *testing.T) {
 func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		st, ctx := storetest.OpenWith(t, dsn, dataKeyOf("data.key")), t.Context()
-		keeper := addApp(t, st)
+		keeper := addApp(t, st, "keeper")
 		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
-		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
-		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, operator("test", "ada", "")))
-		_, err := st.AddTOTP(ctx, "ada", account.TOTP{Secret: totpSecret}, account.NewFactor{Codes: [][]byte{[]byte("two")}, Now: now, Audit: operator("test", "ada", "")})
-		fatalIf(t, err)
-		_, err = st.AddPasskey(ctx, account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: now}, 9,
-			account.NewFactor{Now: now, Audit: operator("test", "ada", "")})
+		by := operator("test", "ada", "")
+		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now}
+		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, by))
+		addApp(t, st, "ada")
+		key := account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16)}
+		_, err := st.AddPasskey(ctx, key, 9, account.NewFactor{Now: now, Audit: by})
 		fatalIf(t, err)
 		open, secret := strings.TrimSpace(s.must("invite", "add", "-q")), s.must("show-secret")
 		s.must("backup", "b.tar.gz")
 		fatalIf(t, os.Remove("data.key"))
 		target := other(t, dsn)
 		printed := s.must("restore", "b.tar.gz", "--database", target, "--new-data-key")
-		for _, word := range []string{"new data key", "authenticator apps of ada, keeper", "1 open invites", "installation, jwt"} {
+		lost := []string{"authenticator apps of ada, keeper", "1 open invites", "installation, jwt"}
+		for _, word := range append(lost, "new data key") {
 			if !strings.Contains(printed, word) {
 				t.Errorf("%q is not in %s", word, printed)
 			}
@@ -142,7 +150,8 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		if again := s.must("show-secret", "--database", target); again == secret || len(again) < 40 {
 			t.Errorf("the shared secret is %s", again)
 		}
-		if list := s.must("invite", "list", "--database", target); strings.Contains(list, open) || !strings.Contains(list, "used by ada") {
+		list := s.must("invite", "list", "--database", target)
+		if strings.Contains(list, open) || !strings.Contains(list, "used by ada") {
 			t.Errorf("invites:\n%s", list)
 		}
 		if n, err := r.PlainValues(ctx); n != 0 || err != nil {
@@ -158,13 +167,14 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 		st := storetest.Open(t, dsn)
 		hasher, err := account.NewTestHasher()
 		fatalIf(t, err)
-		_, err = account.Initialize(t.Context(), st, hasher, account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}, time.Now())
+		first := account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}
+		_, err = account.Initialize(t.Context(), st, hasher, first, time.Now())
 		fatalIf(t, err)
-		addApp(t, st)
+		keeper := addApp(t, st, "keeper")
 		fatalIf(t, os.WriteFile("cairn.yaml", []byte("# ours\nissuer: http://localhost:4040"), 0o600))
 		_, err = config.GenerateKey("key.pem", config.MinKeyBits)
 		fatalIf(t, err)
-		s := &shell{t: t, environ: []string{"SERVICE_DATABASE=" + dsn, "SERVICE_OIDC_PRIVATE_KEY_FILE=" + filepath.Join(".", "key.pem")}}
+		s := &shell{t: t, environ: []string{"SERVICE_DATABASE=" + dsn, "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem"}}
 		secret, code := s.must("show-secret"), strings.TrimSpace(s.must("invite", "add", "-q"))
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
 		s.refused([]string{"restart it, every instance", "data-key-file is in cairn.yaml"}, "keys", "seal")
@@ -184,9 +194,10 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 			}
 		}
 		list := s.must("invite", "list", "-q")
-		f, err := storetest.OpenWith(t, dsn, dataKeyOf("data.key")).Factors(t.Context(), func() string { u, _ := st.UserByHandle(t.Context(), "keeper"); return u.Sub }())
-		if err != nil || f.TOTP.Secret != totpSecret || strings.TrimSpace(list) != code || s.must("show-secret") != secret {
-			t.Errorf("%+v, %s: %v", f, list, err)
+		f, err := storetest.OpenWith(t, dsn, dataKeyOf("data.key")).Factors(t.Context(), keeper.Sub)
+		fatalIf(t, err)
+		if f.TOTP.Secret != totpSecret || strings.TrimSpace(list) != code || s.must("show-secret") != secret {
+			t.Errorf("%+v, %s", f, list)
 		}
 		fatalIf(t, os.Remove("data.key"))
 		s.refused([]string{"--new-data-key"}, "keys", "seal") // another key would hide that one is lost

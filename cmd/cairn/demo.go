@@ -68,7 +68,9 @@ func (c *demoCommand) Run(p *program) (err error) {
 	settings.Listen, settings.Issuer, settings.LogLevel, settings.LogFormat = c.Listen, issuer, "warn", "text"
 	settings.StatusTTL = demoStatusTTL
 	settings.Database, settings.PrivateKeyFile = filepath.Join(c.Dir, "cairn.db"), filepath.Join(c.Dir, "key.pem")
-	settings.DataKeyFile = config.DataKeyBeside(settings.PrivateKeyFile)
+	if dataKey := config.DataKeyBeside(settings.Database); exists(dataKey) || !exists(settings.Database) {
+		settings.DataKeyFile = dataKey // else of an earlier version, which is not sealed
+	}
 	state, invite, err := c.prepare(p, settings, app)
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	if err != nil {
 		return state, invite, err
 	}
-	if !exists(settings.Database) && !exists(settings.DataKeyFile) {
+	if settings.DataKeyFile != "" && !exists(settings.DataKeyFile) {
 		if err := config.GenerateDataKey(settings.DataKeyFile); err != nil {
 			return state, invite, err
 		}

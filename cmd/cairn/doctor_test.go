@@ -84,7 +84,8 @@ func TestDoctorsExitCodeIsThatOfTheWorstFinding(t *testing.T) {
 // makeHealthy gives the administrator a second factor, and the installation a backup.
 func makeHealthy(t *testing.T, database string) {
 	t.Helper()
-	st, ctx, now := storetest.OpenWith(t, database, dataKeyOf(config.DataKeyBeside(database))), t.Context(), time.Now().UTC().Truncate(time.Second)
+	st := storetest.OpenWith(t, database, dataKeyOf(config.DataKeyBeside(database)))
+	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Second)
 	u, err := st.UserByHandle(ctx, "keeper")
 	fatalIf(t, err)
 	_, err = st.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, account.NewFactor{Now: now, Audit: operator("test", "keeper", "")})

@@ -124,7 +124,8 @@ func (c *initCommand) report(p *program, in *installationPlan, done initialized)
 	o := c.output
 	o.Quiet = o.Quiet && o.Format != "json"
 	return o.print(p, done.Handle, done, pairs{
-		{"database", done.Database}, {"settings", settings}, {"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
+		{"database", done.Database}, {"settings", settings},
+		{"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
 		{"data key", cmp.Or(done.DataKey, "none: cairn keys seal makes it")}, {"administrator", done.Handle},
 		{"password", onlyNow(done.Password)}, {"next", serve}, {"then", "sign in at " + done.Issuer},
 	})
@@ -303,7 +304,8 @@ func checkNewFile(what, path string) error {
 		return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", folder, what)
 	}
 	if name := ownerBesideRoot(folder); name != "" {
-		return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: run this as that user, as with sudo -u %s", folder, name, what, name)
+		return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: "+
+			"run this as that user, as with sudo -u %s", folder, name, what, name)
 	}
 	return nil
 }
@@ -365,7 +367,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		}
 		made = append(made, in.settings.DataKeyFile)
 		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
-			if note := rememberDataKey(p, in.settings.DataKeyFile); note != "" {
+			if note := rememberDataKey(p, in.settings.DataKeyFile, in.settings.Database); note != "" {
 				fmt.Fprintln(p.stderr, "cairn: "+note)
 			}
 		}

@@ -36,8 +36,8 @@ func (*restoreCommand) Help() string {
 	return `The backup is checked whole before anything is changed, and put into an empty place only. Sessions and grants end, and
 every application learns of it by the status list: what was revoked after the backup would be live again otherwise.
 
-With --new-data-key authenticator apps and open invites are removed, and the shared HS256 secret and the installation's own
-are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
+With --new-data-key authenticator apps and open invites are removed, and the shared HS256 secret and the installation's
+own are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
 
 Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
 rest. Key files in the backup are written where the settings name them.`
@@ -73,7 +73,8 @@ func (c *restoreCommand) Run(p *program) error {
 		return err
 	}
 	settings := config.Defaults()
-	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = cmp.Or(c.Database, settings.Database), c.PrivateKeyFile, c.DataKeyFile
+	settings.Database = cmp.Or(c.Database, settings.Database)
+	settings.PrivateKeyFile, settings.DataKeyFile = c.PrivateKeyFile, c.DataKeyFile
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -95,9 +96,17 @@ func (c *restoreCommand) Run(p *program) error {
 	if place.existing != "" && !c.Force {
 		return place.refuse(b.manifest)
 	}
-	audit := operator("installation.restore", "installation", "backup of "+b.manifest.Created.Format(time.RFC3339)+map[bool]string{true: ", sessions kept"}[c.KeepSessions])
+	detail := "backup of " + b.manifest.Created.Format(time.RFC3339)
+	if c.KeepSessions {
+		detail += ", sessions kept"
+	}
+	if c.NewDataKey {
+		detail += ", new data key"
+	}
+	audit := operator("installation.restore", "installation", detail)
 	database := b.file(backupfile.Database).Path
-	lost, err := store.PrepareRestored(p.ctx, database, store.Restoring{KeepSessions: c.KeepSessions, DataKey: dataKeyOf(dataKey), NewDataKey: c.NewDataKey}, audit)
+	how := store.Restoring{KeepSessions: c.KeepSessions, DataKey: dataKeyOf(dataKey), NewDataKey: c.NewDataKey}
+	lost, err := store.PrepareRestored(p.ctx, database, how, audit)
 	if err != nil {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
@@ -121,7 +130,7 @@ func (c *restoreCommand) Run(p *program) error {
 	}
 	remembered := ""
 	if c.NewDataKey {
-		remembered = rememberDataKey(p, c.DataKeyFile)
+		remembered = rememberDataKey(p, c.DataKeyFile, checked.Database)
 	}
 	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
 		return err
@@ -129,7 +138,8 @@ func (c *restoreCommand) Run(p *program) error {
 	if err := c.print(p, d.Database, d, pairs{
 		{"database", d.Database}, {"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))}, {"sessions", d.Sessions},
 		{"earlier database", d.MovedTo}, {"settings", d.ConfigFile}, {"key files", fmt.Sprint(len(d.KeyFiles))},
-		{"new data key", d.NewDataKey}, {"data key setting", remembered}, {"lost", lostText(d.Lost)}, {"next", p.name + " serve"},
+		{"new data key", d.NewDataKey}, {"data key setting", remembered}, {"lost", lostText(d.Lost)},
+		{"next", p.name + " serve"},
 	}); err != nil {
 		return err
 	}
@@ -155,11 +165,12 @@ func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) 
 	case !c.NewDataKey:
 		return b.dataKey(c.DataKeyFile), nil
 	case b.unopened == nil:
-		return "", usageError{"--new-data-key: nothing is sealed in the backup, or its data key is at hand: leave the flag out"}
+		return "", usageError{"--new-data-key: nothing is sealed, or the data key is at hand: leave the flag out"}
 	}
 	c.DataKeyFile = cmp.Or(c.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	if exists(c.DataKeyFile) {
-		return "", fmt.Errorf("--new-data-key: %s exists, and does not open the backup: move it away, or name another file with --data-key-file", c.DataKeyFile)
+		return "", fmt.Errorf("--new-data-key: %s exists, and does not open the backup: move it away, "+
+			"or name another file with --data-key-file", c.DataKeyFile)
 	}
 	if err := checkNewFile("the data key", c.DataKeyFile); err != nil {
 		return "", err
@@ -174,7 +185,8 @@ func lostText(lost *store.LostValues) string {
 		return ""
 	}
 	apps := cmp.Or(strings.Join(lost.AuthenticatorApps, ", "), "nobody")
-	return fmt.Sprintf("authenticator apps of %s; %d open invites; drawn anew: %s", apps, lost.OpenInvites, strings.Join(lost.Secrets, ", "))
+	return fmt.Sprintf("authenticator apps of %s; %d open invites; drawn anew: %s",
+		apps, lost.OpenInvites, strings.Join(lost.Secrets, ", "))
 }
 
 // restoredFile is a file of the backup beside the database.
@@ -206,7 +218,10 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 	for _, f := range b.keys() {
 		if len(named[f.Setting]) == 0 {
 			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: name the file to write it to, as %s", f.Setting,
-				map[string]string{signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE", dataKeySetting: "--data-key-file FILE"}[f.Setting])
+				map[string]string{
+					signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE",
+					dataKeySetting: "--data-key-file FILE",
+				}[f.Setting])
 		}
 		files = append(files, restoredFile{from: f.Path, to: named[f.Setting][0]})
 		named[f.Setting] = named[f.Setting][1:]

@@ -70,7 +70,8 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	}
 	warnings := checked.Warnings()
 	if missing { // and nothing is sealed
-		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+": cairn keys seal makes it, and seals secrets in the database")
+		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+
+			": cairn keys seal makes it, and seals secrets in the database")
 	}
 	scheme, kid := "HS256", ""
 	switch {
@@ -160,7 +161,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
 	}
 	if checked.Backup.Dir != "" {
-		source := backupSource{store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString, dataKey: checked.DataKeyFile}
+		source := backupSource{
+			store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString,
+			dataKey: checked.DataKeyFile,
+		}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
 	background.Go(func() { superviseUntil(ctx, checked, l, log) })

@@ -43,7 +43,9 @@ func dataKey(ctx context.Context, x *examination) Finding {
 	const seal = "Run cairn keys seal, with every instance on this version; docs/keys.md has the rest."
 	file := x.checked.DataKeyFile
 	if file != "" {
-		if _, err := config.LoadDataKey(file); err != nil && !(errors.Is(err, os.ErrNotExist) && x.current) { // then nothing is sealed
+		_, err := config.LoadDataKey(file)
+		unused := errors.Is(err, os.ErrNotExist) && x.current // nothing is sealed
+		if err != nil && !unused {
 			return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
 		}
 	}
@@ -55,7 +57,8 @@ func dataKey(ctx context.Context, x *examination) Finding {
 	case err != nil:
 		return unreadable(err)
 	case plain > 0:
-		return found(Warning, seal, "%d secrets in the database are not sealed: who has a copy of it reads secrets of authenticator apps, invites and the shared secret.", plain)
+		return found(Warning, seal, "%d secrets in the database are not sealed: "+
+			"who has a copy of it reads secrets of authenticator apps, invites and the shared secret.", plain)
 	}
 	return ok("%s holds the data key, and only its owner can read it; all secrets in the database are sealed.", file)
 }
