@@ -102,22 +102,6 @@ func TestAddressIsVerifiedForOneAccountByInstancesAtTheSameTime(t *testing.T) {
 	})
 }
 
-// Of accounts that have verified one address the oldest keeps it.
-func TestUpgradeLeavesAVerifiedAddressToOneAccount(t *testing.T) {
-	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
-		s, ctx := open(t, dsn), t.Context()
-		must(t, s.MigrateTo(ctx, 15))
-		for i, handle := range []string{"late", "early", "other"} {
-			must(t, s.Exec(`INSERT INTO users (sub, handle, display_name, email, email_verified, password_hash, search, created_at, updated_at)
-				VALUES (?, ?, '', ?, (1 = 1), 'hash', '', ?, 0)`, handle, handle, []string{"Ada@example.org", "ada@example.org", "o@example.org"}[i], 9-i))
-		}
-		must(t, s.Migrate(ctx))
-		wantEmail(t, s, "late", "Ada@example.org", false)
-		wantEmail(t, s, "early", "ada@example.org", true)
-		wantEmail(t, s, "other", "o@example.org", true)
-	})
-}
-
 func TestMailedCodeProvesTheAddress(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()

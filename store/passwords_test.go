@@ -50,6 +50,10 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 				return s.ResetPassword(ctx, u.Handle, []byte("code"), "new", noon, act("password.reset"))
 			},
 			"suspension": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
+			"end of all access": func(u account.User) error {
+				_, err := s.EndAllAccess(ctx, u.Sub, noon, act("user.end_sessions"))
+				return err
+			},
 		} {
 			u := addUser(t, s, what)
 			n := signIn(t, s, u)

@@ -395,30 +395,5 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 				t.Errorf("%s is known: %t (%v)", address, known, err)
 			}
 		}
-		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "session.not_me", Limit: 9})
-		if must(t, err); len(rows) != 1 {
-			t.Errorf("%d audit rows", len(rows))
-		}
-	})
-}
-
-func TestEndingAllAccessEndsOfflineGrantsToo(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, h := t.Context(), equip(t, s, "ada")
-		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
-		signIn(t, s, h.user)
-		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
-		for _, ended := range []int{1, 0} {
-			n, err := s.EndAllAccess(ctx, h.user.Sub, noon, act("user.end_sessions"))
-			if must(t, err); n != ended {
-				t.Errorf("%d sessions have ended, want %d", n, ended)
-			}
-		}
-		_, err := useToken(ctx, s, "offline")
-		want(t, err, provider.ErrSpent)
-		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end_sessions", Limit: 9})
-		if must(t, err); len(rows) != 1 {
-			t.Errorf("%d audit rows of one ending", len(rows))
-		}
 	})
 }

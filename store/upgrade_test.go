@@ -27,6 +27,8 @@ func fillFirstSchema(t *testing.T, s *store.Store) {
 		args  []any
 	}{
 		{"INSERT INTO users (sub, handle, display_name, email, password_hash, search, created_at, updated_at) VALUES ('u1', 'ada', 'Ada', '', 'hash', 'ada', ?, ?)", []any{at, at}},
+		{`INSERT INTO users (sub, handle, display_name, email, email_verified, password_hash, search, created_at, updated_at)
+			VALUES ('late', 'late', '', 'Bob@example.org', ?, '', '', 9, 9), ('early', 'early', '', 'bob@example.org', ?, '', '', 8, 8)`, []any{true, true}},
 		{"INSERT INTO user_flags (sub, flag) VALUES ('u1', 'admin')", nil},
 		{"INSERT INTO status_lists (id, issued) VALUES (1, 1)", nil},
 		{`INSERT INTO sessions (id, sub, token_hash, login_hash, created_at, auth_time, last_seen_at, expires_at, status_list, status_index)
@@ -106,12 +108,15 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		}
 		must(t, s.SpendAssertion(ctx, "app", "old", time.Now().Add(time.Minute)))
 
+		wantEmail(t, s, "late", "Bob@example.org", false) // the oldest account keeps what several have verified
+		wantEmail(t, s, "early", "bob@example.org", true)
+
 		// The old rows take part in what is new.
 		found, _, err := s.Users(ctx, account.UserQuery{Query: "AD"})
 		must(t, err)
 		counted, err := s.Count("SELECT value FROM counters WHERE name = 'users'")
 		must(t, err)
-		if len(found) != 1 || counted != 1 {
+		if len(found) != 1 || counted != 3 {
 			t.Errorf("%d users are found, %d are counted", len(found), counted)
 		}
 		c.BackchannelLogoutURI = "https://a.example.org/logout"

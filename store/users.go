@@ -78,7 +78,8 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 }
 
 // accountColumns are those of a user beyond claimColumns.
-const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, u.devices_voided_at, " + userInviter
+const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
+	"u.devices_voided_at, " + userInviter
 
 func (c *columns) account(u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.text(), c.text(), c.time(), c.time()

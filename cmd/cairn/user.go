@@ -47,7 +47,8 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 		}
 		switch err = do(users, u); {
 		case errors.Is(err, account.ErrLastAdmin):
-			return fmt.Errorf("%s is the last administrator who can sign in: make somebody else one who has a password, with cairn user flags HANDLE +admin", u.Handle)
+			const first = "make somebody else one who has a password, with cairn user flags HANDLE +admin"
+			return fmt.Errorf("%s is the last administrator who can sign in: %s", u.Handle, first)
 		case errors.Is(err, account.ErrUserNotFound):
 			return fmt.Errorf("there is no user %s any more", u.Handle)
 		}
@@ -107,9 +108,11 @@ func (c *addUserCommand) Run(p *program) error {
 			n.Password = ""
 		}
 		document := map[string]any{
-			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags), "email": u.Email, "email_verified": u.EmailVerified,
+			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags),
+			"email": u.Email, "email_verified": u.EmailVerified,
 		}
-		return c.print(p, u.Sub, document, pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)}})
+		labels := pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)}}
+		return c.print(p, u.Sub, document, labels)
 	})
 }
 
@@ -123,7 +126,7 @@ func (c *addUserCommand) emailState(u account.User) string {
 	case c.MailServer != "":
 		return u.Email + " (not verified until its owner opens a mailed link: the account page sends it)"
 	}
-	return u.Email + " (not verified: without mail it cannot be proven, only marked with cairn user update --email-verified)"
+	return u.Email + " (not verified: without mail it can only be marked, with cairn user update --email-verified)"
 }
 
 // userRow is a user as the commands print it. The claims of the profile that

@@ -116,7 +116,7 @@ func (c importFlags) store(p *program, o output, users *account.Administration, 
 			err = errors.Join(err, os.Remove(c.ResetCodes))
 		}
 		if errors.Is(err, account.ErrHandleTaken) || errors.Is(err, account.ErrEmailTaken) {
-			return errors.New("a handle or an address was taken since the file was checked, and nothing was changed: run it again")
+			return errors.New("a handle or an address was taken since the check, and nothing was changed: run it again")
 		}
 		if err != nil {
 			return err
