@@ -230,6 +230,7 @@ func (s *Service) describeProfile(r *http.Request, m templates.Member) templates
 // refusedProfile is the page with what was typed, and at each field what is wrong with it.
 func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []web.FieldError) templates.Account {
 	page := s.describeProfile(r, m)
+	page.KeepOthers = keepOthers(r)
 	page.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.", "count", len(faults))
 	page.FieldErrors = map[string]string{}
 	for _, f := range faults {

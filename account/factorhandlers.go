@@ -93,7 +93,8 @@ func (s *Service) totpForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Show(w, r, p.Status, templates.TOTP{
-		Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor, Error: p.Detail, ErrorCode: p.Code,
+		Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor, KeepOthers: keepOthers(r),
+		Error: p.Detail, ErrorCode: p.Code,
 	})
 	return nil
 }

@@ -173,6 +173,9 @@ func (s *Service) factorRows(ctx context.Context, u User) (list []templates.Fact
 	if f.TOTP != nil {
 		list = append(list, templates.FactorRow{Kind: FactorTOTP, CreatedAt: f.TOTP.CreatedAt})
 	}
+	if f.RecoveryCodes > 0 {
+		list = append(list, templates.FactorRow{Kind: FactorRecoveryCode, CreatedAt: f.CodesMadeAt})
+	}
 	keys, err := s.store.Passkeys(ctx, u.Sub)
 	for _, k := range keys {
 		list = append(list, templates.FactorRow{Kind: FactorPasskey, Name: k.Name, CreatedAt: k.CreatedAt})

@@ -15,6 +15,8 @@ type Account struct {
 	// went to it.
 	Verify     string
 	VerifyCode bool
+	// KeepOthers is the choice, in a form that was refused, that the other sessions stay.
+	KeepOthers bool
 }
 
 func (Account) page() (string, bool) { return "account", false }

@@ -106,7 +106,9 @@ type TOTP struct {
 	// Secret is base32, URI what a QR code has; Token brings the secret back, sealed.
 	Secret, URI, Token string
 	// First says that it is the first second factor: the other sessions end with it.
-	First            bool
+	First bool
+	// KeepOthers is the choice, in a form that was refused, that they stay.
+	KeepOthers       bool
 	Error, ErrorCode string
 }
 
