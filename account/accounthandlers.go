@@ -85,6 +85,9 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, page, s
 	}
 	m := s.member(r)
 	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
+	if section == "passkeys" {
+		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
+	}
 	if section == "profile" && len(p.Errors) > 0 {
 		s.Show(w, r, p.Status, s.refusedProfile(r, m, p.Errors))
 		return nil

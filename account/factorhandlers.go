@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -200,6 +201,14 @@ func (s *Service) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	in, _ := passkeyInForm(r, "")
 	const done = "passkey-added"
+	if in.State == "" && len(in.Credential) == 0 { // sent by the script for the proof alone
+		if err := s.allow(s.Caller(r), "factor.add"); err != nil {
+			return err
+		}
+		m := s.member(r)
+		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
+		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
+	}
 	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), keepOthers(r))
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)

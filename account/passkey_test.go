@@ -528,6 +528,17 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 	}
 }
 
+// The script sends the form without an answer of the browser where the session is not fresh.
+func TestNameOfANewPasskeySurvivesTheConfirmation(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada")
+	b := w.signedIn("ada")
+	w.clock.Advance(11 * time.Minute)
+	form := []string{"state", "", "credential", "", "name", "My <key>"}
+	b.page("/account/passkeys", form...).is(403).shows(`data-page="confirm"`, `name="name" value="My &lt;key&gt;"`)
+	b.page("/account/passkeys", append(form, "confirm_password", password)...).is(200).shows(`id="passkey-submit"`, `value="My &lt;key&gt;"`)
+}
+
 // An issuer that lost its name leaves passkeys of no use: the pages say so, and the codes still work.
 func TestPasskeysOfAnIssuerThatWasMoved(t *testing.T) {
 	w := newWorld(t)

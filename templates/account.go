@@ -30,6 +30,8 @@ type Member struct {
 	// ErrorField is the field the error is about; "" lets ErrorCode say: weak_password is about new_password,
 	// invalid_credentials about current_password.
 	ErrorField string
+	// PasskeyName is the name that was typed for a new passkey.
+	PasskeyName string
 }
 
 func (p Member) fault(field string) (string, bool) {

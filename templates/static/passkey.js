@@ -84,7 +84,7 @@
   function show(button, error) {
     var box = button.form.querySelector("[data-error]"), names = { NotAllowedError: "canceled", InvalidStateError: "exists" };
     if (error.code === "reauthentication_required" && button.hasAttribute("data-confirm")) {
-      location.assign(button.getAttribute("data-confirm"));
+      button.form.submit(); // the service asks for the proof, and the form comes back with what was typed
       return;
     }
     // A problem of the service speaks the language of the page.
