@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -156,7 +157,7 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		t.Chdir(t.TempDir())
 		st := storetest.Open(t, dsn)
-		hasher, err := account.NewTestHasher()
+		hasher, err := passwords.NewTestHasher()
 		fatalIf(t, err)
 		_, err = account.Initialize(t.Context(), st, hasher, account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}, time.Now())
 		fatalIf(t, err)
