@@ -22,6 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -44,7 +45,7 @@ type Options struct {
 	CookieDomain    string            // empty: host-only
 	LoginCookieName string            // empty unless CookieDomain is set
 	StatusTTL       time.Duration     // of the status lists, whole seconds; 0 means DefaultStatusTTL
-	Hasher          *Hasher
+	Hasher          *password.Hasher
 	Limits          *web.Limits
 	Pages           *templates.Renderer
 	Mail            mail.Sender      // nil: no mails are sent
@@ -63,7 +64,7 @@ type Service struct {
 	proven    provenTokens
 	cookies   cookieNames
 	proofs    []sessionProof
-	hasher    *Hasher
+	hasher    *password.Hasher
 	limits    *web.Limits
 	seal      *web.Sealer
 	passkeys  passkeys

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -58,10 +59,10 @@ func (n NewUser) Check(settings Settings) (User, error) {
 // CreateUser makes the user of n, who is not stored yet: the one way in which
 // users come to be. Without a hasher the user has no password, which is an empty hash that
 // nothing matches, and needs a reset code. A *Problem names every member that is refused.
-func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
+func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
 	u, err := n.Check(settings)
 	if h != nil {
-		err = allFaults(err, CheckPassword(n.Password, u.Handle, settings.MinPassword))
+		err = allFaults(err, password.Check(n.Password, u.Handle, settings.MinPassword))
 	}
 	if err != nil {
 		return User{}, err
@@ -76,9 +77,21 @@ func CreateUser(ctx context.Context, h *Hasher, settings Settings, n NewUser, no
 	return u, nil
 }
 
+// hashNew is the hash of a new password, which is held to the rules.
+func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
+	settings, err := s.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := password.Check(chosen, handle, settings.MinPassword); err != nil {
+		return "", err
+	}
+	return s.hasher.Hash(ctx, chosen)
+}
+
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
-func (a *Administration) Create(ctx context.Context, by Caller, h *Hasher, n NewUser) (User, error) {
+func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, error) {
 	if err := a.allow(by, actsByName["user.create"]); err != nil {
 		return User{}, err
 	}
@@ -132,7 +145,7 @@ func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, R
 
 // Initialize makes an installation of an empty store: the default settings, fresh
 // secrets, and the first administrator, who may have any handle and has every flag.
-func Initialize(ctx context.Context, st Store, h *Hasher, first NewUser, now time.Time) (User, error) {
+func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser, now time.Time) (User, error) {
 	settings := DefaultSettings()
 	first.AnyHandle, first.Flags = true, slices.Clone(settings.Flags)
 	u, err := CreateUser(ctx, h, settings, first, now)
@@ -151,11 +164,6 @@ func Initialize(ctx context.Context, st Store, h *Hasher, first NewUser, now tim
 		return User{}, fmt.Errorf("create the administrator: %w", err)
 	}
 	return u, nil
-}
-
-// GeneratePassword makes a password of at least 100 bits and minimum characters.
-func GeneratePassword(minimum int) string {
-	return (rand.Text() + rand.Text() + rand.Text())[:max(20, minimum)]
 }
 
 func randomBytes(n int) []byte {

@@ -1,6 +1,9 @@
 package account
 
-import "github.com/cairn-id/cairn/account/web"
+import (
+	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/web"
+)
 
 // What can go wrong, by meaning: callers compare with errors.Is. Each is the answer
 // too; none carries what the caller sent.
@@ -38,7 +41,7 @@ var (
 	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name", "A display name has 1 to 60 characters and no control characters.")
 	ErrInvalidEmail       = web.ForField(400, "invalid_email", "/email", "This is not an email address.")
 	ErrEmailTaken         = web.ForField(409, "email_taken", "/email", "Another account has this email address, and has proven it.")
-	ErrWeakPassword       = web.ForField(400, "weak_password", "/password", "Choose a longer or less common password.")
+	ErrWeakPassword       = password.ErrWeak
 	ErrInvalidText        = web.NewProblem(400, "invalid_text", "The text is too long or has control characters.")
 	ErrInvalidInvite      = web.NewProblem(400, "invalid_invite", "This invite is unknown, used or expired. Ask the person who invited you for a new one.")
 	ErrInvalidResetCode   = web.NewProblem(400, "invalid_reset_code", "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one.")

@@ -22,6 +22,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -58,7 +59,7 @@ type world struct {
 	t       testing.TB
 	store   account.Store
 	service *account.Service
-	hasher  *account.Hasher
+	hasher  *passwords.Hasher
 	router  http.Handler
 	clock   *clock
 	base    string
@@ -79,7 +80,7 @@ func newWorld(t testing.TB, change ...func(*account.Options)) *world {
 // options would.
 func (w *world) start(change ...func(*account.Options)) {
 	w.t.Helper()
-	hasher, err := account.NewTestHasher()
+	hasher, err := passwords.NewTestHasher()
 	if err != nil {
 		w.t.Fatal(err)
 	}

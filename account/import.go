@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -110,7 +111,9 @@ type BulkStore interface {
 
 // CheckImport checks all rows by the rules for new users, and against one another and the
 // users that there are. An error is a failure; what is refused is in the results.
-func (a *Administration) CheckImport(ctx context.Context, h *Hasher, rows []ImportRow, o ImportOptions) (*Import, error) {
+func (a *Administration) CheckImport(
+	ctx context.Context, h *password.Hasher, rows []ImportRow, o ImportOptions,
+) (*Import, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return nil, err
@@ -208,7 +211,9 @@ func reasonOf(err error) string {
 }
 
 // user is the user that the row makes, as far as it can be told, and why it is refused.
-func (row ImportRow) user(h *Hasher, settings Settings, o ImportOptions, now time.Time) (u User, refused []string) {
+func (row ImportRow) user(
+	h *password.Hasher, settings Settings, o ImportOptions, now time.Time,
+) (u User, refused []string) {
 	m := row.Members
 	add := func(err error) {
 		if err != nil {
@@ -237,7 +242,7 @@ func (row ImportRow) user(h *Hasher, settings Settings, o ImportOptions, now tim
 	}
 	add(change.Apply(&u))
 	if hash := m["password_hash"]; hash != "" {
-		u.PasswordHash, err = h.ImportedHash(hash)
+		u.PasswordHash, err = h.Imported(hash)
 		add(err)
 	}
 	if sub := m["sub"]; sub != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -103,7 +104,7 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 	b := w.signedIn("ada")
 	// Stronger parameters than the service's: the check hashes again,
 	// and the change must then replace the new one.
-	strong, err := account.NewHasher()
+	strong, err := passwords.NewHasher()
 	if err != nil {
 		t.Fatal(err)
 	}

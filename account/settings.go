@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -71,7 +72,8 @@ func settingsMembers() (list []SettingsMember) {
 // DefaultSettings are those of a new installation.
 func DefaultSettings() Settings {
 	return Settings{
-		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0, InvitesPerMember: 3, MinPassword: DefaultMinPassword,
+		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
+		InvitesPerMember: 3, MinPassword: password.DefaultMinimum,
 		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity}, FlagDescriptions: maps.Clone(builtIn),
 		SecondFactorFlags: []string{}, AuditDays: 365,
 	}

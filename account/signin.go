@@ -105,14 +105,14 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	if err := s.limits.Blocked(ctx, account); err != nil {
 		return User{}, err
 	}
-	leave, err := s.hasher.enter(ctx)
+	leave, err := s.hasher.Enter(ctx)
 	if err != nil {
 		return User{}, err
 	}
 	defer leave()
 	// Inside the slot: at most one attempt a core is in flight.
 	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
-		if !s.hasher.match(u.PasswordHash, password) || u.Sub == "" {
+		if !s.hasher.Match(u.PasswordHash, password) || u.Sub == "" {
 			return ErrInvalidCredentials
 		}
 		return nil
@@ -123,7 +123,7 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	if u.Suspended() {
 		return User{}, s.refuseSuspended(ctx, c.as(u))
 	}
-	if s.hasher.outdated(u.PasswordHash) {
+	if s.hasher.Outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, password)
 	}
 	return u, nil
@@ -240,9 +240,9 @@ func accountKey(typed string) string {
 
 // upgradeHash replaces a hash of an older form. Failing to do so does not refuse the sign-in.
 func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
-	d, err := s.hasher.argon.Hash(opaque(password))
+	hash, err := s.hasher.Rehash(password)
 	if err == nil {
-		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, d.Encode())
+		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, hash)
 	}
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
@@ -250,7 +250,7 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 		}
 		return
 	}
-	u.PasswordHash = d.Encode()
+	u.PasswordHash = hash
 }
 
 // refuseSuspended is ErrSuspended, after the right proof.

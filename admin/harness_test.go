@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/docs/openapitest"
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	secret := []byte("0123456789abcdef0123456789abcdef")
 	_, err := w.store.Initialize(t.Context(), account.DefaultSettings(), map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
 	must(err)
-	hasher, err := account.NewTestHasher()
+	hasher, err := passwords.NewTestHasher()
 	must(err)
 	pages, err := templates.New(templates.Options{BasePath: "/id"})
 	must(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -53,7 +54,7 @@ func newBench(b *testing.B) *bench {
 	secret := bytes.Repeat([]byte("s"), 48)
 	_, err := st.Initialize(ctx, account.DefaultSettings(), map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
 	must(err)
-	hasher, err := account.NewTestHasher()
+	hasher, err := password.NewTestHasher()
 	must(err)
 	hash, err := hasher.Hash(ctx, "rambling over 3 hills")
 	must(err)

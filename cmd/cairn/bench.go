@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -30,7 +30,7 @@ const benchClients = 20
 
 // Run prints what one needs to sign in as a generated user, and as a client.
 func (c *fillCommand) Run(p *program) error {
-	hasher, err := account.NewHasher()
+	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (c *fillCommand) Run(p *program) error {
 	case f.Sessions == 0 && f.Tokens > 0:
 		return usageError{"--tokens: a token belongs to a session, and there is none"}
 	}
-	password := account.GeneratePassword(0)
+	password := passwords.Generate(0)
 	if f.PasswordHash, err = hasher.Hash(p.ctx, password); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -166,7 +167,7 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		t.Chdir(t.TempDir())
 		st := storetest.Open(t, dsn)
-		hasher, err := account.NewTestHasher()
+		hasher, err := passwords.NewTestHasher()
 		fatalIf(t, err)
 		first := account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}
 		_, err = account.Initialize(t.Context(), st, hasher, first, time.Now())

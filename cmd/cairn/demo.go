@@ -16,6 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
@@ -167,7 +168,7 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	if err != nil {
 		return s, fmt.Errorf("write %s: %w", path, err)
 	}
-	hasher, err := account.NewHasher()
+	hasher, err := passwords.NewHasher()
 	if err == nil {
 		_, err = account.Initialize(ctx, st, hasher, account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}, time.Now())
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -389,7 +390,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	hasher, err := account.NewHasher()
+	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -31,7 +32,7 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 	case generate && quiet:
 		return usageError{"-q would hide the generated password: leave -q out, or use -o json"}
 	case generate:
-		n.Password = account.GeneratePassword(settings.MinPassword)
+		n.Password = passwords.Generate(settings.MinPassword)
 	case file != "":
 		b, err := p.read(file, 4096)
 		if err != nil {
@@ -46,7 +47,7 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 	default:
 		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
 	}
-	if err := account.CheckPassword(n.Password, n.Handle, settings.MinPassword); err != nil {
+	if err := passwords.Check(n.Password, n.Handle, settings.MinPassword); err != nil {
 		problem, _ := web.ProblemOf(err)
 		return errors.New(problem.Detail)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -81,7 +82,7 @@ type addUserCommand struct {
 
 // Run adds the user with the given or the default flags.
 func (c *addUserCommand) Run(p *program) error {
-	hasher, err := account.NewHasher()
+	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -51,7 +52,7 @@ func (c *importUsersCommand) Run(p *program) error {
 }
 
 func (c importFlags) check(p *program, users *account.Administration, rows []account.ImportRow) (*account.Import, error) {
-	hasher, err := account.NewHasher()
+	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
 	}

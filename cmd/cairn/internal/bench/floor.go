@@ -299,7 +299,7 @@ func answerJSON(w http.ResponseWriter, document map[string]any) {
 	_, _ = w.Write(b)
 }
 
-// floorHash has the parameters of account.NewHasher.
+// floorHash has the parameters of password.NewHasher.
 func floorHash(password string, salt []byte) []byte {
 	return argon2.IDKey([]byte(password), salt, 2, 19<<10, 1, 32)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
@@ -107,7 +108,7 @@ func newDeployment(t *testing.T, dsn string) *deployment {
 	d.settings.DataKeyFile = filepath.Join(folder, "data.key")
 	must(t, config.GenerateDataKey(d.settings.DataKeyFile))
 	d.store = storetest.OpenWith(t, d.dsn, func() ([]byte, error) { return config.LoadDataKey(d.settings.DataKeyFile) })
-	hasher, err := account.NewTestHasher()
+	hasher, err := password.NewTestHasher()
 	must(t, err)
 	server := mailtest.New(t, mailtest.Options{})
 	d.settings.SMTPURL, d.settings.MailFrom = "smtp://club%40example.org@"+server.Settings.Address, "club@example.org"

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -66,7 +67,7 @@ type Options struct {
 
 	RootCAs *x509.CertPool                                          // nil: the system's
 	Dial    func(context.Context, string, string) (net.Conn, error) // nil: net.Dialer
-	Hasher  *account.Hasher                                         // nil: the product's
+	Hasher  *password.Hasher                                        // nil: the product's
 	Now     func() time.Time                                        // nil: time.Now
 }
 

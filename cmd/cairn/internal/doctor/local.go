@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -236,7 +237,7 @@ const slowHash = 500 * time.Millisecond
 func passwordHashing(ctx context.Context, x *examination) Finding {
 	h, err := x.Hasher, error(nil)
 	if h == nil {
-		h, err = account.NewHasher()
+		h, err = password.NewHasher()
 	}
 	took := time.Duration(math.MaxInt64)
 	for range 3 {
@@ -249,16 +250,17 @@ func passwordHashing(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return found(Problem, "Install cairn again.", "A password cannot be hashed: %v.", err)
 	}
-	return hashing(took, availableMemory(), account.HashSlots())
+	return hashing(took, availableMemory(), password.HashSlots())
 }
 
 // hashing judges the time of a hash, and the memory of so many at once; 0 is not known.
 func hashing(took time.Duration, memory int64, slots int) Finding {
-	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), slots, sizeText(int64(slots)*account.HashMemory))
+	says := fmt.Sprintf("A password hash takes %d ms, and %d at once take %s", took.Milliseconds(), slots,
+		sizeText(int64(slots)*password.HashMemory))
 	switch {
 	case took > slowHash:
 		return found(Warning, "Give the service a faster processor, or more of this one: people wait so long at each sign-in.", "%s.", says)
-	case memory > 0 && memory < int64(slots)*account.HashMemory:
+	case memory > 0 && memory < int64(slots)*password.HashMemory:
 		return found(Warning, "Give the service more memory, or fewer processors with GOMAXPROCS.", "%s, of %s that are available.", says, sizeText(memory))
 	}
 	return ok("%s.", says)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -70,7 +71,7 @@ func comparable(got response) string {
 // password: else the time would tell (security.md 93). The work shows in the memory of
 // the hash, which the cheap hashes of the other tests do not need.
 func TestUnknownHandleCostsAPasswordHashToo(t *testing.T) {
-	real, err := account.NewHasher()
+	real, err := passwords.NewHasher()
 	noError(t, err)
 	s := startService(t, serviceOptions{Hasher: real})
 	s.addUser("ada")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
@@ -44,10 +45,10 @@ type Options struct {
 	// KeyFile is where the first of the keys is; empty: it is nobody's concern how old it is.
 	KeyFile string
 	Log     *slog.Logger
-	Hasher  *account.Hasher  // nil: the product's
-	Now     func() time.Time // nil: time.Now
-	Mail    mail.Sender      // nil: no mails are sent
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Hasher  *passwords.Hasher // nil: the product's
+	Now     func() time.Time  // nil: time.Now
+	Mail    mail.Sender       // nil: no mails are sent
+	Metrics *metrics.Metrics  // nil: nothing is counted
 	// MayLackKey: the operator wants no key, whatever was signed with one.
 	MayLackKey bool
 }
@@ -85,7 +86,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	if o.Hasher == nil {
-		if o.Hasher, err = account.NewHasher(); err != nil {
+		if o.Hasher, err = passwords.NewHasher(); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -47,7 +48,7 @@ func benchHandler(b *testing.B, log io.Writer) *Handler {
 	must(err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, nil)
 	must(err)
-	hasher, err := account.NewTestHasher()
+	hasher, err := passwords.NewTestHasher()
 	must(err)
 	h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secret, Keys: keys, Hasher: hasher, Log: slog.New(slog.NewJSONHandler(log, nil))})
 	must(err)

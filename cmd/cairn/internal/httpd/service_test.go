@@ -26,6 +26,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
@@ -111,7 +112,7 @@ type service struct {
 	secret []byte // shared HS256 secret
 	key    string // private key file, empty in HS256 mode
 	log    *logBuffer
-	hasher *account.Hasher
+	hasher *passwords.Hasher
 	server *httptest.Server
 
 	handler *Handler
@@ -127,7 +128,7 @@ type serviceOptions struct {
 	BasePath string       // path of the issuer
 	Key      string       // private key file to use; empty: a shared one
 	Now      func() time.Time
-	Hasher   *account.Hasher // nil: a cheap one
+	Hasher   *passwords.Hasher // nil: a cheap one
 	Mail     mail.Sender
 	Metrics  *metrics.Metrics
 }
@@ -165,7 +166,7 @@ func startService(t *testing.T, o serviceOptions) *service {
 		s.store = storetest.New(t)
 	}
 	if s.hasher == nil {
-		if s.hasher, err = account.NewTestHasher(); err != nil {
+		if s.hasher, err = passwords.NewTestHasher(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 )
 
 // gate stops the hasher inside its slots while it is locked.
@@ -24,7 +24,7 @@ func (g *gate) HashRefused() {}
 
 func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 	const queue, beyond = 256, 40
-	h, err := account.NewTestHasher()
+	h, err := passwords.NewTestHasher()
 	noError(t, err)
 	g := &gate{}
 	h.Observer = g
@@ -34,7 +34,7 @@ func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 	waiting := func(n int) {
 		t.Helper()
 		for deadline := time.Now().Add(4 * time.Second); ; time.Sleep(time.Millisecond) {
-			if w, busy := h.Queue(); w == n && busy == account.HashSlots() {
+			if w, busy := h.Queue(); w == n && busy == passwords.HashSlots() {
 				return
 			} else if time.Now().After(deadline) {
 				t.Fatalf("%d wait and %d are busy, want %d waiting", w, busy, n)
@@ -46,7 +46,7 @@ func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 	defer open()
 	answers := make(chan response, 2*queue)
 	var all sync.WaitGroup
-	for n := range account.HashSlots() + 1 {
+	for n := range passwords.HashSlots() + 1 {
 		all.Go(func() { answers <- s.browser().login([]string{"ada", "nobody"}[n%2], password) })
 	}
 	waiting(1)
@@ -93,7 +93,7 @@ func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 			t.Error("no Retry-After")
 		}
 	}
-	if count[200] == 0 || count[401] == 0 || count[200]+count[401]+count[503] != queue+account.HashSlots() {
+	if count[200] == 0 || count[401] == 0 || count[200]+count[401]+count[503] != queue+passwords.HashSlots() {
 		t.Errorf("after the storm: %v", count)
 	}
 	wantStatus(t, "after the storm", s.browser().login("ada", password), http.StatusOK)

@@ -1,5 +1,5 @@
 // Package metrics counts what the service does, for Prometheus. It implements the
-// observers of packages account, account/web and store, and alone knows the library that
+// observers of packages account/password, account/web and store, and alone knows the library that
 // keeps the time series.
 //
 // Every label is a name of this program, or one that the operator has chosen, as a client's
@@ -125,13 +125,13 @@ func (m *Metrics) Tokens(grantType, clientID string) {
 // Limited implements web.Observer.
 func (m *Metrics) Limited(limit string) { m.limits.WithLabelValues(limit).Inc() }
 
-// HashBegun implements account.HashObserver.
+// HashBegun implements password.Observer.
 func (m *Metrics) HashBegun() (ended func()) {
 	begin := time.Now()
 	return func() { m.hashes.Observe(time.Since(begin).Seconds()) }
 }
 
-// HashRefused implements account.HashObserver.
+// HashRefused implements password.Observer.
 func (m *Metrics) HashRefused() { m.hashesRefused.Inc() }
 
 // Operation implements store.Observer.

@@ -1,4 +1,4 @@
-package account
+package password
 
 import (
 	"encoding/base64"
@@ -53,10 +53,10 @@ var foreignForms = []struct {
 	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
 }
 
-// ImportedHash is the stored form of a password hash of another system: a PHC string, or
+// Imported is the stored form of a password hash of another system: a PHC string, or
 // bcrypt's own form. It refuses what cannot be verified here, and what would take too long.
 // No error repeats the hash.
-func (h *Hasher) ImportedHash(foreign string) (string, error) {
+func (h *Hasher) Imported(foreign string) (string, error) {
 	hash, err := phcOf(foreign)
 	if err != nil {
 		return "", err

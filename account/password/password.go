@@ -1,7 +1,13 @@
-package account
+// Package password owns what is true of any password: which ones are acceptable, how they are
+// hashed and compared, the queue in front of that, and the hashes that other systems made.
+//
+// It leaves to others: whose password it is, where the hash is kept, the limits on guessing and
+// what follows a wrong one (package account).
+package password
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -25,15 +31,18 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Password length in runes after PRECIS OpaqueString (RFC 8265 section 4.2).
+// Length in runes after PRECIS OpaqueString (RFC 8265 section 4.2).
 const (
-	DefaultMinPassword = 10
-	maxPassword        = 128
+	DefaultMinimum = 10
+	maximum        = 128
 )
 
-// minHandleInPassword is the length from which a password must not contain the
+// ErrWeak refuses a new password.
+var ErrWeak = web.ForField(400, "weak_password", "/password", "Choose a longer or less common password.")
+
+// minHandle is the length from which a password must not contain the
 // handle: every second sentence contains a handle of one or two letters.
-const minHandleInPassword = 3
+const minHandle = 3
 
 // Bounds of the queue in front of the hasher: beyond the first a sign-in is refused at once
 // (503), beyond the second after its wait: the caller has probably left.
@@ -43,7 +52,7 @@ const (
 )
 
 // Hasher makes password hashes (argon2id) and verifies them, those of other systems too
-// (ImportedHash). It leaves a core to the other endpoints, where there is more than one: a storm
+// (Imported). It leaves a core to the other endpoints, where there is more than one: a storm
 // of sign-ins neither takes the memory (19 MiB each) nor starves them.
 type Hasher struct {
 	argon   *argon2.Hasher
@@ -56,11 +65,11 @@ type Hasher struct {
 	clock func() time.Time // nil: time.Now; how long a hash took
 
 	// Observer is told of each use, unless it is nil. Set it before the first use.
-	Observer HashObserver
+	Observer Observer
 }
 
-// HashObserver watches the queue in front of the hasher. Safe for concurrent use.
-type HashObserver interface {
+// Observer watches the queue in front of the hasher. Safe for concurrent use.
+type Observer interface {
 	// HashBegun is called when a slot is taken, and what it returns when it is given back.
 	HashBegun() (ended func())
 	// HashRefused is called when too many wait.
@@ -83,12 +92,15 @@ func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 func NewTestHasher() (*Hasher, error) { return newHasher(16, 1) }
 
 func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
-	a, err := argon2.New(argon2.WithVariantID(), argon2.WithM(memoryKiB), argon2.WithT(passes), argon2.WithP(1), argon2.WithS(16), argon2.WithK(32))
+	a, err := argon2.New(argon2.WithVariantID(), argon2.WithM(memoryKiB), argon2.WithT(passes), argon2.WithP(1),
+		argon2.WithS(16), argon2.WithK(32))
 	if err != nil {
 		return nil, fmt.Errorf("password hasher: %w", err)
 	}
 	d := crypt.NewDecoder()
-	for _, register := range []func(algorithm.DecoderRegister) error{argon2.RegisterDecoder, bcrypt.RegisterDecoder, pbkdf2.RegisterDecoder, scrypt.RegisterDecoderScrypt} {
+	for _, register := range []func(algorithm.DecoderRegister) error{
+		argon2.RegisterDecoder, bcrypt.RegisterDecoder, pbkdf2.RegisterDecoder, scrypt.RegisterDecoderScrypt,
+	} {
 		if err := register(d); err != nil {
 			return nil, fmt.Errorf("password decoder: %w", err)
 		}
@@ -104,8 +116,9 @@ func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
 	return h, nil
 }
 
-// enter waits for a slot. ErrBusy when too many wait already, or when it takes too long.
-func (h *Hasher) enter(ctx context.Context) (leave func(), err error) {
+// Enter waits for a slot. web.ErrBusy when too many wait already, or when it takes too long.
+// Whoever holds it calls leave, once.
+func (h *Hasher) Enter(ctx context.Context) (leave func(), err error) {
 	if h.waiting.Add(1) > maxHashWaiters {
 		h.waiting.Add(-1)
 		return nil, h.refused()
@@ -171,13 +184,18 @@ func (h *Hasher) refused() error {
 	return web.ErrBusy
 }
 
-// Hash makes a PHC string. The password must have passed CheckPassword.
+// Hash makes a PHC string. The password must have passed Check.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	leave, err := h.enter(ctx)
+	leave, err := h.Enter(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
+	return h.Rehash(password)
+}
+
+// Rehash is Hash inside a slot that the caller holds.
+func (h *Hasher) Rehash(password string) (string, error) {
 	d, err := h.argon.Hash(opaque(password))
 	if err != nil {
 		return "", fmt.Errorf("hash password: %w", err)
@@ -185,10 +203,10 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return d.Encode(), nil
 }
 
-// match compares inside a slot that the caller holds. An empty hash (unknown
+// Match compares inside a slot that the caller holds. An empty hash (unknown
 // user) costs the same and never matches.
-func (h *Hasher) match(hash, password string) bool {
-	if utf8.RuneCountInString(password) > maxPassword || strings.ContainsRune(password, 0) {
+func (h *Hasher) Match(hash, password string) bool {
+	if utf8.RuneCountInString(password) > maximum || strings.ContainsRune(password, 0) {
 		password, hash = "", ""
 	}
 	kept := opaque(password)
@@ -207,8 +225,8 @@ func (h *Hasher) match(hash, password string) bool {
 	return d.Match(kept) || kept != password && d.Match(password)
 }
 
-// outdated tells whether a hash should be replaced after a successful sign-in.
-func (h *Hasher) outdated(hash string) bool {
+// Outdated reports whether a hash should be replaced after a successful sign-in.
+func (h *Hasher) Outdated(hash string) bool {
 	return !strings.HasPrefix(hash, "$argon2id$") || !strings.Contains(hash, h.params)
 }
 
@@ -221,40 +239,35 @@ func opaque(password string) string {
 	return password
 }
 
-// CheckPassword tells whether a new password is acceptable for the handle:
-// ErrWeakPassword, wrapped with a sentence that says why.
-func CheckPassword(password, handle string, minimum int) error {
+// Check reports whether a new password is acceptable for the handle:
+// ErrWeak, wrapped with a sentence that says why.
+func Check(password, handle string, minimum int) error {
 	if minimum <= 0 {
-		minimum = DefaultMinPassword
+		minimum = DefaultMinimum
 	}
 	p, err := precis.OpaqueString.String(password)
 	if (err != nil && password != "") || !utf8.ValidString(password) {
-		return ErrWeakPassword.With("The password has characters that cannot be typed on every device (control or invisible ones).")
+		return ErrWeak.With(
+			"The password has characters that cannot be typed on every device (control or invisible ones).",
+		)
 	}
 	low := strings.ToLower(p)
 	switch n := utf8.RuneCountInString(p); {
 	case n < minimum:
-		return ErrWeakPassword.With("The password needs at least {count} characters.", "count", minimum)
-	case n > maxPassword:
-		return ErrWeakPassword.With("The password can have at most {count} characters.", "count", maxPassword)
-	case len(handle) >= minHandleInPassword && strings.Contains(low, strings.ToLower(handle)):
-		return ErrWeakPassword.With("The password must not contain the handle.")
+		return ErrWeak.With("The password needs at least {count} characters.", "count", minimum)
+	case n > maximum:
+		return ErrWeak.With("The password can have at most {count} characters.", "count", maximum)
+	case len(handle) >= minHandle && strings.Contains(low, strings.ToLower(handle)):
+		return ErrWeak.With("The password must not contain the handle.")
 	case isCommon(low):
-		return ErrWeakPassword.With("The password is among the most common ones. Choose one that others do not use.")
+		return ErrWeak.With("The password is among the most common ones. Choose one that others do not use.")
 	}
 	return nil
 }
 
-// hashNew is the hash of a new password, which is held to the rules.
-func (s *Service) hashNew(ctx context.Context, password, handle string) (string, error) {
-	settings, err := s.Settings(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := CheckPassword(password, handle, settings.MinPassword); err != nil {
-		return "", err
-	}
-	return s.hasher.Hash(ctx, password)
+// Generate makes a password of at least 100 bits and minimum characters.
+func Generate(minimum int) string {
+	return (rand.Text() + rand.Text() + rand.Text())[:max(20, minimum)]
 }
 
 // commonPasswords is the list of zxcvbn, read when the first password is
@@ -329,7 +342,8 @@ func thoughtless(s string) bool {
 }
 
 // plainLetters undoes the usual digits and marks for letters.
-var plainLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
+var plainLetters = strings.NewReplacer(
+	"0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
 // isRun tells whether a text is a piece of a run of the keyboard, or a short
 // unit over and over.

@@ -1,4 +1,4 @@
-package account_test
+package password_test
 
 import (
 	"context"
@@ -10,47 +10,49 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 )
 
+const anchors = "seven rusty anchors"
+
 func TestPasswordRules(t *testing.T) {
 	for p, ok := range map[string]bool{
-		password: true, "correct horse battery": true, strings.Repeat("ab ", 42) + "xy": true, "пароль из слов": true, "🦊🦊🦊 and the hen": true, "MixedCaseWords": true,
+		anchors: true, "correct horse battery": true, strings.Repeat("ab ", 42) + "xy": true, "пароль из слов": true, "🦊🦊🦊 and the hen": true, "MixedCaseWords": true,
 		"tenletters": true, "nineletrs": false, "": false, strings.Repeat("ab ", 43): false, "password12": false, "Sunshine!!2": false, "PASSWORD12": false, "1234567890": false,
 		"passwordpassword": false, "qwertyuiop": false, "aaaaaaaaaaaa": false, "my name is ada!": false, "MY NAME IS ADA!": false, "tab\tinside it": false, "nul\x00inside it": false,
 		"not utf8 \xff\xff\xff": false, "zero\u200bwidth it": false,
 	} {
-		err := account.CheckPassword(p, "ada", account.DefaultMinPassword)
-		if (err == nil) != ok || (err != nil && !errors.Is(err, account.ErrWeakPassword)) {
+		err := password.Check(p, "ada", password.DefaultMinimum)
+		if (err == nil) != ok || (err != nil && !errors.Is(err, password.ErrWeak)) {
 			t.Errorf("%q: %v", p, err)
 		}
 		if err != nil && p != "" && strings.Contains(err.Error(), p) {
 			t.Errorf("the error repeats the password: %v", err)
 		}
 	}
-	if account.CheckPassword("every letter is in here", "a", 10) != nil {
+	if password.Check("every letter is in here", "a", 10) != nil {
 		t.Error("a handle of one letter forbids half the dictionary")
 	}
-	if account.CheckPassword("tenletters", "", 11) == nil || account.CheckPassword("eight ch", "", 8) != nil {
+	if password.Check("tenletters", "", 11) == nil || password.Check("eight ch", "", 8) != nil {
 		t.Error("the minimum is not the setting's")
 	}
 }
 
 func TestHashesAreSaltedAndOmitThePassword(t *testing.T) {
-	h, err := account.NewHasher()
+	h, err := password.NewHasher()
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := h.Hash(t.Context(), password)
+	one, err := h.Hash(t.Context(), anchors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := h.Hash(t.Context(), password)
+	two, err := h.Hash(t.Context(), anchors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") || strings.Contains(one, password) {
+	if one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") || strings.Contains(one, anchors) {
 		t.Errorf("%s %s", one, two)
 	}
 }
@@ -62,7 +64,7 @@ func TestDecoratedCommonPasswordIsRefused(t *testing.T) {
 		"1234567890", "12345678910", "0987654321", "qwertyuiop", "asdfghjkl;", "1q2w3e4r5t", "q1w2e3r4t5", "1qaz2wsx3edc", "qazwsxedcrfv", "a1b2c3d4e5", "abcdefghij", "abcd123456",
 		"aaaaaaaaaa", "1212121212", "abcabcabcabc", "asdfasdfasdf", "..........", "          ",
 	} {
-		if err := account.CheckPassword(p, "grace", account.DefaultMinPassword); !errors.Is(err, account.ErrWeakPassword) {
+		if err := password.Check(p, "grace", password.DefaultMinimum); !errors.Is(err, password.ErrWeak) {
 			t.Errorf("%q is taken: %v", p, err)
 		}
 	}
@@ -71,7 +73,7 @@ func TestDecoratedCommonPasswordIsRefused(t *testing.T) {
 		"correct horse battery", "rambling over 3 hills", "blue-otter-42-lamp", "xK9#mQ2$vL", "Walrus-99182-teal", "Correct-Horse-Battery-1", "horse482915", "a-long-enough-secret", "pw-0123456789abcdef",
 		"test-password-123", "Tr0ub4dor&3xyz", "tenletters", "hill walker 2026", "jeder Gipfel zählt", "もう一度山へ行きましょう", "20 Nov, on the ridge",
 	} {
-		if err := account.CheckPassword(p, "grace", account.DefaultMinPassword); err != nil {
+		if err := password.Check(p, "grace", password.DefaultMinimum); err != nil {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
@@ -88,7 +90,7 @@ func (s *turnstile) HashRefused()      { s.refused++ }
 
 func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := account.NewTestHasher()
+		h, err := password.NewTestHasher()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +100,7 @@ func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 		var order []int
 		hash := func(n int) {
 			go func() {
-				if _, err := h.Hash(t.Context(), password); err != nil {
+				if _, err := h.Hash(t.Context(), anchors); err != nil {
 					t.Errorf("%d: %v", n, err)
 				}
 				mu.Lock()
@@ -107,33 +109,33 @@ func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		for n := range account.HashSlots() + 3 {
+		for n := range password.HashSlots() + 3 {
 			hash(n)
 		}
-		for range account.HashSlots() + 3 {
+		for range password.HashSlots() + 3 {
 			time.Sleep(time.Second)
 			s.next <- struct{}{}
 			synctest.Wait()
 		}
-		if !slices.IsSorted(order) || len(order) != account.HashSlots()+3 {
+		if !slices.IsSorted(order) || len(order) != password.HashSlots()+3 {
 			t.Errorf("order %v", order)
 		}
-		for n := range account.HashSlots() {
+		for n := range password.HashSlots() {
 			hash(n)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := h.Hash(ctx, password); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := h.Hash(ctx, anchors); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who gives up: %v", err)
 		}
 		begun := time.Now()
-		if _, err := h.Hash(t.Context(), password); !errors.Is(err, web.ErrBusy) || time.Since(begun) != 5*time.Second || s.refused != 1 {
+		if _, err := h.Hash(t.Context(), anchors); !errors.Is(err, web.ErrBusy) || time.Since(begun) != 5*time.Second || s.refused != 1 {
 			t.Errorf("who waits too long: %v after %s, %d refused", err, time.Since(begun), s.refused)
 		}
-		if waiting, busy := h.Queue(); waiting != 0 || busy != account.HashSlots() {
+		if waiting, busy := h.Queue(); waiting != 0 || busy != password.HashSlots() {
 			t.Errorf("%d wait, %d busy", waiting, busy)
 		}
-		for range account.HashSlots() {
+		for range password.HashSlots() {
 			s.next <- struct{}{}
 		}
 	})
