@@ -151,7 +151,7 @@ type factorEntry struct {
 func (f Factors) list() factorList {
 	out := factorList{Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
-		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), TimeOrNull(f.TOTP.LastUsedAt)}
+		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
 	}
 	return out
 }

@@ -130,7 +130,7 @@ type inviteEntry struct {
 func (s *Service) inviteEntry(i Invite) inviteEntry {
 	return inviteEntry{
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-		Used: !i.UsedAt.IsZero(), UsedAt: TimeOrNull(i.UsedAt), UsedBy: TextOrNull(i.UsedBy),
+		Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 

@@ -101,7 +101,7 @@ func AppEntries(list []App) []AppEntry {
 		if scopes == nil {
 			scopes = []string{}
 		}
-		out = append(out, AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(), LastUsedAt: TimeOrNull(a.LastUsedAt)})
+		out = append(out, AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(), LastUsedAt: web.TimeOrNull(a.LastUsedAt)})
 	}
 	return out
 }
@@ -207,27 +207,10 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
 			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
-			InvitedBy: TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: TimeOrNull(u.LastLoginAt),
+			InvitedBy: web.TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
 		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.list(), Passkeys: passkeyEntries(keys),
 		Invites: s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
 	}, nil
-}
-
-// TimeOrNull is how answers write a time that may never have been.
-func TimeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// TextOrNull is how answers write a text that may be missing.
-func TextOrNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -29,7 +29,7 @@ type passkeyEntry struct {
 func (k Passkey) shownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
 
 func (k Passkey) entry() passkeyEntry {
-	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: TimeOrNull(k.LastUsedAt)}
+	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
 }
 
 func passkeyEntries(keys []Passkey) []passkeyEntry {

@@ -34,7 +34,7 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range list {
 		out = append(out, clientEntry{
 			ID: c.ID, Name: c.Name, Public: c.Public, RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
-			RequireFlag: account.TextOrNull(c.RequireFlag), RequireACR: account.TextOrNull(c.RequireACR), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+			RequireFlag: web.TextOrNull(c.RequireFlag), RequireACR: web.TextOrNull(c.RequireACR), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
 		})
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
@@ -109,7 +109,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := auditList{Events: make([]auditEntry, 0, len(rows)), NextCursor: account.TextOrNull(next)}
+	out := auditList{Events: make([]auditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
 	for _, a := range rows {
 		out.Events = append(out.Events, auditEntryOf(a))
 	}

@@ -51,7 +51,7 @@ type userDetail struct {
 func entryOf(u account.User, known []string) userEntry {
 	return userEntry{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.FlagMap(known), Suspended: u.Suspended(),
-		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: account.TimeOrNull(u.LastLoginAt), InvitedBy: account.TextOrNull(u.InvitedBy),
+		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), InvitedBy: web.TextOrNull(u.InvitedBy),
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := userList{Users: make([]userEntry, 0, len(list.users)), NextCursor: account.TextOrNull(list.next)}
+	out := userList{Users: make([]userEntry, 0, len(list.users)), NextCursor: web.TextOrNull(list.next)}
 	for _, u := range list.users {
 		out.Users = append(out.Users, entryOf(u, settings.Flags))
 	}
@@ -208,7 +208,7 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	}
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
-		SuspendedAt: account.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
+		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(access.Apps),
 	}, nil
 }

@@ -214,3 +214,20 @@ func mustBe(t reflect.Type) templates.Text {
 	}
 	return "must be a number"
 }
+
+// TimeOrNull is how answers write a time that may never have been.
+func TimeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// TextOrNull is how answers write a text that may be missing.
+func TextOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

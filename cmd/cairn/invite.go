@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store"
 )
 
@@ -73,7 +74,7 @@ func (c *listInvitesCommand) Run(p *program) error {
 				}
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
-					ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: account.TimeOrNull(i.UsedAt),
+					ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				if err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note); err != nil {
 					return err

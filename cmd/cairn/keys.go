@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -196,7 +196,7 @@ func (c *migrateKeysCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	state.Last, state.Until = account.TimeOrNull(last), account.TimeOrNull(v.HS256Until)
+	state.Last, state.Until = web.TimeOrNull(last), web.TimeOrNull(v.HS256Until)
 	return c.print(p, strconv.Itoa(state.Sessions), state, state.labels(now))
 }
 

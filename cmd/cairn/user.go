@@ -151,7 +151,7 @@ func userRowOf(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: listed(u.Flags),
 		Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy, CreatedAt: u.CreatedAt.UTC(),
-		LastLoginAt: account.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
+		LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
 	}
 }
 
