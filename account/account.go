@@ -10,7 +10,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -24,6 +23,7 @@ import (
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -44,7 +44,7 @@ type Options struct {
 	CookieName      string            // full name, with its __Host- or __Secure- prefix
 	CookieDomain    string            // empty: host-only
 	LoginCookieName string            // empty unless CookieDomain is set
-	StatusTTL       time.Duration     // of the status lists, whole seconds; 0 means DefaultStatusTTL
+	StatusTTL       time.Duration     // of the status lists, whole seconds; 0 means statuslist.DefaultTTL
 	Hasher          *password.Hasher
 	Limits          *web.Limits
 	Pages           *templates.Renderer
@@ -57,6 +57,9 @@ type Options struct {
 // concurrent use.
 type Service struct {
 	*web.Site
+	// StatusLists answer under /oauth2/status/.
+	StatusLists *statuslist.Lists
+
 	store     Store
 	https     bool
 	minter    *minter
@@ -75,9 +78,6 @@ type Service struct {
 	clock     func() time.Time
 	log       *slog.Logger
 	settings  *web.Cache[Settings]
-	statuses  *web.Cache[packedStatus] // by the number of the list
-	statusTTL time.Duration
-	waiters   statusWaiters
 	visits    visits
 	// applications names the application of a continuation; nil without OpenID Connect.
 	applications func(ctx context.Context, continuation string) string
@@ -114,9 +114,6 @@ func New(o Options) (*Service, error) {
 	s.proofs = s.sessionProofs()
 	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.store = seenStore{o.Store, &s.visits}
-	s.statuses = web.NewCache(statusGeneration, o.Now, s.signStatus)
-	s.statusTTL = cmp.Or(o.StatusTTL, DefaultStatusTTL)
-	s.waiters.versions, s.waiters.log = o.Store.StatusVersions, o.Log
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
@@ -130,6 +127,12 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("derive key: %w", err)
 	}
 	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys, o.Signer); err != nil {
+		return nil, err
+	}
+	s.StatusLists, err = statuslist.New(statuslist.Options{
+		Site: site, Store: o.Store, Key: s.minter.key, KeyID: s.minter.keyID, TTL: o.StatusTTL, Now: o.Now, Log: o.Log,
+	})
+	if err != nil {
 		return nil, err
 	}
 	s.verifier = &session.Verifier{Issuer: o.Issuer, Secret: o.Secret, Now: o.Now, CookieName: o.CookieName}

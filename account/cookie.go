@@ -25,11 +25,11 @@ const maxTokenBytes = 4000
 // first key once there is one. The signer is made once; it is safe for
 // concurrent use.
 type minter struct {
-	issuer       string
-	algorithm    string
-	keyID        string // empty: the shared secret
-	signer       jose.Signer
-	statusSigner jose.Signer
+	issuer    string
+	algorithm string
+	key       jose.SigningKey
+	keyID     string // empty: the shared secret
+	signer    jose.Signer
 }
 
 func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.OpaqueSigner) (*minter, error) {
@@ -47,11 +47,7 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.O
 	if err != nil {
 		return nil, fmt.Errorf("session token signer: %w", err)
 	}
-	status, err := newStatusSigner(sk)
-	if err != nil {
-		return nil, err
-	}
-	m := &minter{issuer: issuer, algorithm: string(sk.Algorithm), signer: signer, statusSigner: status}
+	m := &minter{issuer: issuer, algorithm: string(sk.Algorithm), key: sk, signer: signer}
 	if len(keys) > 0 {
 		m.keyID = keys[0].KeyID
 	}

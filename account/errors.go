@@ -31,11 +31,10 @@ var (
 	// ErrEnrolmentExpired is for a secret that this service has not drawn for the session, or too long ago.
 	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token", "This secret is not valid any more. Start again with a new one.")
 
-	ErrUserNotFound       = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
-	ErrSessionNotFound    = web.NewProblem(404, "session_not_found", "There is no such session.")
-	ErrInviteNotFound     = web.NewProblem(404, "invite_not_found", "There is no such invite.")
-	ErrAppNotFound        = web.NewProblem(404, "app_not_found", "This application has no access to your account.")
-	ErrStatusListNotFound = web.NewProblem(404, "status_list_not_found", "There is no such status list.")
+	ErrUserNotFound    = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
+	ErrSessionNotFound = web.NewProblem(404, "session_not_found", "There is no such session.")
+	ErrInviteNotFound  = web.NewProblem(404, "invite_not_found", "There is no such invite.")
+	ErrAppNotFound     = web.NewProblem(404, "app_not_found", "This application has no access to your account.")
 
 	ErrInvalidHandle      = web.ForField(400, "invalid_handle", "/handle", "A handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit. A few names are reserved.")
 	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name", "A display name has 1 to 60 characters and no control characters.")

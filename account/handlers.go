@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,7 +94,7 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
 	m.HandleFunc("/logo/{hash}.png", s.Do(s.serveLogo)).Methods(http.MethodGet, http.MethodHead)
-	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.statusList})
+	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
 }
 
 // An operation is behind an endpoint of the API, which answers 204, and behind a form
@@ -288,40 +287,6 @@ func (s *Service) sendToFactor(w http.ResponseWriter, r *http.Request, refusal e
 		return s.Redirect(w, r, "/login/?fresh="+FreshConfirm)
 	}
 	return s.Redirect(w, r, securityPath)
-}
-
-// statusList tells verifiers which session tokens were revoked: one bit an
-// index, signed like the session token itself.
-func (s *Service) statusList(w http.ResponseWriter, r *http.Request) {
-	name := mux.Vars(r)["list"]
-	list, err := strconv.Atoi(name)
-	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
-	switch {
-	case err != nil || list < 1 || strconv.Itoa(list) != name:
-		err = ErrStatusListNotFound
-	case r.URL.Query().Has("time"): // section 8.4 of the draft
-		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
-	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") && !strings.Contains(accept, "*"): // section 8.2
-		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+statusMedia+".")
-	}
-	var packed packedStatus
-	var held int
-	if err == nil {
-		wait := preferredWait(r.Header.Values("Prefer"))
-		packed, held, err = s.waiters.await(r.Context(), web.ClientAddress(r), wait, r.Header.Get("If-None-Match"), func() (packedStatus, error) {
-			return s.packedStatus(r.Context(), list)
-		})
-	}
-	if err != nil {
-		s.Fail(w, r, err)
-		return
-	}
-	h := w.Header()
-	h.Add("Vary", "Prefer, Accept")
-	if held > 0 {
-		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
-	}
-	packed.document.ServeHTTP(w, r)
 }
 
 // serveLogo answers with the picture of that hash, for browsers to keep; 404 for any

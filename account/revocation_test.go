@@ -1,15 +1,68 @@
 package account_test
 
 import (
+	"compress/zlib"
 	"context"
-	"net/http"
-	"sync"
-	"sync/atomic"
+	"encoding/base64"
+	"io"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
 )
+
+// statusBit follows the status claim of a session token to its bit.
+func statusBit(w *world, token string) int {
+	w.t.Helper()
+	ref := claimsOf(w.t, token)["status"].(map[string]any)["status_list"].(map[string]any)
+	u, err := url.Parse(ref["uri"].(string))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := w.browser().send("GET", u.Path, "", "").is(200)
+	if a.header.Get("Content-Type") != "application/statuslist+jwt" || len(a.set) != 0 {
+		w.t.Errorf("%v", a.header)
+	}
+	list := claimsOf(w.t, a.body)
+	if list["sub"] != ref["uri"] {
+		w.t.Errorf("sub %v, want %v", list["sub"], ref["uri"])
+	}
+	packed, err := base64.RawURLEncoding.DecodeString(list["status_list"].(map[string]any)["lst"].(string))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	z, err := zlib.NewReader(strings.NewReader(string(packed)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	bits, err := io.ReadAll(z)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	i := int(ref["idx"].(float64))
+	return int(bits[i/8]>>(i%8)) & 1
+}
+
+func TestApplicationsLearnThatASessionEnded(t *testing.T) {
+	for name, change := range map[string]func(*account.Options){"HS256": func(*account.Options) {}, "RS256": withKey} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, change)
+			w.addUser("ada")
+			w.addUser("bob")
+			out, stays, suspended := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("bob")
+			tokens := []string{out.cookies["cairn_session"], stays.cookies["cairn_session"], suspended.cookies["cairn_session"]}
+			out.call("POST", "/api/auth/logout", nil).is(200)
+			w.suspend("bob")
+			for i, want := range []int{1, 0, 1} {
+				if got := statusBit(w, tokens[i]); got != want {
+					t.Errorf("token %d: status %d, want %d", i, got, want)
+				}
+			}
+		})
+	}
+}
 
 // The flags that other applications read in the cookie are those of the sign-in.
 func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
@@ -91,97 +144,5 @@ func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
 	}
 	if live, _, err := w.store.HS256Sessions(t.Context(), w.clock.Now()); err != nil || live != 0 {
 		t.Errorf("%d HS256 sessions, %v", live, err)
-	}
-}
-
-// failing is a store that fails while a request waits.
-type failing struct {
-	account.Store
-	gone chan struct{}
-}
-
-func (f failing) StatusVersion(ctx context.Context, list int) (int64, error) {
-	select {
-	case <-f.gone:
-		return 0, account.ErrUnavailable
-	default:
-		return f.Store.StatusVersion(ctx, list)
-	}
-}
-
-func (f failing) StatusVersions(ctx context.Context) (map[int]int64, error) {
-	select {
-	case <-f.gone:
-		return nil, account.ErrUnavailable
-	default:
-		return f.Store.StatusVersions(ctx)
-	}
-}
-
-// While the database is away no answer says that nothing was revoked.
-func TestListIsNotConfirmedWithoutTheDatabase(t *testing.T) {
-	gone := make(chan struct{})
-	w := newWorld(t)
-	w.start(func(o *account.Options) { o.Store = failing{w.store, gone} })
-	w.addUser("ada")
-	w.signedIn("ada")
-	etag := w.browser().send("GET", "/oauth2/status/1", "", "").is(200).header.Get("ETag")
-	w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag, "Prefer", "wait=1").is(304)
-	close(gone)
-	w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag).is(http.StatusServiceUnavailable)
-	w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag, "Prefer", "wait=1").is(http.StatusServiceUnavailable)
-}
-
-func TestReleasedServiceHoldsNoRequest(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.signedIn("ada")
-	etag := w.browser().send("GET", "/oauth2/status/1", "", "").is(200).header.Get("ETag")
-	w.service.ReleaseStatusWaiters()
-	w.service.ReleaseStatusWaiters()
-	a := w.browser().send("GET", "/oauth2/status/1", "", "", "If-None-Match", etag, "Prefer", "wait=25").is(304)
-	if a.header.Get("Preference-Applied") != "" {
-		t.Error("a request was held")
-	}
-}
-
-// slow counts who reads a list, and keeps the first until all have asked.
-type slow struct {
-	account.Store
-	asked, read atomic.Int32
-	all         chan struct{}
-}
-
-func (s *slow) StatusVersion(ctx context.Context, list int) (int64, error) {
-	if s.asked.Add(1) == 32 {
-		close(s.all)
-	}
-	return s.Store.StatusVersion(ctx, list)
-}
-
-func (s *slow) RevokedIndices(ctx context.Context, list int) ([]int, error) {
-	s.read.Add(1)
-	<-s.all
-	return s.Store.RevokedIndices(ctx, list)
-}
-
-// A change wakes every waiting request; one of them reads the list.
-func TestWaitingRequestsReadAChangedListOnce(t *testing.T) {
-	w := newWorld(t)
-	st := &slow{Store: w.store, all: make(chan struct{})}
-	w.addUser("ada")
-	w.signedIn("ada")
-	w.start(func(o *account.Options) { o.Store = st })
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			if a := w.browser().send("GET", "/oauth2/status/1", "", ""); a.status != http.StatusOK {
-				t.Errorf("%d", a.status)
-			}
-		})
-	}
-	all.Wait()
-	if n := st.read.Load(); n != 1 {
-		t.Errorf("the list was read %d times", n)
 	}
 }

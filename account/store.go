@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"time"
+
+	"github.com/cairn-id/cairn/account/statuslist"
 )
 
 // Store is what account needs of a database. Every method is atomic: it does
@@ -146,17 +148,7 @@ type SessionStore interface {
 	// KnownAddress reports whether the user has signed in from this address
 	// within the kept sessions, ended or not, and has disowned none of those.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
-	// StatusVersion is a number that differs after each change of a status list;
-	// ErrStatusListNotFound for one that never was or has died with its last session.
-	StatusVersion(ctx context.Context, list int) (int64, error)
-	// StatusVersions is StatusVersion of all lists.
-	StatusVersions(ctx context.Context) (map[int]int64, error)
-	// RevokedIndices returns the indices of one status list whose tokens were
-	// revoked, sorted: also of those that expired not long ago, for verifiers allow for
-	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new. No other token gets such an index before every copy of a list that
-	// has it is past StatusListLifetime.
-	RevokedIndices(ctx context.Context, list int) ([]int, error)
+	statuslist.Store
 	// HS256Sessions counts the live sessions whose token is signed with the shared
 	// secret, or may be, and says when the last of them expires.
 	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -119,7 +120,7 @@ func (s *Store) fillStatements(f Filling, from, to int64) []string {
 		"{first}", s.pick(firstNames, fmt.Sprintf("i * %d / %d", len(firstNames), users)), "{last}", s.pick(lastNames, fmt.Sprintf("i * 7919 %% %d", len(lastNames))),
 		"{inviter}", fmt.Sprintf("CASE WHEN i < %d THEN (SELECT f.sub FROM user_flags f WHERE f.flag = '%s' LIMIT 1) ELSE %s END", users/10, account.FlagAdmin, sub("(i / 10)")),
 		"{invite}", "upper("+s.spread("i", users, "", 8)+")",
-		"{session}", s.spread("i", sessions, "-5e55-4b6c-9d5e-", 12), "{list}", list, "{index}", fmt.Sprintf("(i %% %d * 40503 %% %d)", listCapacity, account.StatusListSize),
+		"{session}", s.spread("i", sessions, "-5e55-4b6c-9d5e-", 12), "{list}", list, "{index}", fmt.Sprintf("(i %% %d * 40503 %% %d)", listCapacity, statuslist.Size),
 		"{grant}", s.spread("i", sessions, grant, 12), "{code}", s.spread("i", sessions, "-a-code-", 27), "{client}", s.pick(ids, fmt.Sprintf("%s %% %d", owner, len(ids))),
 		"{token}", s.spread("i", tokens, "-a-token", 27), "{token's grant}", s.spread(fmt.Sprintf("(i * %d / %d)", sessions, tokens), sessions, grant, 12),
 		"{hash}", quote(f.PasswordHash), "{bytes}", map[string]string{SQLite: "BLOB", Postgres: "bytea"}[s.dialect], "{now}", fmt.Sprint(now), "{today}", quote(signInsOf(f.Now)),

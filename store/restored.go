@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 )
 
 const (
@@ -103,7 +104,7 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 			}
 		}
 		args := []any{sql.Named("now", now), sql.Named("until", until), sql.Named("whole", wholeList), sql.Named("more", listsAfterBackup),
-			sql.Named("size", account.StatusListSize), sql.Named("first", now-listEpoch)}
+			sql.Named("size", statuslist.Size), sql.Named("first", now-listEpoch)}
 		statements := []string{
 			"INSERT INTO status_lists (id, issued) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM status_lists)",
 			// A verifier that has a copy sees another version in any case.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -233,7 +234,7 @@ func TestStatusListIndexIsUnique(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		_, err := s.StatusVersion(ctx, 1)
-		want(t, err, account.ErrStatusListNotFound)
+		want(t, err, statuslist.ErrNotFound)
 		var users [16]account.User // one for each, or they would wait for one another
 		for i := range users {
 			users[i] = addUser(t, s, name("user", i))
@@ -245,7 +246,7 @@ func TestStatusListIndexIsUnique(t *testing.T) {
 				if err := s.CreateSession(ctx, n, users[i].PasswordHash, act("session.create")); err != nil {
 					return err
 				}
-				if n.StatusIndex < 0 || n.StatusIndex >= account.StatusListSize || n.StatusList != 1 {
+				if n.StatusIndex < 0 || n.StatusIndex >= statuslist.Size || n.StatusList != 1 {
 					return fmt.Errorf("index %d of list %d", n.StatusIndex, n.StatusList)
 				}
 				seen <- name(n.StatusList, "/", n.StatusIndex)

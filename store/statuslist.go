@@ -11,12 +11,13 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 )
 
 const (
 	// listCapacity is how many indices of a list are given out: never all, so
 	// that a random one is soon free.
-	listCapacity = account.StatusListSize / 16 * 15
+	listCapacity = statuslist.Size / 16 * 15
 	listTries    = 8
 	// One query looks for a free one among so many: none is in 2 % of the cases
 	// with a full list.
@@ -88,7 +89,7 @@ func countIndex(tx *gorm.DB) (int64, error) {
 func randomIndex() int64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return int64(binary.LittleEndian.Uint64(b[:]) % account.StatusListSize)
+	return int64(binary.LittleEndian.Uint64(b[:]) % statuslist.Size)
 }
 
 // revocation is a revoked token: its place in the lists, and its end.
@@ -128,14 +129,14 @@ func changeLists(tx *gorm.DB, changed []revocation) error {
 	return nil
 }
 
-// RevokedIndices implements account.Store. What it returns changes with the version
+// RevokedIndices implements statuslist.Store. What it returns changes with the version
 // alone: never because time has passed.
 func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	out := []int{}
 	var issued int
 	err := s.conn(ctx).Raw("SELECT issued FROM status_lists WHERE id = ?", list).Find(&issued).Error
 	if err == nil && issued == wholeList {
-		for i := range account.StatusListSize {
+		for i := range statuslist.Size {
 			out = append(out, i)
 		}
 		return out, nil
@@ -148,16 +149,16 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 
 var readStatusVersion = newKeyRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
 
-// StatusVersion implements account.Store.
+// StatusVersion implements statuslist.Store.
 func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
-	c, err := s.readRow(ctx, readStatusVersion, int64(list), account.ErrStatusListNotFound)
+	c, err := s.readRow(ctx, readStatusVersion, int64(list), statuslist.ErrNotFound)
 	if err != nil {
 		return 0, fail("read version of status list", err)
 	}
 	return c.number(), fail("read version of status list", c.err)
 }
 
-// StatusVersions implements account.Store.
+// StatusVersions implements statuslist.Store.
 func (s *Store) StatusVersions(ctx context.Context) (map[int]int64, error) {
 	var rows []struct {
 		ID      int

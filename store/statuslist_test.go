@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -167,11 +168,11 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 			t.Errorf("%d revocations swept, bits %v", n, bits(t, s, 1))
 		}
 		refused("bit cleared, copies have it set")
-		if n := sweep(account.StatusListLifetime + 30*time.Minute); n != 0 {
+		if n := sweep(statuslist.Lifetime + 30*time.Minute); n != 0 {
 			t.Error("the index is free while copies have its bit")
 		}
 		refused("copies may have it set where clocks differ")
-		if n := sweep(account.StatusListLifetime + time.Hour); n != 1 {
+		if n := sweep(statuslist.Lifetime + time.Hour); n != 1 {
 			t.Errorf("%d revocations swept", n)
 		}
 		if n := draw(); n.StatusIndex != first.StatusIndex {
@@ -210,7 +211,7 @@ func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 			}
 		}
 		_, err := s.StatusVersion(ctx, 1)
-		want(t, err, account.ErrStatusListNotFound)
+		want(t, err, statuslist.ErrNotFound)
 	})
 }
 

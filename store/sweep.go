@@ -10,7 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 	pushedMargin = 5 * time.Minute
 	// indexRest is how long a status list index whose bit was cleared is not given
 	// again: longer than an application may use a copy of the list in which it is set.
-	indexRest = account.StatusListLifetime + sweepMargin
+	indexRest = statuslist.Lifetime + sweepMargin
 	// inviteMemory is how long its owner still sees an unused invite.
 	inviteMemory = 30 * 24 * time.Hour
 	// noticeMemory is longer than delivery is tried of a logout notice.

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -199,7 +200,7 @@ func (s *Store) lockWriter(ctx context.Context) (func(), error) {
 // refusals are the errors with a meaning that an operation can end with. Everything
 // else is a failure of the database.
 var refusals = []error{
-	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, account.ErrStatusListNotFound, account.ErrNotInitialized,
+	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, statuslist.ErrNotFound, account.ErrNotInitialized,
 	account.ErrInvalidCredentials, account.ErrSecondFactorRequired, account.ErrFactorExists, account.ErrFactorNotFound, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink, account.ErrInvalidPreference,
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,

@@ -107,7 +107,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	pages.SetInstanceName(accounts.InstanceName)
 	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails)
 	pages.SetLook(accounts.Look)
-	h.BeforeStop = accounts.ReleaseStatusWaiters
+	h.BeforeStop = accounts.StatusLists.Release
 
 	// No path cleaning: mux would answer //evil.example/.. with a redirect.
 	root := mux.NewRouter().SkipClean(true)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -286,7 +287,7 @@ func TestHeldRequestsAreBoundedAndEndAtAStop(t *testing.T) {
 // The installation of the benchmarks: a million sessions, 2 % of them revoked.
 const (
 	manySessions = 1_000_000
-	listCapacity = account.StatusListSize / 16 * 15
+	listCapacity = statuslist.Size / 16 * 15
 	manyLists    = (manySessions + listCapacity - 1) / listCapacity
 )
 
@@ -315,7 +316,7 @@ func manySessionsHandler(b *testing.B) (fresh func() http.Handler) {
 		{`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?)
 			INSERT INTO sessions (id, sub, created_at, auth_time, last_seen_at, expires_at, ended_at, status_list, status_index)
 			SELECT 's' || i, 'u', ?, ?, ?, ?, abs(random()) % 50 = 0, i / ? + 1, i % ? * 131071 % ? FROM n`,
-			[]any{manySessions, now, now, now, now + 2592000, listCapacity, listCapacity, account.StatusListSize}},
+			[]any{manySessions, now, now, now, now + 2592000, listCapacity, listCapacity, statuslist.Size}},
 		{"INSERT INTO revocations (status_list, status_index, expires_at) SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > 0", nil},
 	} {
 		if _, err := db.Exec(q.query, q.args...); err != nil {

@@ -36,7 +36,7 @@ func observe(o Options, accounts *account.Service, ready *readiness) error {
 		}
 	}
 	sources := metrics.Sources{
-		Now: now, HeldStatus: accounts.HeldStatusRequests, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats, Ready: ready.states,
+		Now: now, HeldStatus: accounts.StatusLists.Held, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats, Ready: ready.states,
 		Outboxes: map[string]func(context.Context) (int, time.Time, error){
 			"mails": func(ctx context.Context) (int, time.Time, error) {
 				state, err := o.Store.MailState(ctx)

@@ -1,0 +1,391 @@
+// Package statuslist owns the token status lists (draft-ietf-oauth-status-list) as verifiers read
+// them: how they are packed, signed and kept, the requests for them, and those requests that wait
+// for a change.
+//
+// It leaves to others: which index a session token gets, what revokes it and where that is kept
+// (packages account and store), and how a list is read (package account/session).
+package statuslist
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Size is how many session tokens one list has room for.
+const Size = 1 << 17
+
+// DefaultTTL is how long a verifier may go on with its copy of a list.
+const DefaultTTL = time.Minute
+
+// Lifetime is how long a copy of a list may be used at most, from its
+// signature to its exp.
+const Lifetime = 12 * time.Hour
+
+// ErrNotFound is for a list that never was, or is no longer kept.
+var ErrNotFound = web.NewProblem(404, "status_list_not_found", "There is no such status list.")
+
+const (
+	// generationTime is how long an unchanged list is served as it was signed: its
+	// copies have most of their life before them.
+	generationTime = Lifetime / 4
+	// maxWait is how long a request is held at most; proxies and the server's
+	// own limits end requests after 30 seconds and more.
+	maxWait = 25 * time.Second
+	// poll is how often the store is asked for changes while a request waits:
+	// they may come from another instance or from the command line.
+	poll = 250 * time.Millisecond
+	// How many requests are held at once, in all and for one address. Beyond that the
+	// answer comes at once.
+	maxWaiters          = 1024
+	maxWaitersByAddress = 32
+
+	media = "application/statuslist+jwt"
+)
+
+// claims is a Status List Token (draft-ietf-oauth-status-list section 5.1).
+type claims struct {
+	Subject  string `json:"sub"`
+	IssuedAt int64  `json:"iat"`
+	Expires  int64  `json:"exp"`
+	TTL      int64  `json:"ttl"` // seconds
+	List     struct {
+		Bits int    `json:"bits"`
+		List string `json:"lst"`
+	} `json:"status_list"`
+}
+
+// Store is what the lists are made from.
+type Store interface {
+	// StatusVersion is a number that differs after each change of a status list;
+	// ErrNotFound for one that never was or has died with its last session.
+	StatusVersion(ctx context.Context, list int) (int64, error)
+	// StatusVersions is StatusVersion of all lists.
+	StatusVersions(ctx context.Context) (map[int]int64, error)
+	// RevokedIndices returns the indices of one status list whose tokens were
+	// revoked, sorted: also of those that expired not long ago, for verifiers allow for
+	// clocks that differ. It changes with StatusVersion alone, and read after it is at
+	// least as new. No other token gets such an index before every copy of a list that
+	// has it is past Lifetime.
+	RevokedIndices(ctx context.Context, list int) ([]int, error)
+}
+
+// Options are what Lists are made of. All but TTL are required.
+type Options struct {
+	Site  *web.Site
+	Store Store
+	Key   jose.SigningKey // of the session tokens
+	KeyID string          // empty: the shared secret
+	TTL   time.Duration   // whole seconds; 0 means DefaultTTL
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Lists are the status lists of an installation. They are safe for concurrent use.
+type Lists struct {
+	site    *web.Site
+	store   Store
+	signer  jose.Signer
+	keyID   string
+	ttl     time.Duration
+	now     func() time.Time
+	kept    *web.Cache[signed] // by the number of the list
+	waiters waiters
+}
+
+// New makes the Lists of a store.
+func New(o Options) (*Lists, error) {
+	signer, err := jose.NewSigner(o.Key, (&jose.SignerOptions{}).WithType("statuslist+jwt"))
+	if err != nil {
+		return nil, fmt.Errorf("status list signer: %w", err)
+	}
+	l := &Lists{
+		site: o.Site, store: o.Store, signer: signer, keyID: o.KeyID, ttl: cmp.Or(o.TTL, DefaultTTL), now: o.Now,
+		waiters: waiters{versions: o.Store.StatusVersions, log: o.Log},
+	}
+	l.kept = web.NewCache(generationTime, o.Now, l.sign)
+	return l, nil
+}
+
+// signed is a list as it is served.
+type signed struct {
+	version    int64 // of the store
+	generation int64 // since 1970
+	etag       string
+	document   *templates.Document
+}
+
+// current returns a list as it is now. What is kept is served while the
+// store, asked each time, says that nothing has changed: then a revocation is
+// seen by the next request at every instance. Of many who ask after a change one reads
+// the list and signs it, because strangers may ask and signing is expensive.
+func (l *Lists) current(ctx context.Context, list int) (signed, error) {
+	key := strconv.Itoa(list)
+	version, err := l.store.StatusVersion(ctx, list)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			l.kept.Drop(key)
+		}
+		return signed{}, fmt.Errorf("version of status list: %w", err)
+	}
+	since := l.generation()
+	return l.kept.GetValid(ctx, key, func(p signed) bool { return p.version >= version && p.generation >= since })
+}
+
+func (l *Lists) generation() int64 { return l.now().Unix() / int64(generationTime/time.Second) }
+
+// sign reads a list, after its version: what is newer than that is asked for again by
+// the next request. The entity tag is weak, and of what the content depends on, so that it is
+// the same at every instance, though each signs its own.
+func (l *Lists) sign(ctx context.Context, key string) (p signed, err error) {
+	list, err := strconv.Atoi(key)
+	if err != nil {
+		return p, err
+	}
+	p.generation = l.generation()
+	if p.version, err = l.store.StatusVersion(ctx, list); err != nil {
+		return p, fmt.Errorf("version of status list: %w", err)
+	}
+	revoked, err := l.store.RevokedIndices(ctx, list)
+	if err != nil {
+		return p, fmt.Errorf("read status list: %w", err)
+	}
+	// Section 4.1 of the draft: the lowest bit of the first byte is index 0.
+	bits := make([]byte, Size/8)
+	for _, i := range revoked {
+		if i >= 0 && i < Size {
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	var packed, zipped bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, err = z.Write(bits)
+	if err = errors.Join(err, z.Close()); err != nil {
+		return p, fmt.Errorf("pack status list: %w", err)
+	}
+	now := l.now()
+	c := claims{
+		Subject: l.site.URL("/oauth2/status/" + key), IssuedAt: now.Unix(), Expires: now.Add(Lifetime).Unix(),
+		TTL: int64(l.ttl / time.Second),
+	}
+	c.List.Bits, c.List.List = 1, base64.RawURLEncoding.EncodeToString(packed.Bytes())
+	token, err := jwt.Signed(l.signer).Claims(c).Serialize()
+	if err != nil {
+		return p, fmt.Errorf("sign status list: %w", err)
+	}
+	g, err := gzip.NewWriterLevel(&zipped, gzip.HuffmanOnly) // what base64url leaves: a quarter
+	if err == nil {
+		_, err = g.Write([]byte(token))
+		err = errors.Join(err, g.Close())
+	}
+	if err != nil {
+		return p, fmt.Errorf("pack status list: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, l.keyID, c.List.List))
+	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	// A cache in between would serve the list for ttl, and the verifier go on with it for
+	// ttl again: it has to ask each time, which costs next to nothing.
+	age := "public, no-cache, max-age=" + strconv.Itoa(int(l.ttl/time.Second))
+	p.document = templates.NewDocument(media, age, p.etag, []byte(token), zipped.Bytes())
+	return p, nil
+}
+
+// ServeHTTP tells verifiers which session tokens were revoked: one bit an
+// index, signed like the session token itself. The route has the number as {list}.
+func (l *Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := mux.Vars(r)["list"]
+	list, err := strconv.Atoi(name)
+	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+	switch {
+	case err != nil || list < 1 || strconv.Itoa(list) != name:
+		err = ErrNotFound
+	case r.URL.Query().Has("time"): // section 8.4 of the draft
+		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
+	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") && !strings.Contains(accept, "*"): // section 8.2
+		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+media+".")
+	}
+	var p signed
+	var held int
+	if err == nil {
+		wait := preferredWait(r.Header.Values("Prefer"))
+		has := r.Header.Get("If-None-Match")
+		p, held, err = l.waiters.await(r.Context(), web.ClientAddress(r), wait, has, func() (signed, error) {
+			return l.current(r.Context(), list)
+		})
+	}
+	if err != nil {
+		l.site.Fail(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Add("Vary", "Prefer, Accept")
+	if held > 0 {
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(held))
+	}
+	p.document.ServeHTTP(w, r)
+}
+
+// waiters are the requests that are held until a list changes.
+type waiters struct {
+	versions func(context.Context) (map[int]int64, error) // of all lists
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	count    map[string]int // by address
+	total    int
+	changed  chan struct{} // closed at the next change of any list
+	watching bool
+	released bool // the service stops: no request waits any more
+}
+
+// await returns the list as current has it. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to N
+// seconds, or 25, until the list is another one than If-None-Match (has) names. held is the time that was
+// granted; 0 when the request is not of that kind or there is no room.
+func (l *waiters) await(
+	ctx context.Context, address string, wait time.Duration, has string, current func() (signed, error),
+) (now signed, held int, err error) {
+	var change <-chan struct{} // before the list: a change in between is not missed
+	if wait > 0 && has != "" {
+		change = l.enter(address)
+		if change != nil {
+			defer l.leave(address)
+		}
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		if now, err = current(); err != nil || change == nil || has != now.etag {
+			return now, held, err
+		}
+		held = int(wait / time.Second)
+		select {
+		case <-change:
+			change = l.next()
+		case <-over.C: // and read the list once more: the watcher may have failed
+			change = nil
+		case <-ctx.Done():
+			return now, held, nil
+		}
+	}
+}
+
+// enter counts a waiter and returns the channel that the next change closes; nil
+// when there is no room.
+func (l *waiters) enter(address string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released || l.total >= maxWaiters || l.count[address] >= maxWaitersByAddress {
+		return nil
+	}
+	if l.count == nil {
+		l.count, l.changed = map[string]int{}, make(chan struct{})
+	}
+	l.total++
+	l.count[address]++
+	if !l.watching {
+		l.watching = true
+		go l.watch()
+	}
+	return l.changed
+}
+
+func (l *waiters) leave(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.count[address]--; l.count[address] == 0 {
+		delete(l.count, address)
+	}
+}
+
+// next is the channel of the change after the one that has just come; nil when the service stops.
+func (l *waiters) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released {
+		return nil
+	}
+	return l.changed
+}
+
+// watch looks for changes as long as a request waits. The first look wakes
+// all of them: what they have seen may be older.
+func (l *waiters) watch() {
+	var before map[int]int64
+	failing := false // one line for an outage, not four a second
+	for ; ; time.Sleep(poll) {
+		l.mu.Lock()
+		if l.watching = l.total > 0 && !l.released; !l.watching {
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		now, err := l.versions(ctx)
+		cancel()
+		if err != nil && !failing {
+			l.log.Warn("status lists not watched: those who wait for a change learn of it later", "error", err)
+		} else if err == nil && (before == nil || !maps.Equal(before, now)) {
+			l.wake(false)
+		}
+		before, failing = now, err != nil
+	}
+}
+
+// wake makes all waiting requests look at the list again; with release no request waits from now on.
+func (l *waiters) wake(release bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released = l.released || release; l.changed != nil {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// Release answers the requests that are held, and holds none from
+// now on: the service is about to stop, which must not take as long as they would.
+func (l *Lists) Release() { l.waiters.wake(true) }
+
+// Held is how many requests wait for a change of a list.
+func (l *Lists) Held() int {
+	l.waiters.mu.Lock()
+	defer l.waiters.mu.Unlock()
+	return l.waiters.total
+}
+
+// preferredWait reads the preference wait=SECONDS; 0 means none. The first one
+// counts (RFC 7240 section 2), and one that is no number of seconds is ignored.
+func preferredWait(prefer []string) time.Duration {
+	for preference := range strings.SplitSeq(strings.Join(prefer, ","), ",") {
+		preference, _, _ = strings.Cut(preference, ";") // its parameters
+		name, value, _ := strings.Cut(preference, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "wait") {
+			seconds, err := strconv.ParseUint(strings.Trim(value, ` "`), 10, 31)
+			if err != nil && !errors.Is(err, strconv.ErrRange) {
+				return 0
+			}
+			return min(time.Duration(seconds)*time.Second, maxWait)
+		}
+	}
+	return 0
+}
