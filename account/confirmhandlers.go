@@ -170,18 +170,8 @@ func (s *Service) showConfirm(w http.ResponseWriter, r *http.Request, page *temp
 	return nil
 }
 
-// localPath is a path of this service that a browser may be sent to; any other leads
-// to the account.
-func localPath(path string) string {
-	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 || strings.ContainsFunc(path, control) {
-		return "/account/"
-	}
-	return path
-}
-
 func (s *Service) confirmPage(w http.ResponseWriter, r *http.Request) error {
-	next := templates.FormField{Name: "next", Value: localPath(r.URL.Query().Get("next"))}
+	next := templates.FormField{Name: "next", Value: web.LocalPath(r.URL.Query().Get("next"))}
 	page := templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{next}}
 	return s.showConfirm(w, r, &page, nil)
 }
@@ -194,5 +184,5 @@ func (s *Service) confirmForm(w http.ResponseWriter, r *http.Request) error {
 	if !s.Caller(r).fresh(s.now()) {
 		return ErrReauthenticationRequired
 	}
-	return s.Redirect(w, r, localPath(r.PostForm.Get("next")))
+	return s.Redirect(w, r, web.LocalPath(r.PostForm.Get("next")))
 }

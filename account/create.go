@@ -53,7 +53,7 @@ func (n NewUser) Check(settings Settings) (User, error) {
 			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(text.Cut(f, 32)))
 		}
 	}
-	return u, allFaults(refused, change.Apply(&u), unknown)
+	return u, web.AllFaults(refused, change.Apply(&u), unknown)
 }
 
 // CreateUser makes the user of n, who is not stored yet: the one way in which
@@ -62,7 +62,7 @@ func (n NewUser) Check(settings Settings) (User, error) {
 func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
 	u, err := n.Check(settings)
 	if h != nil {
-		err = allFaults(err, password.Check(n.Password, u.Handle, settings.MinPassword))
+		err = web.AllFaults(err, password.Check(n.Password, u.Handle, settings.MinPassword))
 	}
 	if err != nil {
 		return User{}, err
@@ -170,28 +170,4 @@ func randomBytes(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return b
-}
-
-// allFaults is one problem that names every member at fault, with the code of the
-// first. An error that is no problem comes first.
-func allFaults(errs ...error) error {
-	var all *web.Problem
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		p, known := web.ProblemOf(err)
-		if !known {
-			return err
-		}
-		if all == nil {
-			all = p
-		} else {
-			all.Errors = append(all.Errors, p.Errors...)
-		}
-	}
-	if all == nil {
-		return nil
-	}
-	return all
 }

@@ -191,7 +191,7 @@ func (c UserChange) Apply(u *User) error {
 			last, refused = m.name, append(refused, err)
 		}
 	}
-	return allFaults(refused...)
+	return web.AllFaults(refused...)
 }
 
 // ownMember reports whether people may change a member of themselves: whether an address or a

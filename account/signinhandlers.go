@@ -160,7 +160,7 @@ func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) {
 func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
 	sealed = continuation(v)
 	if back, ok := s.opened(sealed); ok {
-		return sealed, hostOf(back)
+		return sealed, web.HostOf(back)
 	}
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)

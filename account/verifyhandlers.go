@@ -195,12 +195,3 @@ func (s *Service) opened(continuation string) (string, bool) {
 	}
 	return s.returnTo(to.URL)
 }
-
-// hostOf is the host of an address, for people.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
-}

@@ -169,3 +169,27 @@ func (p *Problem) SetRetryAfter(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
 	}
 }
+
+// AllFaults is one problem that names every member at fault, with the code of the
+// first. An error that is no problem comes first.
+func AllFaults(errs ...error) error {
+	var all *Problem
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		p, known := ProblemOf(err)
+		if !known {
+			return err
+		}
+		if all == nil {
+			all = p
+		} else {
+			all.Errors = append(all.Errors, p.Errors...)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}

@@ -166,3 +166,22 @@ func (s *Site) WantsPage(r *http.Request) bool {
 	path := strings.TrimPrefix(r.URL.Path, s.basePath)
 	return !strings.HasPrefix(path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
+
+// LocalPath is a path of this service that a browser may be sent to; any other leads
+// to the account.
+func LocalPath(path string) string {
+	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 || strings.ContainsFunc(path, control) {
+		return "/account/"
+	}
+	return path
+}
+
+// HostOf is the host of an address, for people.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -124,11 +125,32 @@ func TestProgramHasNoPartOfGRPCOrTheExporters(t *testing.T) {
 	}
 }
 
+// An operation on an account takes a context, a Caller and values: a page, the API and the command line call the same
+// one. Only the files of handlers know the request.
+func TestOperationsOnAccountsKnowNoRequest(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "account", "*.go"))
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "handlers.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "http.Request") {
+			t.Errorf("%s takes a request: only account/*handlers.go do", name)
+		}
+	}
+}
+
 // A test moves the clock of these packages, and two instances of one store go by one
 // time: what reads the wall clock beside the injected one does not. It may only be the
 // default, as in "if o.Now == nil { o.Now = time.Now }".
 func TestTimeComesFromTheInjectedClock(t *testing.T) {
-	for _, folder := range []string{"account", "account/password", "account/statuslist", "account/web", "admin", "provider", "store"} {
+	for _, folder := range []string{"account", "account/password", "account/statuslist", "account/text", "account/web", "admin", "provider", "store"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", folder, len(files), err)
