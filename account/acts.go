@@ -218,7 +218,7 @@ func AuditSentence(action string) templates.Text {
 // has a secret or a code; data are pairs for the mails. ErrReauthenticationRequired.
 func (a *Administration) begin(ctx context.Context, by Caller, name string, u User, detail string, data ...string) (Audit, error) {
 	act := actsByName[name]
-	if err := a.allow(by, act); err != nil {
+	if err := a.Allow(by, name); err != nil {
 		return Audit{}, err
 	}
 	row := by.Audit(a.Now(), name, u.Handle, detail)
@@ -230,10 +230,8 @@ func (a *Administration) begin(ctx context.Context, by Caller, name string, u Us
 }
 
 // Allow is ErrReauthenticationRequired where the caller has not proven what the act of that name asks for.
-func (a *Administration) Allow(by Caller, name string) error { return a.allow(by, actsByName[name]) }
-
-// allow is ErrReauthenticationRequired where the caller has not proven what the act asks for.
-func (a *Administration) allow(by Caller, act Act) error {
+func (a *Administration) Allow(by Caller, name string) error {
+	act := actsByName[name]
 	fresh := act.Proof == ProofFresh || act.Proof == ProofPassword && by.User.SecondFactor
 	if fresh && !by.fresh(a.Now()) {
 		return ErrReauthenticationRequired
@@ -248,5 +246,5 @@ func (s *Service) begin(ctx context.Context, c Caller, name, detail string, data
 
 // allow is that of Administration, for what is only the first step of an act.
 func (s *Service) allow(c Caller, name string) error {
-	return s.Administration().allow(c, actsByName[name])
+	return s.Administration().Allow(c, name)
 }

@@ -203,29 +203,32 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 // on. ErrUnknownFlag for a name that the settings do not have; a flag that the
 // settings have lost can still be taken from a user. ErrLastAdmin.
 func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
-	if err := a.allow(by, actsByName["user.flags"]); err != nil {
+	if err := a.Allow(by, "user.flags"); err != nil {
 		return nil, err
 	}
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	words := make([]string, 0, len(flags))
-	for name, on := range flags {
-		switch {
+	var words, changed []string
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		word := name + "=off"
+		switch on := flags[name]; {
 		case !slices.Contains(settings.Flags, name) && (on || !u.Has(name)):
 			return nil, ErrUnknownFlag
 		case on:
-			words = append(words, name+"=on")
-		default:
-			words = append(words, name+"=off")
+			word = name + "=on"
+		}
+		if words = append(words, word); flags[name] != u.Has(name) {
+			changed = append(changed, word)
 		}
 	}
-	slices.Sort(words)
-	detail := strings.Join(words, " ")
-	row, err := a.begin(ctx, by, "user.flags", u, detail, "flags", detail)
+	row, err := a.begin(ctx, by, "user.flags", u, strings.Join(words, " "), "flags", strings.Join(changed, " "))
 	if err != nil || len(words) == 0 {
 		return u.Flags, err
+	}
+	if len(changed) == 0 {
+		row.Mails = nil
 	}
 	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), row)
 	return now, web.Noted(ctx, "user_flags", err)

@@ -92,7 +92,7 @@ func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, e
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, error) {
-	if err := a.allow(by, actsByName["user.create"]); err != nil {
+	if err := a.Allow(by, "user.create"); err != nil {
 		return User{}, err
 	}
 	settings, err := a.Settings(ctx)
@@ -118,7 +118,7 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 // and the result has none. Whoever sets the password with it has proven the address; until then it is
 // not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
-	if err := a.allow(by, actsByName["user.create"]); err != nil {
+	if err := a.Allow(by, "user.create"); err != nil {
 		return User{}, ResetCode{}, err
 	}
 	settings, err := a.Settings(ctx)

@@ -264,8 +264,7 @@ func (s *Service) require(next http.HandlerFunc, flag string, page bool) http.Ha
 
 // factorPaths are where a second factor is set up, with all below them.
 var factorPaths = []string{
-	"/account/security", "/account/passkeys", "/account/confirm", "/api/me/factors", "/api/me/totp", "/api/me/passkeys", "/api/me/recovery-codes",
-	"/api/auth/confirm",
+	"/account/security", "/account/passkeys", "/api/me/factors", "/api/me/totp", "/api/me/passkeys", "/api/me/recovery-codes",
 }
 
 // forFactors reports whether a request is about setting up a second factor, or changes
@@ -273,8 +272,11 @@ var factorPaths = []string{
 func (s *Service) forFactors(r *http.Request, refusal error) bool {
 	path := strings.TrimPrefix(r.URL.Path, s.Path(""))
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if path == "/api/me" {
+	switch path {
+	case "/api/me":
 		return reads
+	case "/account/confirm", "/api/auth/confirm", "/api/auth/passkey/finish": // they prove the factor
+		return true
 	}
 	return (reads || errors.Is(refusal, ErrSecondFactorSetupRequired)) && slices.ContainsFunc(factorPaths, func(p string) bool {
 		return path == p || strings.HasPrefix(path, p+"/")

@@ -8,11 +8,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Kinds of mail, with what their Data has.
-const (
-	// MailTest shows that mail works.
-	MailTest = "test"
-)
+// MailTest is the kind of a mail that shows that mail works.
+const MailTest = "test"
 
 // composer makes what a mail of a kind says, at the time when it is sent: this is where
 // a code or a link is drawn. It may be called again for the same mail, when the one

@@ -412,6 +412,24 @@ func TestStolenSessionNeedsAFreshProof(t *testing.T) {
 	owner.call("DELETE", "/api/me", map[string]string{"password": password, "otp": secret.fresh()}).is(204)
 }
 
+// A session from before the factor reaches nothing where one is demanded, but the confirmation that proves it.
+func TestSessionFromBeforeTheFactorIsConfirmedWithBoth(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("ada", account.FlagActivity)
+	old, other := w.signedIn("ada"), w.signedIn("ada")
+	drawn := other.call("POST", "/api/me/totp", nil).is(200).json()
+	a := app{w: w, secret: drawn["secret"].(string)}
+	keep := map[string]any{"token": drawn["token"], "code": a.code(), "keep_other_sessions": true}
+	other.call("POST", "/api/me/totp/confirm", keep).is(200)
+	w.saveSettings(func(s *account.Settings) { s.SecondFactorFlags = []string{account.FlagActivity} })
+	old.call("GET", "/api/me/sessions", nil).is(401, "second_factor_required")
+	old.call("POST", "/api/auth/confirm", map[string]string{"password": password}).is(401, "second_factor_required")
+	old.call("POST", "/api/me/recovery-codes", nil).is(401, "second_factor_required")
+	old.call("POST", "/api/auth/confirm", map[string]string{"password": password, "otp": a.fresh()}).is(200)
+	old.call("GET", "/api/me/sessions", nil).is(200)
+	old.call("POST", "/api/me/recovery-codes", nil).is(200)
+}
+
 func TestConfirmationIsAProofUnderLimits(t *testing.T) {
 	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 3, Window: time.Minute}}))
 	a := w.addProtected("ada")

@@ -53,6 +53,7 @@ var states = []state{
 	{name: "invite-slip", handle: "ada", path: "/account/invites/slip?code=", page: "account-invite-slip"},
 	{name: "data", handle: "ada", path: "/account/data", page: "account-data"},
 	{name: "confirm", handle: "ada", path: "/account/confirm?next=/account/security", page: "confirm"},
+	{name: "confirm-question", handle: "mia", path: "/account/security", page: "confirm", click: "totp-remove", answer: "#question"},
 	{name: "confirm-factors", handle: "mia", path: "/account/confirm?next=/account/security", page: "confirm"},
 	{name: "admin", handle: "keeper", path: "/admin/", page: "admin"},
 	{name: "admin-users", handle: "keeper", path: "/admin/users/", page: "admin-users"},
@@ -92,6 +93,7 @@ var mailStates = []state{
 	{name: "undo-email", path: "/undo-email/", page: "undo-email", link: regexp.MustCompile(`(?m)^\S+(/undo-email/\S+)$`)},
 	{name: "undo-email-wrong", path: "/undo-email/?link=x", page: "undo-email"},
 	{name: "not-me", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`)},
+	{name: "not-me-done", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`), click: "link-submit", answer: "#link-reset"},
 	{name: "not-me-wrong", path: "/not-me/?link=x", page: "not-me"},
 	{name: "reset-mailed", path: "/reset-password/", page: "reset-password", link: regexp.MustCompile(`(?m)^\S+(/reset-password/\S+)$`)},
 }
