@@ -57,7 +57,7 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 		defer close(ended)
 		for {
 			_, _ = conn.WaitForNotification(ctx) // there is none: it returns when the connection is lost
-			_ = conn.Close(context.WithoutCancel(ctx))
+			unlock(context.WithoutCancel(ctx), conn)
 			for conn = nil; conn == nil && ctx.Err() == nil; {
 				var err error
 				if conn, err = lockPostgres(ctx, dsn, alone); err != nil {
@@ -70,6 +70,15 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 		}
 	}()
 	return func() { cancel(); <-ended }, nil
+}
+
+// unlock closes a connection. The server notices that only later: the locks are given up before, so that whoever comes
+// next has them at once.
+func unlock(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectPause)
+	defer cancel()
+	_, _ = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()") // fails where the connection was lost
+	_ = conn.Close(ctx)
 }
 
 func sleep(ctx context.Context, d time.Duration) {
