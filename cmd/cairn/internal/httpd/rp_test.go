@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -20,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,16 +95,19 @@ func copyFile(t *testing.T, from, to string, words map[string]string) {
 	noError(t, os.WriteFile(to, []byte(text), 0o600))
 }
 
-// freePort is a port of 127.0.0.1 for a program that cannot choose one itself:
-// its redirect URI is registered before it starts.
+// freePort is a port for a program that cannot choose one itself, on which nothing listens: below those that the system takes for connections and for tests that
+// listen on any: none of them takes it before it is used.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	noError(t, err)
-	return port
+	for range 100 {
+		port := strconv.Itoa(12_000 + mathrand.IntN(20_000))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // startProgram runs a program until the test ends, in a process group of its
