@@ -45,7 +45,7 @@ func (s *Service) emailCode(u User) string {
 
 // beginEmailChange begins a change of the caller's address. Who had the verified address before is told, and can undo
 // it; and so is each who can still undo an earlier change.
-func (s *Service) beginEmailChange(ctx context.Context, c Caller, detail string) (Audit, error) {
+func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail string) (Audit, error) {
 	row, err := s.begin(ctx, c, "email.change", detail)
 	if err != nil {
 		return row, err
@@ -58,8 +58,8 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, detail string)
 	if err != nil {
 		return row, err
 	}
+	former = slices.DeleteFunc(former, func(f EmailChange) bool { return strings.EqualFold(f.Email, c.User.Email) || strings.EqualFold(f.Email, to) })
 	if u := c.User; u.EmailVerified {
-		former = slices.DeleteFunc(former, func(f EmailChange) bool { return strings.EqualFold(f.Email, u.Email) })
 		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
 	}
 	for _, f := range former {

@@ -233,7 +233,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 			return sameEmail(*now, u)
 		}, s.now(), &row)
 	}
-	row, err := s.beginEmailChange(ctx, c, detail)
+	row, err := s.beginEmailChange(ctx, c, draft.Email, detail)
 	if err != nil {
 		return u, err
 	}
