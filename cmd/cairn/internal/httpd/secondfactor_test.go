@@ -64,7 +64,7 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	shot(t, tab, "second-factor")
 	mustDo(t, tab, "wrong code", chromedp.SendKeys(id("otp"), "12345"), chromedp.Click(id("otp-submit")), chromedp.WaitVisible(chromedp.CSS("#otp[aria-invalid=true]")))
 	shot(t, tab, "second-factor-wrong")
-	mustDo(t, tab, "code", chromedp.SendKeys(id("otp"), code()), chromedp.Click(id("otp-submit")), chromedp.WaitVisible(page("consent")))
+	mustDo(t, tab, "code and Enter", chromedp.SendKeys(id("otp"), code()+"\r"), chromedp.WaitVisible(page("consent")))
 	mustDo(t, tab, "consent", chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")))
 	signOut()
 
