@@ -58,7 +58,9 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 	if err != nil {
 		return row, err
 	}
-	former = slices.DeleteFunc(former, func(f EmailChange) bool { return strings.EqualFold(f.Email, c.User.Email) || strings.EqualFold(f.Email, to) })
+	former = slices.DeleteFunc(former, func(f EmailChange) bool {
+		return strings.EqualFold(f.Email, c.User.Email) || strings.EqualFold(f.Email, to)
+	})
 	if u := c.User; u.EmailVerified {
 		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
 	}
