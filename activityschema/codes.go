@@ -51,11 +51,13 @@ const (
 	CodePrivacyNoGPS            = "privacy-no-gps"
 	CodePrivacyBlurStart        = "privacy-blur-start"
 	CodePrivacyCustom           = "privacy-custom"
+	CodePrivacyCustomName       = "privacy-custom-name"
 	CodePrivacyText             = "privacy-text"
 	CodePrivacyPrivateLink      = "privacy-private-link"
 	CodePrivacyMismatch         = "privacy-mismatch"
 	CodePrivacyPrivatePublished = "privacy-private-published"
-	CodePrivacyBlurUncut        = "privacy-blur-uncut"
+	CodePrivacyBlurLength       = "privacy-blur-length"
+	CodePrivacyBlurSource       = "privacy-blur-source"
 	CodePrivacyBlurUnproven     = "privacy-blur-unproven"
 )
 
@@ -67,8 +69,8 @@ func Codes() []string {
 		CodeAverageOverMaximum, CodeBBoxRange, CodeBBoxOrder, CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside,
 		CodeTNegative, CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm, CodeDuplicateOf, CodeGeneratedAt,
 		CodeIDDuplicate, CodeDetailURL, CodeSummaryMismatch, CodeDetailMissing, CodeDetailUnlisted, CodeShardMissing, CodeShardCount, CodeShardYear,
-		CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyText, CodePrivacyPrivateLink, CodePrivacyMismatch,
-		CodePrivacyPrivatePublished, CodePrivacyBlurUncut, CodePrivacyBlurUnproven,
+		CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyCustomName, CodePrivacyText, CodePrivacyPrivateLink, CodePrivacyMismatch,
+		CodePrivacyPrivatePublished, CodePrivacyBlurLength, CodePrivacyBlurSource, CodePrivacyBlurUnproven,
 	}
 }
 
@@ -76,7 +78,7 @@ func Codes() []string {
 // of a cut are guesses, for a text may look like a position, and who always leaves by
 // the same road has cut tracks which begin at one place, too. privacy-private-published
 // may be on purpose: a host that asks who is reading may serve the owner's folder.
-var errorCodes = []string{CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyPrivateLink, CodePrivacyMismatch}
+var errorCodes = []string{CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyPrivateLink, CodePrivacyMismatch, CodePrivacyBlurLength}
 
 // SeverityOf returns the severity of the findings of a code.
 func SeverityOf(code string) Severity {

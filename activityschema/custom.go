@@ -124,16 +124,24 @@ func (s *search) object(at string, object map[string]any) {
 			a, okLat := number(value)
 			b, okLon := number(object[lon])
 			if p := (position{a, b}); okLat && okLon && p.onEarth() && p != (position{}) && !s.shown(p) {
-				s.l.add(CodePrivacyCustom, below, "a latitude, with the longitude in %s: leave both out", quote(lon))
+				code := CodePrivacyCustomName
+				if max(decimals(value), decimals(object[lon])) >= coarse {
+					code = CodePrivacyCustom
+				}
+				s.l.add(code, below, "a latitude, with the longitude in %s: leave both out", quote(lon))
 			}
 		}
 		s.value(below, customNames[plainName(name)], value)
 	}
 }
 
-// partner returns the name of the longitude that belongs to a latitude.
+// partner returns the name of the longitude that belongs to a latitude, in English, German,
+// Spanish, French or Italian.
 func partner(plain string, names map[string]string) (string, bool) {
-	for _, pair := range [...][2]string{{"latitude", "longitude"}, {"lat", "lon"}, {"lat", "lng"}, {"lat", "long"}} {
+	for _, pair := range [...][2]string{
+		{"latitud", "longitud"}, {"lat", "lon"}, {"lat", "lng"}, {"lat", "long"},
+		{"breitengrad", "längengrad"}, {"breitengrad", "laengengrad"},
+	} {
 		if i := strings.LastIndex(plain, pair[0]); i >= 0 {
 			if name, ok := names[plain[:i]+pair[1]+plain[i+len(pair[0]):]]; ok {
 				return name, true
@@ -162,20 +170,31 @@ func (s *search) value(at string, kind nameKind, value any) {
 		switch {
 		case v == "":
 		case kind == nameOwner:
-			s.l.add(CodePrivacyCustom, at, "a serial number or an address: leave it out")
-		case kind == nameCode || kind == namePolyline && !s.shown(polyline(v)...):
-			s.l.add(CodePrivacyCustom, at, "a position, or where one is: leave it out")
-		case kind != namePolyline:
+			s.l.add(CodePrivacyCustomName, at, namedOwner)
+		case kind == nameCode:
+			s.l.add(CodePrivacyCustomName, at, "the name is that of a position, or of where one is: leave it out if it is one")
+		case kind == namePolyline:
+			found := polyline(v)
+			outside := func(p position) bool { return !p.onEarth() }
+			if len(found) > 1 && !slices.ContainsFunc(found, outside) && !s.shown(found...) {
+				s.l.add(CodePrivacyCustom, at, "positions: leave them out")
+			}
+		default:
 			s.text(at, v)
 		}
 	case json.Number:
 		if n, ok := number(v); kind == nameOwner && ok && n != 0 {
-			s.l.add(CodePrivacyCustom, at, "a serial number or an address: leave it out")
+			s.l.add(CodePrivacyCustomName, at, namedOwner)
 		}
 	case []any:
-		if found := positions(v); kind == namePosition && len(found) > 0 {
-			if !s.shown(found...) {
+		found, places := positions(v)
+		if kind == namePosition && len(found) > 0 {
+			switch {
+			case places < coarse || math.Abs(found[0].lat-found[0].lon) < 1 || s.shown(found...):
+			case places >= exact:
 				s.l.add(CodePrivacyCustom, at, "positions: leave them out")
+			default:
+				s.l.add(CodePrivacyCustomName, at, "the name is that of positions: leave them out if they are")
 			}
 			return
 		}
@@ -185,39 +204,57 @@ func (s *search) value(at string, kind nameKind, value any) {
 	}
 }
 
+const namedOwner = "the name is that of a serial number or an address: leave it out if it is one"
+
+// Decimals of degrees: two are a kilometre, four are ten metres.
+const (
+	coarse = 2
+	exact  = 4
+)
+
 // number returns a number, also one in a text.
 func number(value any) (float64, bool) {
+	n, err := strconv.ParseFloat(digits(value), 64)
+	return n, err == nil
+}
+
+func digits(value any) string {
 	text, _ := value.(string)
 	if v, ok := value.(json.Number); ok {
 		text = string(v)
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil
+	return text
 }
 
-// positions returns the pairs in an array of two to four numbers with decimals, or in
-// an array of such arrays. Which of the two is the latitude, is not known.
-func positions(list []any) (found []position) {
+// decimals returns how many digits a number has behind the point.
+func decimals(value any) int {
+	_, behind, _ := strings.Cut(digits(value), ".")
+	return len(behind)
+}
+
+// positions returns the pairs in an array of two to four numbers, or in an array of such
+// arrays, and the most decimals of a number. Which of the two is the latitude, is not known.
+func positions(list []any) (found []position, most int) {
 	var numbers []float64
-	fine := false
 	for _, item := range list {
 		switch v := item.(type) {
 		case []any:
-			found = append(found, positions(v)...)
+			more, places := positions(v)
+			found, most = append(found, more...), max(most, places)
 		case json.Number:
 			n, _ := number(v)
 			numbers = append(numbers, n)
-			fine = fine || strings.Contains(string(v), ".")
+			most = max(most, decimals(v))
 		}
 	}
-	if fine && len(found) == 0 {
+	if len(found) == 0 {
 		for i := 0; i+1 < min(len(numbers), 4); i += 2 {
 			if p := (position{numbers[i], numbers[i+1]}); p.onEarth() || p.exchanged().onEarth() {
 				found = append(found, p)
 			}
 		}
 	}
-	return found
+	return found, most
 }
 
 func (p position) exchanged() position { return position{p.lon, p.lat} }
@@ -258,8 +295,8 @@ func (s *search) shown(all ...position) bool {
 	return true
 }
 
-// decimals are the degrees of a position in a text.
-const decimals = `([+-]?\d{1,3}[.,]\d{4,})`
+// degreesForm are the degrees of a position in a text.
+const degreesForm = `([+-]?\d{1,3}[.,]\d{4,})`
 
 // textPatterns are what looks like a position in a text, one after the other; the
 // two groups of the first are numbers.
@@ -268,17 +305,20 @@ var textPatterns = []struct {
 	needs string // one of these characters is in the text
 	re    *regexp.Regexp
 }{
-	{"two numbers that look like degrees", ".,", regexp.MustCompile(decimals + `\s?°?\s?[NSns]?(?:[\s,;/|&]{1,3}|[+-])` + decimals)},
-	{"a latitude and a longitude", ".", regexp.MustCompile(`(?i)\blat(?:itude)?\b\W{0,5}\d{1,2}\.\d{2,}.{1,20}?\b(?:lon|lng|long|longitude)\b\W{0,5}\d{1,3}\.\d{2,}`)},
+	{"two numbers that look like degrees", ".,", regexp.MustCompile(degreesForm + `\s?°?\s?[NSns]?(?:[\s,;/|&]{1,3}|[+-])` + degreesForm)},
+	{"a latitude and a longitude", ".,", regexp.MustCompile(`(?i)\b(?:(?:lat|latitud(?:e|ine)?|breitengrad)\b\W{0,5}\d{1,2}[.,]\d\d|breite\b\W{0,5}\d{1,2}[.,]\d{3}).{1,20}?` +
+		`\b(?:lon|lng|long|longitud(?:e|ine)?|l(?:ä|ae)ngengrad|l(?:ä|ae)nge)\b\W{0,5}\d{1,3}[.,]\d{2,}`)},
 	{"degrees and minutes", "°ºd", regexp.MustCompile(`(?i)\b[NSEWO]\s?\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}\b|\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}(?:[.,]\d+)?\s?['′’]?(?:\s?\d{1,2}(?:[.,]\d+)?\s?(?:["″”]|'')?)?\s?[NSEWO]\b`)},
 	{"a plus code", "+", regexp.MustCompile(`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
 	{"a what3words address", "/", regexp.MustCompile(`///\pL{2,}\.\pL{2,}\.\pL{2,}`)},
 	{"a geo URI", ":", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
 	{"WKT", "(", regexp.MustCompile(`(?i)\b(?:POINT|LINESTRING|POLYGON)\s*(?:ZM?|M)?\s*\(+\s*[+-]?\d`)},
 	{"GPX markup", "<", regexp.MustCompile(`(?i)<(?:trkpt|wpt|rtept)\b`)},
+	{"the address of a device", ":-", regexp.MustCompile(`(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b`)},
+	{"a serial number", "/nN#", regexp.MustCompile(`(?i)(?:\bs/n|\bserial(?:\s?(?:number|no\.?))?|\bseriennummer)\s?[:#=]?\s?[a-z0-9-]*\d{4,}`)},
 	{"the address of a map", ".", regexp.MustCompile(
 		`(?i)\b(?:maps\.google\.[a-z]|google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.app\.goo\.gl|maps\.apple\.com|bing\.com/maps|openstreetmap\.org/|osm\.org/|` +
-			`waze\.com/|mapy\.c[zo]|what3words\.com/|w3w\.co/|plus\.codes/|map\.geo\.admin\.ch|opentopomap\.org|komoot\.[a-z]{2,3}/tour|strava\.com/(?:activities|routes|segments)/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
+			`waze\.com/|mapy\.c[zo]|(?:what3words\.com|w3w\.co)/(?:[a-z]{2}/)?\pL+\.\pL+\.\pL+|plus\.codes/|map\.geo\.admin\.ch|opentopomap\.org|komoot\.[a-z]{2,3}/tour|strava\.com/(?:activities|routes|segments)/|strava\.app\.link/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
 }
 
 // text warns of what looks like a position in a text.
@@ -300,6 +340,12 @@ func (s *search) text(at, text string) {
 	}
 }
 
+// measures are what pairs of numbers with many decimals are of that are no positions: lactate, heart
+// rate variability. They stand at most so many bytes before.
+var measures = []string{"lactate", "laktat", "mmol", "hrv", "rmssd", "sdnn", "lnrmssd", "dfa", "lf/hf"}
+
+const measureBytes = 24
+
 // degrees tells whether two numbers of a text may be a position that the track does not
 // show: on the Earth, and a degree apart or more, for two measurements of one
 // thing are nearer.
@@ -311,5 +357,9 @@ func (s *search) degrees(text string, m []int) bool {
 	a, errA := strconv.ParseFloat(strings.Replace(text[m[2]:m[3]], ",", ".", 1), 64)
 	b, errB := strconv.ParseFloat(strings.Replace(text[m[4]:m[5]], ",", ".", 1), 64)
 	p := position{a, b}
+	before := strings.ToLower(text[max(0, m[0]-measureBytes):m[0]])
+	if slices.ContainsFunc(measures, func(name string) bool { return strings.Contains(before, name) }) {
+		return false
+	}
 	return errA == nil && errB == nil && (p.onEarth() || p.exchanged().onEarth()) && math.Abs(a-b) >= 1 && !s.shown(p)
 }

@@ -3,9 +3,11 @@ package activityschema_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -22,33 +24,44 @@ func foundPrivacy(t *testing.T, members string) (found []string) {
 	return found
 }
 
-func TestPositionSerialNumberAndAddressInCustomAreErrors(t *testing.T) {
+// A name alone is a guess and does not stop a publisher; ? marks the warnings.
+func TestPositionInCustomIsAnErrorAndANameAloneAWarning(t *testing.T) {
 	for custom, want := range map[string]string{
-		`"start": {"lat": 47.1, "lon": 8.5}`:                                   "/custom/start/lat",
-		`"a/b": [{"Start_Lat": 47.371, "Start-Lng": 8.542}]`:                   "/custom/a~1b/0/Start_Lat",
-		`"latitude": "47.1", "longitude": "8.5"`:                               "/custom/latitude",
-		`"homeLatitude": 47, "homeLongitude": 8`:                               "/custom/homeLatitude",
-		`"home": [47.37, 8.54]`:                                                "/custom/home",
-		`"start_latlng": [47.37, 8.54]`:                                        "/custom/start_latlng",
-		`"geo": {"type": "Point", "coordinates": [8.54, 47.37]}`:               "/custom/geo/coordinates",
-		`"g": {"type": "LineString", "coordinates": [[8.5, 47.3], [8, 47.4]]}`: "/custom/g/coordinates",
-		`"route": [[8.54, 47.37, 412]]`:                                        "/custom/route",
-		`"bbox": [8.1, 47.1, 8.2, 47.2]`:                                       "/custom/bbox",
-		`"map": {"summary_polyline": "_p~iF~ps|U_ulLnnqC"}`:                    "/custom/map/summary_polyline",
-		`"geohashes": ["u0qj6rsj"]`:                                            "/custom/geohashes/0",
-		`"plus_code": "8FVC9G8F+6X"`:                                           "/custom/plus_code",
-		`"track_url": "https://example.org/1.gpx"`:                             "/custom/track_url",
-		`"device": {"serial_number": "3987654321"}`:                            "/custom/device/serial_number",
-		`"deviceSerialNumber": 3987654321`:                                     "/custom/deviceSerialNumber",
-		`"sensors": [{"imei": "490154203237518"}]`:                             "/custom/sensors/0/imei",
-		`"home_address": "Bahnhofstrasse 1"`:                                   "/custom/home_address",
-		`"postcode": 8001`:                                                     "/custom/postcode",
+		`"start": {"lat": 47.1, "lon": 8.5}`:                                      "/custom/start/lat?",
+		`"a/b": [{"Start_Lat": 47.371, "Start-Lng": 8.542}]`:                      "/custom/a~1b/0/Start_Lat",
+		`"latitude": "47.1", "longitude": "8.5"`:                                  "/custom/latitude?",
+		`"homeLatitude": 47, "homeLongitude": 8`:                                  "/custom/homeLatitude?",
+		`"home": [47.37, 8.54]`:                                                   "/custom/home?",
+		`"home": [47.3712, 8.5412]`:                                               "/custom/home",
+		`"zip": "export.zip"`:                                                     "/custom/zip?",
+		`"address": "192.168.4.1"`:                                                "/custom/address?",
+		`"home": [3.25, 1.75]`:                                                    "/custom/home?",
+		`"latitud": 41.38, "longitud": 2.17`:                                      "/custom/latitud",
+		`"start_latitudine": 41.38, "start_longitudine": 12.51`:                   "/custom/start_latitudine",
+		`"Breitengrad": 47.37, "Längengrad": 8.54`:                                "/custom/Breitengrad",
+		`"start_latlng": [47.3712, 8.5412]`:                                       "/custom/start_latlng",
+		`"geo": {"type": "Point", "coordinates": [8.5412, 47.3712]}`:              "/custom/geo/coordinates",
+		`"g": {"type": "LineString", "coordinates": [[8.5412, 47.3], [8, 47.4]]}`: "/custom/g/coordinates",
+		`"route": [[8.54123, 47.37123, 412]]`:                                     "/custom/route",
+		`"bbox": [8.1234, 47.1, 8.2, 47.2]`:                                       "/custom/bbox",
+		`"map": {"summary_polyline": "_p~iF~ps|U_ulLnnqC"}`:                       "/custom/map/summary_polyline",
+		`"geohashes": ["u0qj6rsj"]`:                                               "/custom/geohashes/0?",
+		`"plus_code": "8FVC9G8F+6X"`:                                              "/custom/plus_code?",
+		`"track_url": "https://example.org/1.gpx"`:                                "/custom/track_url?",
+		`"device": {"serial_number": "3987654321"}`:                               "/custom/device/serial_number?",
+		`"deviceSerialNumber": 3987654321`:                                        "/custom/deviceSerialNumber?",
+		`"sensors": [{"imei": "490154203237518"}]`:                                "/custom/sensors/0/imei?",
+		`"home_address": "Bahnhofstrasse 1"`:                                      "/custom/home_address?",
+		`"postcode": 8001`:                                                        "/custom/postcode?",
 	} {
 		for _, privacy := range []string{"no_gps", "blur_start", "public", "private"} {
 			got := foundPrivacy(t, fmt.Sprintf(`"privacy": %q, "custom": {%s}`, privacy, custom))
 			var wanted []string
 			if privacy == "no_gps" || privacy == "blur_start" {
 				wanted = []string{want + " privacy-custom"}
+				if at, guess := strings.CutSuffix(want, "?"); guess {
+					wanted = []string{at + " privacy-custom-name"}
+				}
 			}
 			if diff := cmp.Diff(wanted, got); diff != "" {
 				t.Errorf("%s, %s (-want +got):\n%s", privacy, custom, diff)
@@ -62,6 +75,7 @@ func TestOtherMembersOfCustomAreNotReported(t *testing.T) {
 		`"x": [47.37129, 8.54211]`, `"power": {"left": 47.3712, "right": 52.6288}`, `"position": 3`, `"position_overall": [3, 120]`, `"lat": 47.1`, `"lat": null, "lon": null`,
 		`"lat": 0, "lon": 0`, `"lat": "left", "lon": "right"`, `"lat_pulldown_kg": 47.5, "long_run_km": 8.5`, `"flat": 1.25, "flon": true`, `"home": true`, `"location": "city park"`,
 		`"coordinates": []`, `"points": [12, 15]`, `"track": "4 x 400"`, `"polyline": ""`, `"serial": ""`, `"device_id": 0`, `"email_address": "a@example.org"`, `"ip_address": "::1"`, `"bounds": [200.5, 300.5]`,
+		`"lactate": {"points": [[150.5, 1.8], [170.5, 2.4]]}`, `"hrv": {"points": [[0.1234, 0.9876]]}`, `"path": "a/b.json"`, `"breite": 2.12, "länge": 14.25`,
 	} {
 		if got := foundPrivacy(t, `"privacy": "no_gps", "custom": {`+custom+`}`); got != nil {
 			t.Errorf("%s: %q", custom, got)
@@ -92,6 +106,15 @@ func TestPositionInATextIsAWarningThatShowsThePlace(t *testing.T) {
 		"https://maps.app.goo.gl/abc":                   "the address of a map at character 9 ",
 		"https://www.openstreetmap.org/node/1":          "the address of a map at character 13 ",
 		"https://www.strava.com/activities/1":           "the address of a map at character 13 ",
+		"https://strava.app.link/AbCdEf":                "the address of a map at character 9 ",
+		"https://what3words.com/filled.count.soap":      "the address of a map at character 9 ",
+		"Latitud 41,3812 longitud 2,1734":               "a latitude and a longitude at character 1 ",
+		"latitudine: 41.38, longitudine: 12.51":         "a latitude and a longitude at character 1 ",
+		"Breitengrad 47,37 Längengrad 8,54":             "a latitude and a longitude at character 1 ",
+		"geogr. Breite 47.371, Länge 8.542":             "a latitude and a longitude at character 8 ",
+		"Edge 530 (A4:5E:60:D2:11:0F)":                  "the address of a device at character 11 ",
+		"Edge 530 s/n 3987654321":                       "a serial number at character 10 ",
+		"Garmin, Serial No. 3987654321":                 "a serial number at character 9 ",
 	} {
 		quoted, _ := json.Marshal(text)
 		for pointer, members := range map[string]string{
@@ -114,6 +137,7 @@ func TestOtherTextsAreNotReported(t *testing.T) {
 		"Sunday 10.5, 12.3", "Ride 47.5 km, 8.2 avg; 12.52, 9.75 and 1:02:03 in all", "4.25 4.75", "Edge 530, 9.75", "2026-05-17-083000.fit", "Lat: 40 kg, Long: 3x8", "slope 20° 15'",
 		"12,5 km in 25,3 min", "firmware 12.3456.7.8", "37.1234, 37.2345", "1.00023 and 1.00047", "2345+67", "a+b", "C++", "20 °C N of here", "https://example.org/a/1.2345/b",
 		"47.3712-8a5f4211", "point (made)", "geo: a word", "...", "123.4567, 234.5678", "300.1234, 8.1234",
+		"https://what3words.com/about", "lactate 1.8125, 4.2500", "rMSSD 42.1875 / 38.4375", "S/N ratio", "12:34:56 to 12:59", "a serial winner of 2026 races", "Breite 2.10 m, Länge 14.25 m",
 	} {
 		quoted, _ := json.Marshal(text)
 		if got := foundPrivacy(t, `"privacy": "no_gps", "title": `+string(quoted)); got != nil {
@@ -125,13 +149,13 @@ func TestOtherTextsAreNotReported(t *testing.T) {
 // What the cut track of a blur_start activity shows within 20 m, custom and texts may
 // show, too.
 func TestPositionOnTheCutTrackIsNotReported(t *testing.T) {
-	track := `"privacy": "blur_start", "timeseries": {"t": [300, 360, 420], "lat": [47.2, 47.21, 47.22], "lon": [8.3, 8.31, 8.32]}, `
+	track := `"privacy": "blur_start", "timeseries": {"t": [0, 60, 120], "lat": [47.2, 47.21, 47.22], "lon": [8.3, 8.31, 8.32]}, `
 	for members, want := range map[string]string{
 		`"custom": {"photo": {"lat": 47.21, "lon": 8.31005}}`: "",
 		`"custom": {"photo": {"lat": 47.21, "lon": 8.312}}`:   "/custom/photo/lat privacy-custom",
 		`"custom": {"route": [[8.3, 47.2], [8.32, 47.22]]}`:   "",
-		`"custom": {"route": [[8.29, 47.19], [8.32, 47.22]]}`: "/custom/route privacy-custom",
-		`"custom": {"route": [[8.3, 47.2], [8.33, 47.23]]}`:   "/custom/route privacy-custom",
+		`"custom": {"route": [[8.29, 47.19], [8.32, 47.22]]}`: "/custom/route privacy-custom-name",
+		`"custom": {"route": [[8.3, 47.2], [8.33, 47.23]]}`:   "/custom/route privacy-custom-name",
 		`"custom": {"polyline": "_wa_H_btq@o}@o}@o}@o}@"}`:    "",
 		`"custom": {"polyline": "_p~iF~ps|U_ulLnnqC"}`:        "/custom/polyline privacy-custom",
 		`"description": "a coffee at 47.21001, 8.31002"`:      "",
@@ -160,17 +184,60 @@ func TestManyPositionsAreNotComparedWithAllSamples(t *testing.T) {
 	}
 }
 
-func TestBlurStartTrackThatWasNotCutIsAWarning(t *testing.T) {
-	for name, c := range map[string]struct {
-		t0       int
-		distance string
-		want     bool
-	}{
-		"not cut": {0, "2230", true}, "cut": {0, "2630", false}, "later": {30, "2230", false}, "no distance": {0, "null", false},
+// With the length of the hidden part the start is found, whatever the cut.
+func TestCutTrackTellsNothingOfWhatWasCut(t *testing.T) {
+	// 1112 m to the north in 600 s, climbing 20 m and descending 5.
+	const shown = `"lat": [47.1, 47.105, 47.11], "lon": [8.1, 8.1, 8.1], "elevation_m": [400, 420, 415], "speed_kmh": [7, 7, 7]`
+	right := `"privacy": "blur_start", "timeseries": {"t": [0, 300, 600], ` + shown + `}, "distance_m": 1112, "duration_s": 600, "moving_time_s": 590,
+		"avg_speed_kmh": 6.8, "elevation_gain_m": 20, "elevation_loss_m": 5, "laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 300, "distance_m": 556},
+		{"index": 1, "started_at": "2026-05-17T06:35:00Z", "duration_s": 301, "distance_m": 556}]`
+	if got := foundPrivacy(t, right); got != nil {
+		t.Errorf("computed from what is shown: %q", got)
+	}
+	longer := `"timeseries": {"t": [0, 60, 360, 660, 720], "lat": [null, 47.1, 47.105, 47.11, null], "lon": [null, 8.1, 8.1, 8.1, null]`
+	for members, want := range map[string]string{
+		`"distance_m": 1512`:     "/distance_m",
+		`"duration_s": 720`:      "/duration_s",
+		`"moving_time_s": 700`:   "/moving_time_s,/avg_speed_kmh",
+		`"avg_speed_kmh": 9.2`:   "/avg_speed_kmh",
+		`"elevation_gain_m": 60`: "/elevation_gain_m",
+		`"elevation_loss_m": 40`: "/elevation_loss_m",
+		`"laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 600, "distance_m": 1512}]`: "/laps",
+		`"laps": [{"index": 0, "started_at": "2026-05-17T06:30:00Z", "duration_s": 720}]`:                     "/laps",
+		`"timeseries": {"t": [60, 360, 660], ` + shown + `}`:                                                  "/timeseries/t",
+		longer + `}`: "/timeseries/t",
+		longer + `, "elevation_m": [390, 400, 420, 415, null]}`: "/timeseries/t,/timeseries/elevation_m",
+		longer + `, "speed_kmh": [null, 7, 7, 7, 5]}`:           "/timeseries/t,/timeseries/speed_kmh",
 	} {
-		members := fmt.Sprintf(`"privacy": "blur_start", "distance_m": %s, "timeseries": {"t": [%d, 300, 600], "lat": [47.1, 47.11, 47.12], "lon": [8.1, 8.1, 8.1]}`, c.distance, c.t0)
-		if got := foundPrivacy(t, members); (len(got) == 1 && strings.HasSuffix(got[0], " privacy-blur-uncut")) != c.want || len(got) > 1 {
-			t.Errorf("%s: %q", name, got)
+		var all map[string]jsontext.Value
+		for _, some := range []string{right, members} {
+			if err := json.Unmarshal([]byte("{"+some+"}"), &all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		merged, _ := json.Marshal(all)
+		got := foundPrivacy(t, string(merged[1:len(merged)-1]))
+		for i, f := range got {
+			got[i], _ = strings.CutSuffix(f, " "+activityschema.CodePrivacyBlurLength)
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%s: %q, want %q", members, got, want)
+		}
+	}
+}
+
+// The summary must not say what the detail leaves out.
+func TestSummaryTellsNothingOfWhatWasCut(t *testing.T) {
+	for distance, want := range map[string]bool{"1112": false, "1512": true} {
+		l := activityschema.NewLibrary()
+		l.Add("activities/a.json", detailWith(t, `"privacy": "blur_start", "timeseries": {"t": [0, 300, 600], "lat": [47.1, 47.105, 47.11], "lon": [8.1, 8.1, 8.1]}`))
+		l.Add("index.json", mustDecode(t, "index", []byte(`{"bas_version": "1.0", "owner": {"handle": "a", "display_name": ""}, "generated_at": "2026-06-17T06:30:00Z", "activities": [
+			{"id": "a", "title": "Ride", "sport": "cycling", "started_at": "2026-05-17T06:30:00Z", "privacy": "blur_start", "distance_m": `+distance+`}]}`)))
+		found := slices.ContainsFunc(l.Findings(), func(f activityschema.FileFinding) bool {
+			return f.Code == activityschema.CodePrivacyBlurLength && f.Pointer == "/activities/0/distance_m"
+		})
+		if found != want {
+			t.Errorf("%s m: found %t", distance, found)
 		}
 	}
 }

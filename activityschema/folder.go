@@ -45,6 +45,7 @@ type detailRecord struct {
 	Activity
 	duplicateOf string
 	own, shown  []position // where the activity begins and ends: see endsOf
+	extent      *extent    // of a cut track
 }
 
 func orEmpty[T ~string](s *T) string {
@@ -68,6 +69,7 @@ func (l *Library) Add(file string, doc *Document) {
 	case doc.Detail != nil:
 		r.detail = &detailRecord{Activity: doc.Detail.Activity, duplicateOf: orEmpty(doc.Detail.DuplicateOf)}
 		r.detail.own, r.detail.shown = endsOf(doc.Detail)
+		r.detail.extent = extentOf(doc.Detail, newTrack(&doc.Detail.Timeseries))
 	case doc.Index != nil:
 		r.index = doc.Index
 	}
@@ -218,6 +220,9 @@ func (c *comparison) summary(file string, at string, s *Summary) {
 	l := c.in(file)
 	if d := c.details[s.ID]; d != nil {
 		mismatches(l, at, &s.Activity, &d.Activity)
+		if d.extent != nil {
+			l.beyond(at, &s.Activity, d.extent)
+		}
 	}
 	if s.Privacy == PrivacyPrivate {
 		l.add(CodePrivacyPrivatePublished, at+"/privacy", "private, and listed in the folder that is published")

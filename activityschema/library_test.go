@@ -298,7 +298,7 @@ func archive(n, samples int, add func(path string, doc *activityschema.Document)
 		at := activityschema.Time{Time: start.Add(time.Duration(i) * 16 * time.Hour)}
 		title := strings.Repeat("A long title. ", 20)
 		common := activityschema.Activity{ID: id, Title: title, Sport: "cycling", StartedAt: at, Privacy: "blur_start",
-			DistanceM: some(42195), DurationS: whole(int64(samples)), AvgSpeedKmh: some(20), AvgHRBpm: whole(140), AvgPowerW: whole(200)}
+			DistanceM: some(float64(samples)), DurationS: whole(int64(samples)), AvgSpeedKmh: some(20), AvgHRBpm: whole(140), AvgPowerW: whole(200)}
 		index.Activities = append(index.Activities, activityschema.Summary{Activity: common, DetailURL: &address})
 		d := &activityschema.Detail{Activity: common}
 		for s := range samples {

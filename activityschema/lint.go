@@ -81,7 +81,7 @@ func (l *linter) detail(d *Detail) {
 	l.provenance(d)
 	l.noGPS(d)
 	l.halves(d, t)
-	l.uncut(d, t)
+	l.hidden(d, t)
 	l.custom(d, t)
 }
 

@@ -97,15 +97,109 @@ func (l *linter) halvesOf(at string, t *track, c Column[float64], most float64, 
 	}
 }
 
-// uncut warns of a blur_start track that begins at its first second and is as long
-// as the distance says: nothing of it seems to have been cut.
-func (l *linter) uncut(d *Detail, t *track) {
-	if d.Privacy != PrivacyBlurStart || t.first < 0 || d.DistanceM == nil || t.first >= len(d.Timeseries.T) || d.Timeseries.T[t.first] != 0 {
+// Slack between what a cut track shows and what a document says of it: formulas for distances
+// differ by half a percent, and writers round and take climbs from smoothed elevations.
+const (
+	lengthSlack, lengthSlackM = 1.006, 30
+	speedSlack                = 1.02
+	timeSlackS                = 5
+	climbSlack, climbSlackM   = 1.05, 10
+)
+
+// extent is the most that the documents of a blur_start activity may say of it, by what its cut track
+// shows. Who knows how much was cut finds with a map of the streets where it began, whatever the cut.
+type extent struct {
+	metres, seconds float64
+	climb, descent  float64 // infinite where no elevation is shown
+}
+
+// extentOf returns nil for an activity that is not cut, or shows no track.
+func extentOf(d *Detail, t *track) *extent {
+	s := &d.Timeseries
+	if d.Privacy != PrivacyBlurStart || t.first < 0 || t.last >= len(s.T) {
+		return nil
+	}
+	e := &extent{
+		metres:  t.length()*lengthSlack + lengthSlackM,
+		seconds: float64(s.T[t.last]) - float64(s.T[t.first]) + timeSlackS,
+		climb:   math.Inf(1), descent: math.Inf(1),
+	}
+	up, down, before := 0.0, 0.0, math.NaN()
+	for _, v := range s.ElevationM[min(t.first, len(s.ElevationM)):min(t.last+1, len(s.ElevationM))] {
+		if !v.Valid {
+			continue
+		}
+		if step := v.Value - before; step > 0 {
+			up += step
+		} else if step < 0 {
+			down -= step
+		}
+		before = v.Value
+		e.climb, e.descent = up*climbSlack+climbSlackM, down*climbSlack+climbSlackM
+	}
+	return e
+}
+
+// beyond reports figures of an activity that tell of more than its cut track.
+func (l *linter) beyond(at string, a *Activity, e *extent) {
+	l.above(at+"/distance_m", orZero(a.DistanceM), e.metres)
+	l.above(at+"/duration_s", float64(orZero(a.DurationS)), e.seconds)
+	l.above(at+"/moving_time_s", float64(orZero(a.MovingTimeS)), e.seconds)
+	l.above(at+"/elevation_gain_m", orZero(a.ElevationGainM), e.climb)
+	l.above(at+"/avg_speed_kmh", orZero(a.AvgSpeedKmh)/3.6*float64(orZero(a.MovingTimeS)), e.metres*speedSlack)
+}
+
+// above repeats no number: it would tell how much is hidden.
+func (l *linter) above(at string, value, most float64) {
+	if value > most {
+		l.add(CodePrivacyBlurLength, at, "more than the cut track shows, which tells how much was cut: compute it from what is shown")
+	}
+}
+
+func orZero[T int64 | float64](v *T) T {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// hidden reports what a blur_start activity shows of the part that was cut: how long it is, its
+// elevation and its speed, and where the whole track is.
+func (l *linter) hidden(d *Detail, t *track) {
+	if d.Privacy != PrivacyBlurStart {
 		return
 	}
-	const hiddenM = 100 // less than any cut
-	if length := t.length(); length > 0 && length >= *d.DistanceM-hiddenM {
-		l.add(CodePrivacyBlurUncut, "/timeseries/lat", "the track begins at 0 seconds and is as long as distance_m: nothing of it has been cut")
+	if orEmpty(d.SourceFile) != "" {
+		l.add(CodePrivacyBlurSource, "/source_file", "names the file of the whole track: leave it out")
+	}
+	if orEmpty(d.StravaID) != "" {
+		l.add(CodePrivacyBlurSource, "/strava_id", "leads to the whole track, as far as Strava shows it: leave it out")
+	}
+	e := extentOf(d, t)
+	if e == nil {
+		return
+	}
+	l.beyond("", &d.Activity, e)
+	l.above("/elevation_loss_m", orZero(d.ElevationLossM), e.descent)
+	metres, seconds := 0.0, 0.0
+	for i := range d.Laps {
+		metres += orZero(d.Laps[i].DistanceM)
+		seconds += float64(orZero(d.Laps[i].DurationS))
+	}
+	if metres > e.metres || seconds > e.seconds+roundingS*float64(len(d.Laps)) {
+		l.add(CodePrivacyBlurLength, "/laps", "together more than the cut track shows, which tells how much was cut: "+
+			"cut them too")
+	}
+	s := &d.Timeseries
+	if s.T[t.first] > timeSlackS || t.afterS > timeSlackS {
+		l.add(CodePrivacyBlurLength, "/timeseries/t", "goes on where no position is shown, which tells how much was cut: "+
+			"cut all columns, and let t begin at 0 with the track")
+	}
+	for i, c := range [...]Column[float64]{s.ElevationM, s.SpeedKmh} {
+		if holdsValue(c[:min(t.first, len(c))]) || holdsValue(c[min(t.last+1, len(c)):]) {
+			at := [...]string{"/timeseries/elevation_m", "/timeseries/speed_kmh"}[i]
+			l.add(CodePrivacyBlurLength, at, "has values where the track was cut, which tell how it went on: cut all columns")
+		}
 	}
 }
 
