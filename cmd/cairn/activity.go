@@ -24,7 +24,7 @@ type activityCommand struct {
 }
 
 type validateCommand struct {
-	Format      string   `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text" help:"text, json, or github: annotations of a GitHub Actions step."`
 	Quiet       bool     `short:"q" help:"Print nothing; use the exit code."`
 	Strict      bool     `help:"Take warnings as errors."`
 	NoLint      bool     `name:"no-lint" help:"Check the schema only; skip lint."`
@@ -111,6 +111,8 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 			fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
 		}
 		err = writeJSON(p.stdout, v.results)
+	case c.Format == "github":
+		err = reportGitHub(p.stdout, v)
 	default:
 		err = reportText(p.stdout, v)
 	}
@@ -297,23 +299,68 @@ func shown(s string) string {
 	return s
 }
 
-// reportText prints one line for each finding, and how many there
-// were of what.
+// A remark is a line of a report: a problem or a finding, and how many more there are of its kind.
+type remark struct {
+	activityschema.Place
+	pointer, message, code string
+	warning                bool
+	more                   int
+}
+
+// remarks are those about a document, in their order. A mistake that is repeated, at the same member of
+// other items or laps, is one.
+func (r *result) remarks() (all []*remark) {
+	kinds := map[string]*remark{}
+	add := func(m remark) {
+		steps := strings.Split(m.pointer, "/")
+		for i, step := range steps {
+			if _, err := strconv.ParseUint(step, 10, 64); err == nil {
+				steps[i] = "*"
+			}
+		}
+		kind := m.code + " " + strings.Join(steps, "/")
+		first := kinds[kind]
+		if first == nil {
+			kinds[kind] = &m
+			all = append(all, &m)
+			return
+		}
+		cut := 1 // the last of many findings says how many were cut off, with itself
+		_, _ = fmt.Sscanf(m.message, "... and %d more", &cut)
+		first.more += cut
+	}
+	for _, p := range r.Problems {
+		add(remark{p.Place, p.Pointer, p.Message, p.Keyword, false, 0})
+	}
+	for _, f := range r.Findings {
+		add(remark{f.Place, f.Pointer, f.Message, f.Code, f.Severity == activityschema.SeverityWarning, 0})
+	}
+	return all
+}
+
+// String is what the remark says, in one line.
+func (m *remark) String() string {
+	at := "the document"
+	if m.pointer != "" {
+		at = shown(m.pointer)
+	}
+	text := at + ": " + m.message
+	if m.more > 0 {
+		text += fmt.Sprintf(", and %d more of the kind", m.more)
+	}
+	return text
+}
+
+// reportText prints one line for each remark, and how many findings there were of what kind.
 func reportText(w io.Writer, v *validation) error {
 	b := bufio.NewWriter(w)
 	for _, r := range v.results {
-		line := func(at activityschema.Place, pointer, message, code string) {
-			fmt.Fprintf(b, "%s:%d:%d: %s: %s (%s)\n", shown(r.File), at.Line, at.Column, shown(pointer), message, code)
-		}
-		for _, p := range r.Problems {
-			line(p.Place, p.Pointer, p.Message, p.Keyword)
-		}
-		for _, f := range r.Findings {
-			code := f.Code
-			if f.Severity == activityschema.SeverityWarning {
+		for _, m := range r.remarks() {
+			code := m.code
+			if m.warning {
 				code += ", warning"
 			}
-			line(f.Place, f.Pointer, f.Message, code)
+			fmt.Fprintf(b, "%s:%d:%d: %s (%s)\n", shown(r.File), m.Line, m.Column, m, code)
 		}
 		// Who names a file wants to hear about it; of a folder, what is wrong.
 		if r.Error == "" && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
@@ -321,6 +368,37 @@ func reportText(w io.Writer, v *validation) error {
 		}
 	}
 	fmt.Fprintln(b, v.summary())
+	return flushed(b)
+}
+
+// Escapes of workflow commands, in the text and in a property of one.
+var (
+	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// reportGitHub prints one annotation for each remark and each file that could not be read.
+func reportGitHub(w io.Writer, v *validation) error {
+	b := bufio.NewWriter(w)
+	for _, r := range v.results {
+		file := githubProperty.Replace(r.File)
+		if r.Error != "" {
+			fmt.Fprintf(b, "::error file=%s::%s\n", file, githubText.Replace(r.Error))
+		}
+		for _, m := range r.remarks() {
+			level := "error"
+			if m.warning && !v.Strict {
+				level = "warning"
+			}
+			fmt.Fprintf(b, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", level, file, m.Line, m.Column, githubProperty.Replace(m.code),
+				githubText.Replace(m.String()))
+		}
+	}
+	fmt.Fprintln(b, v.summary())
+	return flushed(b)
+}
+
+func flushed(b *bufio.Writer) error {
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}

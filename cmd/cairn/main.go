@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -121,8 +122,8 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		fmt.Fprintf(stderr, "cairn: %s\n", err)
 		return exitFailed
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if isGroup(parser.Model.Node, args) {
+		args = append(args, "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
@@ -135,6 +136,18 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	return exitDone
+}
+
+// isGroup reports whether the arguments name a command that only has others below it.
+func isGroup(n *kong.Node, args []string) bool {
+	for _, arg := range args {
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Type == kong.CommandNode && c.Name == arg })
+		if i < 0 {
+			return false
+		}
+		n = n.Children[i]
+	}
+	return len(n.Children) > 0 && n.DefaultCmd == nil && len(n.Positional) == 0
 }
 
 // description is the first help text; name is how the program is called.

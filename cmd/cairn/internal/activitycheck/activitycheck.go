@@ -67,6 +67,13 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 		return a, nil, err
 	}
 	a.Form, a.Problems = form, append(a.Problems, problems...)
+	if kind := recording(kept.head); kind != "" && len(problems) > 0 {
+		a.Problems = []activityschema.Problem{{
+			Place: activityschema.Place{Line: 1, Column: 1}, Keyword: activityschema.KeywordSyntax,
+			Message: "a " + kind + " recording, not an activity document: convert it to the JSON that cairn activity schema describes",
+		}}
+		return a, nil, nil
+	}
 	data := bytes.Join(kept.blocks, nil)
 	if c.Reference {
 		a.Problems = []activityschema.Problem{}
@@ -126,6 +133,24 @@ func (c *Checker) ignores(f activityschema.Finding) bool {
 type keeper struct {
 	most, size int
 	blocks     [][]byte
+	head       []byte // up to headBytes of the beginning
+}
+
+const headBytes = 1024
+
+// recording returns what a file is that devices and services write, "" if nothing tells.
+func recording(head []byte) string {
+	markup := bytes.HasPrefix(bytes.TrimLeft(head, "\ufeff \t\r\n"), []byte("<"))
+	switch {
+	case len(head) >= 12 && string(head[8:12]) == ".FIT":
+		return "FIT"
+	case !markup:
+	case bytes.Contains(head, []byte("<gpx")):
+		return "GPX"
+	case bytes.Contains(head, []byte("<TrainingCenterDatabase")):
+		return "TCX"
+	}
+	return ""
 }
 
 func (k *keeper) dropped() bool { return k.size > k.most }
@@ -133,6 +158,7 @@ func (k *keeper) dropped() bool { return k.size > k.most }
 // Write implements io.Writer.
 func (k *keeper) Write(p []byte) (int, error) {
 	k.size += len(p)
+	k.head = append(k.head, p[:min(len(p), headBytes-len(k.head))]...)
 	if k.dropped() {
 		k.blocks = nil
 	} else {
