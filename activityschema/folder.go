@@ -44,7 +44,7 @@ type record struct {
 type detailRecord struct {
 	Activity
 	duplicateOf string
-	own, shown  []position // where the activity begins and ends: see endsOf
+	ends        []position // see endsOf
 	extent      *extent    // of a cut track
 }
 
@@ -68,8 +68,8 @@ func (l *Library) Add(file string, doc *Document) {
 	case doc == nil:
 	case doc.Detail != nil:
 		r.detail = &detailRecord{Activity: doc.Detail.Activity, duplicateOf: orEmpty(doc.Detail.DuplicateOf)}
-		r.detail.own, r.detail.shown = endsOf(doc.Detail)
-		r.detail.extent = extentOf(doc.Detail, newTrack(&doc.Detail.Timeseries))
+		t := newTrack(&doc.Detail.Timeseries)
+		r.detail.ends, r.detail.extent = endsOf(doc.Detail, t), extentOf(doc.Detail, t)
 	case doc.Index != nil:
 		r.index = doc.Index
 	}
@@ -355,59 +355,25 @@ func FolderPaths(file, address string) (names []string, elsewhere bool) {
 	return names, false
 }
 
-// A blurred track is cut by its first and last 200 m, for which nobody on foot
-// or on a bicycle takes less than 20 seconds; between the first and last position that
-// it shows it is faster than where it began, but not by so much that less than hiddenM
-// went by unseen.
-const (
-	cutM    = 200
-	cutS    = 20
-	hiddenM = 150
-)
+// cutM is how near to one another activities begin, in metres, that begin at one place.
+const cutM = 200
 
 // seenAlike is the number of other activities that make a place look like one
 // where the owner lives or works.
 const seenAlike = 2
 
-// endsOf returns where an activity shows its begin and its end: own are those that are held
-// against others, the ends of its track and start_latlng and end_latlng; shown are
-// those that others are held against, without an end of a blur_start track of which
-// the samples tell that it has been cut.
-func endsOf(d *Detail) (own, shown []position) {
-	t, s := newTrack(&d.Timeseries), d.Timeseries.T
+// endsOf returns where an activity shows its begin and its end: the ends of its track, and
+// start_latlng and end_latlng.
+func endsOf(d *Detail, t *track) (ends []position) {
 	for _, p := range [...]*LatLng{d.StartLatLng, d.EndLatLng} {
 		if p != nil && (position{p[0], p[1]}).onEarth() {
-			own = append(own, position{p[0], p[1]})
+			ends = append(ends, position{p[0], p[1]})
 		}
 	}
-	if d.Privacy != PrivacyBlurStart || t.first < 0 {
-		shown = slices.Clone(own)
+	if t.first >= 0 {
+		ends = append(ends, t.at(t.first), t.at(t.last))
 	}
-	if t.first < 0 {
-		return own, shown
-	}
-	own = append(own, t.at(t.first), t.at(t.last))
-	cutFirst, cutLast := false, false
-	if d.Privacy == PrivacyBlurStart && t.last < len(s) {
-		first, last, speed := float64(s[t.first]), float64(s[t.last]), t.length()
-		if speed /= last - first; last <= first {
-			speed = 0
-		}
-		hides := func(seconds float64) bool { return seconds >= cutS && seconds*speed >= hiddenM }
-		cutFirst, cutLast = hides(first), hides(t.afterS)
-		if d.DurationS != nil {
-			duration := float64(*d.DurationS)
-			cutLast = cutLast || hides(duration-last)
-			cutFirst = cutFirst || hides((duration-(last-first))/2) // t may count from the cut
-		}
-	}
-	if !cutFirst {
-		shown = append(shown, t.at(t.first))
-	}
-	if !cutLast {
-		shown = append(shown, t.at(t.last))
-	}
-	return own, shown
+	return ends
 }
 
 // unblurred reports the blur_start activities that begin or end where several
@@ -419,11 +385,11 @@ func (c *comparison) unblurred() {
 		if d == nil || d.Privacy != PrivacyBlurStart {
 			continue
 		}
-		if slices.ContainsFunc(d.own, func(p position) bool {
+		if slices.ContainsFunc(d.ends, func(p position) bool {
 			others := 0
 			for _, o := range all {
 				same := o == d || o.duplicateOf != "" || o.ID == d.duplicateOf
-				if !same && slices.ContainsFunc(o.shown, func(q position) bool { return p.within(cutM, q) }) {
+				if !same && slices.ContainsFunc(o.ends, func(q position) bool { return p.within(cutM, q) }) {
 					others++
 				}
 			}
