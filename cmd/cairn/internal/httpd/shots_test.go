@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"os"
@@ -104,6 +105,7 @@ type furnished struct {
 	states  []state
 	cookies map[string]string // sessions by handle
 	invite  string
+	post    *mailtest.Server
 	mails   []mailtest.Received
 }
 
@@ -157,7 +159,44 @@ func furnishWithMail(t *testing.T) *furnished {
 	needStatus(t, "forgotten", s.browser().api("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}), 200)
 	server.Wait(2)
 	needStatus(t, "new address", ada.api("PATCH", "/api/me", map[string]any{"email": "lovelace@example.org"}), 200)
-	return &furnished{service: s, states: mailStates, cookies: map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}, mails: server.Wait(2)}
+	cookies := map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}
+	return &furnished{service: s, states: mailStates, cookies: cookies, post: server, mails: server.Wait(2)}
+}
+
+// Every kind of mail fits a phone, whatever people have entered and however long its link is.
+func TestMailsFitAPhone(t *testing.T) {
+	f := furnishWithMail(t)
+	keeper := f.signedIn("keeper")
+	needStatus(t, "welcome", keeper.api("POST", "/api/admin/users", map[string]string{"handle": "grace", "email": "grace@example.org"}), 201)
+	invite := map[string]string{"email": "friend@example.org", "note": strings.Repeat("y", 200)}
+	needStatus(t, "invite", keeper.api("POST", "/api/invites", invite), 201)
+	queued := map[string]bool{"": true, account.MailNewDevice: true, account.MailEmailChanged: true}
+	for _, act := range account.Acts {
+		if kind := act.Told; !queued[kind] {
+			queued[kind] = true
+			data := map[string]string{
+				"handle": strings.Repeat("h", 30), "at": "1", "factor": account.FactorPasskey, "name": strings.Repeat("n", 60),
+				"flags": strings.Repeat("f", 32) + "=on", "reason": strings.Repeat("r", 200),
+			}
+			noError(t, f.store.QueueMail(t.Context(), account.Mail{Kind: kind, Address: "x@example.org", Data: data}, time.Now()))
+		}
+	}
+	tab := chromium(t)
+	mustDo(t, tab, "screen", chromedp.EmulateViewport(360, 640))
+	subjects := map[string]bool{}
+	for _, m := range f.post.Wait(2 + len(queued) - 3) {
+		subjects[m.Subject] = true
+		mustDo(t, tab, m.Subject, chromedp.Navigate("data:text/html;charset=utf-8;base64,"+base64.StdEncoding.EncodeToString([]byte(m.HTML))))
+		got, err := chromedp.Run(tab, chromedp.Evaluate[[2]float64](`(a =>
+			[document.documentElement.scrollWidth, a ? a.getBoundingClientRect().height : 44])(document.querySelector("a"))`))
+		if err != nil || got[0] > 360 || got[1] < 44 {
+			t.Errorf("%s: %v pixels wide, its button %v high: %v", m.Subject, got[0], got[1], err)
+		}
+		shot(t, tab, "mail-"+m.Subject)
+	}
+	if len(subjects) < len(queued)+3 { // those of furnishWithMail, the welcome and the invite
+		t.Errorf("%d kinds of mail: %v", len(subjects), subjects)
+	}
 }
 
 // addAuthenticatorApp gives the signed-in person a second factor; their other sessions stay.
