@@ -26,6 +26,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cairn-id/cairn/account"
+	accounttext "github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -123,6 +124,15 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("display_name"), "Grace of the Hills"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account")))
 	shot(t, tab, "account")
+	zones, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.getElementById("zoneinfo").list.options].map(o => o.value)`))
+	if err != nil || len(zones) < 300 || !slices.Contains(zones, "Asia/Kolkata") || slices.Contains(zones, "Asia/Calcutta") {
+		t.Errorf("%d time zones are offered: %v", len(zones), err)
+	}
+	for _, zone := range zones {
+		if _, refusal := accounttext.Zoneinfo(zone); refusal.Text != "" {
+			t.Errorf("%s is offered: %s", zone, refusal.Text)
+		}
+	}
 	mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
 	mustDo(t, tab, "to the application and back to sign in", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")))
 	shot(t, tab, "login")
@@ -159,6 +169,7 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 	// With the cookie alone, the service asks.
 	mustDo(t, tab, "sign in to the service", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")), chromedp.Navigate(app), chromedp.WaitVisible(id("demo-cookie")))
+	mustDo(t, tab, "see the sessions", chromedp.Click(id("demo-sessions")), chromedp.WaitVisible(page("account-devices")), chromedp.Navigate(app))
 	mustDo(t, tab, "sign out of it", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(page("logout")), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
 	if got := s.browser().get(app + "/favicon.svg"); got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("favicon: %d %s", got.StatusCode, got.Header.Get("Content-Type"))
@@ -218,6 +229,47 @@ func TestPagesFitInto320Pixels(t *testing.T) {
 				t.Errorf("%s in %s: %d pixels wide, in %s: %v", path, tag, got.Wide, got.Lang, err)
 			}
 			shot(t, tab, "320-"+tag+path)
+		}
+	}
+}
+
+// Header and menu take two rows of a phone, whoever is signed in, and show where the person is.
+func TestHeaderTakesTwoRowsOfAPhone(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("member")
+	s.addUser("keeper", account.FlagAdmin)
+	name := map[string]string{"instance_name": "Radsportgemeinschaft Hintertupfingen von 1889 e. V."}
+	needStatus(t, "name", s.signedIn("keeper").api("PUT", "/api/admin/settings", name), 200)
+	tab := chromium(t)
+	for handle, paths := range map[string][]string{"member": {"/account/", "/account/data"}, "keeper": {"/account/", "/account/data", "/admin/", "/admin/audit"}} {
+		cookie := network.SetCookieParams{Name: "cairn_session", Value: s.signedIn(handle).cookie("cairn_session"), URL: s.URL}
+		if _, err := chromedp.Call(tab, network.SetCookie, cookie); err != nil {
+			t.Fatal(err)
+		}
+		for _, tag := range templates.LanguageTags() {
+			if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": tag}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, width := range []int64{320, 360, 414} {
+				for _, path := range paths {
+					mustDo(t, tab, path, chromedp.EmulateViewport(width, 640), chromedp.Navigate(s.URL+path))
+					got, err := chromedp.Run(tab, chromedp.Evaluate[struct {
+						Rows, Wide, Left, Right float64
+						Whole                   bool
+					}](`(() => {
+						const boxes = [...document.querySelectorAll(".top > *, .menu a")].map(e => e.getBoundingClientRect());
+						const tops = boxes.map(b => (b.top + b.bottom) / 2).sort((a, b) => a - b);
+						const at = document.querySelector(".menu [aria-current]").getBoundingClientRect(), out = document.getElementById("sign-out-submit").getBoundingClientRect();
+						const whole = [...document.querySelectorAll(".top nav a, .menu a")].every(a => a.getBoundingClientRect().height < 40);
+						return {Rows: tops.filter((y, i) => i === 0 || y - tops[i-1] > 10).length, Wide: document.documentElement.scrollWidth,
+							Left: at.left, Right: at.right, Whole: whole && out.left >= 0 && out.right <= innerWidth && out.height < 50};
+					})()`))
+					if err != nil || got.Rows > 2 || got.Wide > float64(width) || got.Left < 0 || got.Right > float64(width) || !got.Whole {
+						t.Errorf("%s of %s in %s on %d pixels: %+v: %v", path, handle, tag, width, got, err)
+					}
+					shot(t, tab, fmt.Sprintf("header-%s-%s-%d%s", handle, tag, width, path))
+				}
+			}
 		}
 	}
 }
