@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
@@ -253,7 +252,7 @@ func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []w
 
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	c := UserChange{}
-	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len(time.DateOnly) {
+	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len("1990-03-31") {
 		r.PostForm.Set("birthdate", "0000"+b[4:])
 	}
 	for _, name := range UserMembers() {

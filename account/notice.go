@@ -166,14 +166,6 @@ var factorNotices = map[[2]string]templates.Text{
 	{MailFactorRemoved, FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
 }
 
-func (s *Service) addNoticeComposers(to map[string]composer) {
-	for kind := range plainNotices {
-		to[kind] = s.composeNotice
-	}
-	to[MailEmailChanged], to[MailNewDevice] = s.composeEmailChanged, s.composeNewDevice
-	to[MailVerify], to[MailForgot], to[MailReset], to[MailInvite], to[MailWelcome] = s.composeVerify, s.composeForgot, s.composeReset, s.composeInvite, s.composeWelcome
-}
-
 // mailTime is a time in a mail: nobody knows the reader's time zone.
 func mailTime(l *templates.Language, t time.Time) string {
 	return t.UTC().Format(l.Text("2 Jan 2006, 15:04 UTC"))

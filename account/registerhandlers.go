@@ -56,12 +56,8 @@ func (s *Service) showRegister(w http.ResponseWriter, r *http.Request, status in
 	if err != nil {
 		return err
 	}
-	id, err := s.Current(r)
-	switch {
-	case err == nil:
+	if id, err := s.Current(r); err == nil {
 		page.SignedInAs = id.User.Handle
-	case !errors.Is(err, ErrNotAuthenticated):
-		return err
 	}
 	page.MinPassword = settings.MinPassword
 	if settings.Registration == RegistrationClosed && !page.Closed {
