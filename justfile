@@ -90,6 +90,10 @@ shots folder:
     mkdir -p {{quote(folder)}}
     CAIRN_SCREENSHOTS={{quote(folder)}} go test -count 1 -run '^TestStatesOfThePages$' -v ./cmd/cairn/internal/httpd
 
+# the picture of README.md anew, from the pages as they are
+screenshot:
+    CAIRN_SCREENSHOT="$PWD/docs/screenshot.webp" go test -count 1 -run '^TestScreenshot$' -v ./cmd/cairn/internal/httpd
+
 # accept the present wire formats as the golden files
 golden:
     go test ./account ./provider ./cmd/cairn/internal/httpd -update

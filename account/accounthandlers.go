@@ -39,6 +39,7 @@ var notices = map[string]struct {
 	"session-ended":     {"devices", "sessions", "The session has ended."},
 	"sessions-ended":    {"devices", "sessions", "All other sessions have ended."},
 	"invite-created":    {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
+	"invite-mailed":     {"invites", "invites", "The invite is on its way by mail. Its link is below, too."},
 	"invite-deleted":    {"invites", "invites", "The invite is deleted."},
 	"app-removed":       {"apps", "apps", "The application no longer has access to your account."},
 	"account-deleted":   {"data", "data", ""},
@@ -71,6 +72,8 @@ func (s *Service) accountForm(notice string, do operation) web.Handler {
 			s.clearCookies(w)
 			s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
 			return nil
+		case notice == "invite-created" && strings.TrimSpace(r.PostForm.Get("email")) != "":
+			return s.Redirect(w, r, "/account/invites?notice=invite-mailed#invites")
 		}
 		return s.Redirect(w, r, "/account/"+at.page+"?notice="+notice+"#"+at.section)
 	}
@@ -249,6 +252,9 @@ func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []w
 
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	c := UserChange{}
+	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len("1990-03-31") {
+		r.PostForm.Set("birthdate", "0000"+b[4:])
+	}
 	for _, name := range UserMembers() {
 		if ownMember(name) && r.PostForm.Has(name) {
 			c[name] = r.PostForm.Get(name)

@@ -58,10 +58,7 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 	}
 	wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub)
 	if err != nil || wait > 0 {
-		if err == nil {
-			err = errMailPointless
-		}
-		return templates.Mail{}, err
+		return templates.Mail{}, cmp.Or(err, errMailPointless)
 	}
 	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.now())
 	if err := s.store.QueueMail(ctx, reset, s.now()); err != nil {

@@ -64,7 +64,8 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
 	for purpose, find := range map[string]findLinked{purposeVerify: s.verifyLinked, purposeUndo: s.undoLinked, purposeNotMe: s.notMeLinked} {
-		handle("/"+purpose+"/", web.Methods{"GET": s.Do(s.linkPage(purpose, find)), "POST": s.Do(s.linkForm(purpose, find))})
+		follow := s.Do(s.followLink(purpose, find))
+		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})
 	}
 	handle("/.well-known/change-password", web.Methods{"GET": s.Do(s.changePasswordPage)})
 	handle("/.well-known/passkey-endpoints", web.Methods{"GET": s.Do(s.passkeyEndpoints)})

@@ -100,11 +100,8 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err == nil && wait == 0 {
 		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
 	}
-	if err == nil && wait > 0 {
-		err = web.RateLimited(wait)
-	}
-	if err != nil {
-		return nil, err
+	if err != nil || wait > 0 {
+		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
 	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(hashOf(i.Code)))}, nil
 }

@@ -11,7 +11,7 @@ import (
 const activeWithin = 30 * 24 * time.Hour
 
 // Branches lists whom a user has invited, after a handle; with no user those who came
-// without the invite of a member.
+// without the invite of a member and have invited somebody.
 func (a *Administration) Branches(ctx context.Context, u User, after string, limit int) ([]Branch, error) {
 	return a.store.Branches(ctx, u.Sub, after, a.Now().Add(-activeWithin), a.Now(), limit)
 }

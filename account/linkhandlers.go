@@ -12,44 +12,38 @@ import (
 // findLinked finds what a sealed link leads to.
 type findLinked func(ctx context.Context, c Caller, sealed string) (linked, error)
 
-// linkPage shows the page of a link, linkForm does what its button says.
-func (s *Service) linkPage(purpose string, find findLinked) web.Handler {
+// followLink shows the page of a link, and does what its button says.
+func (s *Service) followLink(purpose string, find findLinked) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return s.followLink(w, r, purpose, r.URL.Query().Get("link"), find)
-	}
-}
-
-func (s *Service) linkForm(purpose string, find findLinked) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r); err != nil {
+		sealed := r.URL.Query().Get("link")
+		if r.Method == http.MethodPost {
+			if err := web.ReadForm(w, r); err != nil {
+				return err
+			}
+			sealed = r.PostForm.Get("link")
+		}
+		c := s.Caller(r)
+		switch id, err := s.Current(r); {
+		case err == nil:
+			c = c.in(id)
+		case !errors.Is(err, ErrNotAuthenticated):
 			return err
 		}
-		return s.followLink(w, r, purpose, r.PostForm.Get("link"), find)
-	}
-}
-
-func (s *Service) followLink(w http.ResponseWriter, r *http.Request, purpose, sealed string, find findLinked) error {
-	c := s.Caller(r)
-	switch id, err := s.Current(r); {
-	case err == nil:
-		c = c.in(id)
-	case !errors.Is(err, ErrNotAuthenticated):
-		return err
-	}
-	l, err := find(r.Context(), c, sealed)
-	if err == nil && r.Method == http.MethodPost && !l.page.Done {
-		err = l.do(&l.page)
-		l.page.Done = true
-	}
-	if err != nil {
-		p, err := web.Refusal(w, r, err)
+		l, err := find(r.Context(), c, sealed)
+		if err == nil && r.Method == http.MethodPost && !l.page.Done {
+			err = l.do(&l.page)
+			l.page.Done = true
+		}
 		if err != nil {
-			return err
+			p, err := web.Refusal(w, r, err)
+			if err != nil {
+				return err
+			}
+			s.Show(w, r, p.Status, templates.LinkPage{Name: purpose, Error: p.Detail, ErrorCode: p.Code})
+			return nil
 		}
-		s.Show(w, r, p.Status, templates.LinkPage{Name: purpose, Error: p.Detail, ErrorCode: p.Code})
+		l.page.Name, l.page.Link = purpose, sealed
+		s.Show(w, r, http.StatusOK, l.page)
 		return nil
 	}
-	l.page.Name, l.page.Link = purpose, sealed
-	s.Show(w, r, http.StatusOK, l.page)
-	return nil
 }

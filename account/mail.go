@@ -29,8 +29,12 @@ func (s *Service) composers() map[string]composer {
 		MailTest: func(_ context.Context, _ Mail, l *templates.Language) (templates.Mail, error) {
 			return TestMail(l), nil
 		},
+		MailEmailChanged: s.composeEmailChanged, MailNewDevice: s.composeNewDevice, MailVerify: s.composeVerify,
+		MailForgot: s.composeForgot, MailReset: s.composeReset, MailInvite: s.composeInvite, MailWelcome: s.composeWelcome,
 	}
-	s.addNoticeComposers(all)
+	for kind := range plainNotices {
+		all[kind] = s.composeNotice
+	}
 	return all
 }
 

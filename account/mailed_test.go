@@ -443,10 +443,14 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	w.browser().page("/forgot-password/", "handle", "ada").is(429)
 	post.none()
 	path, _ := link(t, mails[2])
-	w.browser().page(path).is(200).shows(`value="ada"`)
+	w.browser().page(path).is(200).shows(`value="ada"`, "works once, for an hour").hides("administrator", "24 hours", `id="reset-forgot"`)
+	w.browser().page("/reset-password/?handle=ada&code="+given).shows("once, for 24 hours").hides("for an hour", `id="reset-forgot"`)
+	w.browser().page("/reset-password/").shows("administrator", `id="reset-forgot"`)
 	q, _ := url.Parse(path)
 	old, _ := link(t, mails[0])
 	before, _ := url.Parse(old)
+	typed := []string{"handle", "ada", "code", before.Query().Get("code"), "mailed", "1", "password"}
+	w.browser().page("/reset-password/", append(typed, "short")...).is(400).shows(`id="reset-forgot"`, "administrator")
 	reset := func(code string) *answer {
 		return w.browser().call("POST", "/api/auth/reset-password", map[string]string{"handle": "ADA@example.org", "code": code, "password": newPassword})
 	}
@@ -621,8 +625,16 @@ func TestInvitesAreMailedWithinBounds(t *testing.T) {
 	post.none()
 	invite(ada, "other@example.org").is(429)
 	invite(root, "Friend@example.org").is(429) // by whomever
-	for i := range 4 {
-		invite(root, string(rune('a'+i))+"@example.org").is(201)
+	note := []string{"email", "a@example.org", "note", "Tuesday at 18:30. See http://evil.example/x"}
+	root.page("/account/invites", note...).redirectsTo("/account/invites?notice=invite-mailed#invites")
+	root.page("/account/invites?notice=invite-mailed").shows(`id="notice"`, "by mail")
+	m = post.one("a@example.org")
+	if !strings.HasPrefix(m.Text, "@root invites you to become a member of Cairn.") ||
+		!strings.Contains(m.Text, "\n\n“Tuesday at 18:30. See http evil. example x”\n\nAccept") || !strings.Contains(m.Subject, "Cairn") {
+		t.Errorf("%s: %s", m.Subject, m.Text)
+	}
+	for i := range 3 {
+		invite(root, string(rune('b'+i))+"@example.org").is(201)
 	}
 	invite(root, "e@example.org").is(429)
 }
@@ -663,6 +675,20 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 		}
 		if m := post.one("x@example.org"); m.Subject == "" || !strings.Contains(m.Text, "1 Jan 1970") {
 			t.Errorf("%s: %+v", kind, m)
+		}
+	}
+	for factor, wants := range map[string][2]string{
+		"totp": {"authenticator app was added", "authenticator app was removed"}, "passkey": {"passkey “my key” was added", "passkey “my key” was removed"},
+		"": {"recovery codes were made", "removed"},
+	} {
+		for i, kind := range []string{account.MailFactorAdded, account.MailFactorRemoved} {
+			m := account.Mail{Kind: kind, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": factor, "name": "my key"}}
+			if err := w.store.QueueMail(t.Context(), m, w.clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if m := post.one("x@example.org"); !strings.Contains(m.Text, wants[i]) || strings.Contains(m.Text, "A passkey, an") {
+				t.Errorf("%s of %q: %s", kind, factor, m.Text)
+			}
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestPasswordChangeEndsTheOtherSessions(t *testing.T) {
 	in := func(current, next string) map[string]string {
 		return map[string]string{"current_password": current, "new_password": next}
 	}
-	here.call("PUT", "/api/me/password", in("wrong", newPassword)).is(401, "invalid_credentials")
+	here.call("PUT", "/api/me/password", in("wrong", newPassword)).is(401, "invalid_credentials").hides("handle")
 	here.call("PUT", "/api/me/password", in("wrong", "short")).is(401, "invalid_credentials")
 	weak := here.call("PUT", "/api/me/password", in(password, "short")).is(400, "weak_password").json()
 	if weak["errors"].([]any)[0].(map[string]any)["pointer"] != "/new_password" {

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -110,11 +111,12 @@ var plainNotices = map[string]plainNotice{
 	},
 	MailFactorAdded: {
 		"A way to sign in was added",
-		"A passkey, an authenticator app or recovery codes were added to your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
+		"New recovery codes were made for your account @{handle} on {time}. Those from before no longer work.",
+		notYou, setANew, "/forgot-password/",
 	},
 	MailFactorRemoved: {
 		"A way to sign in was removed",
-		"A passkey, an authenticator app or recovery codes were removed from your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
+		"A way to sign in was removed from your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
 	},
 	MailFactorsReset: {
 		"Your second factors were removed",
@@ -123,7 +125,8 @@ var plainNotices = map[string]plainNotice{
 	},
 	MailFactorCounter: {
 		"A passkey may have been copied",
-		"A passkey of your account @{handle} was used on {time}, and its counter went back. This can mean that there is a copy of it.",
+		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter went back. " +
+			"This can mean that there is a copy of it.",
 		"If you do not know why, remove the passkey and add it again.", "Security of your account", "/account/security",
 	},
 	MailRecoveryCodeUsed: {
@@ -155,12 +158,12 @@ var plainNotices = map[string]plainNotice{
 	},
 }
 
-func (s *Service) addNoticeComposers(to map[string]composer) {
-	for kind := range plainNotices {
-		to[kind] = s.composeNotice
-	}
-	to[MailEmailChanged], to[MailNewDevice] = s.composeEmailChanged, s.composeNewDevice
-	to[MailVerify], to[MailForgot], to[MailReset], to[MailInvite], to[MailWelcome] = s.composeVerify, s.composeForgot, s.composeReset, s.composeInvite, s.composeWelcome
+// factorNotices are the texts of a plainNotice that name the factor, by the kind of the mail and the factor.
+var factorNotices = map[[2]string]templates.Text{
+	{MailFactorAdded, FactorTOTP}:      "An authenticator app was added to your account @{handle} on {time}.",
+	{MailFactorAdded, FactorPasskey}:   "The passkey “{name}” was added to your account @{handle} on {time}.",
+	{MailFactorRemoved, FactorTOTP}:    "The authenticator app was removed from your account @{handle} on {time}.",
+	{MailFactorRemoved, FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
 }
 
 // mailTime is a time in a mail: nobody knows the reader's time zone.
@@ -175,7 +178,8 @@ func (m Mail) time(name string) time.Time {
 
 // texts are what the texts of a mail can name.
 func (m Mail) texts(l *templates.Language) []any {
-	return []any{"handle", m.Data["handle"], "time", mailTime(l, m.time("at"))}
+	name := templates.MailName(m.Data["name"])
+	return []any{"handle", m.Data["handle"], "time", mailTime(l, m.time("at")), "name", name}
 }
 
 // recipientReason says why the reader gets the mail.
@@ -185,17 +189,11 @@ func recipientReason(l *templates.Language, handle string) string {
 
 func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	n := plainNotices[m.Kind]
-	texts := m.texts(l)
+	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
 	out := templates.Mail{
-		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(n.text, texts...)}, Reason: recipientReason(l, m.Data["handle"]),
+		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(text, m.texts(l)...)}, Reason: recipientReason(l, m.Data["handle"]),
 	}
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
-	if m.Data["factor"] == FactorTOTP {
-		add("It is an authenticator app, with its recovery codes.")
-	}
-	if name := templates.MailName(m.Data["name"]); name != "" {
-		add("It is named {name}.", "name", name)
-	}
 	for _, flag := range strings.Fields(m.Data["flags"]) {
 		if name, state, _ := strings.Cut(flag, "="); state == "on" {
 			add("Given: {flag}", "flag", name)
@@ -312,7 +310,9 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 	return templates.Mail{
 		Subject:    l.Text("Set a new password"),
 		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was you, open the link.", "handle", u.Handle)},
-		Link:       &templates.MailLink{Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c)},
+		Link: &templates.MailLink{
+			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + mailedField + "=1",
+		},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
 			l.Text("If that was not you, ignore this mail: your password stays as it is."),
@@ -362,18 +362,21 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 		}
 		return nil
 	})
-	if errors.Is(err, errFound) {
-		err = nil
-	}
-	if err == nil && (invite.Code == "" || !invite.Open(s.now())) {
-		err = errMailPointless
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errFound) {
 		return templates.Mail{}, err
 	}
+	if !invite.Open(s.now()) { // nor is one that was not found
+		return templates.Mail{}, errMailPointless
+	}
+	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}
+	const invites = "@{handle} invites you to become a member of {instance}. Open the link to choose a name and a password."
+	paragraphs := []string{l.Text(invites, texts...)}
+	if invite.Note != "" {
+		paragraphs = append(paragraphs, l.Text("“{note}”", texts...))
+	}
 	return templates.Mail{
-		Subject:    l.Text("@{handle} invites you", "handle", u.Handle),
-		Paragraphs: []string{l.Text("@{handle} invites you to become a member. Open the link to choose a name and a password.", "handle", u.Handle)},
+		Subject:    l.Text("@{handle} invites you to {instance}", texts...),
+		Paragraphs: paragraphs,
 		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite)},
 		Notes:      []string{l.Text("The invite is for one person, until {time}.", "time", mailTime(l, invite.ExpiresAt))},
 		Reason:     l.Text("You receive this mail because @{handle} has entered your address. If you do not know them, ignore it.", "handle", u.Handle),

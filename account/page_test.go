@@ -26,7 +26,7 @@ func TestAccountPageForms(t *testing.T) {
 		shows("2 entries", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").hides("Your profile is saved.")
 	b.page("/account/profile", "email_verified", "true", "phone_number_verified", "true", "birthdate", "1815-12-10", "address.locality", "London", "locale", "de").
 		redirectsTo("/id/account/?notice=profile-saved#profile")
-	b.page("/account/").shows(`value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
+	b.page("/account/").shows(`type="date" value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
 	if u := w.user("ada"); u.EmailVerified || u.Profile.PhoneNumberVerified || u.Profile.Birthdate != "1815-12-10" || u.Profile.Locale != "de" {
 		t.Errorf("%+v", u)
 	}
@@ -34,11 +34,20 @@ func TestAccountPageForms(t *testing.T) {
 	if u := w.user("ada"); u.DisplayName != "Ada <L>" || u.Email != "" {
 		t.Errorf("%+v", u)
 	}
+	b.page("/account/profile", "birthdate", "1815-12-10", "birthdate_no_year", "1").is(303)
+	b.page("/account/").shows(`type="date" value="2000-12-10"`, `name="birthdate_no_year" value="1" checked`)
+	if u := w.user("ada"); u.Profile.Birthdate != "0000-12-10" {
+		t.Errorf("%+v", u.Profile)
+	}
+	b.page("/account/profile", "birthdate", "1815", "birthdate_no_year", "1").is(303)
+	b.page("/account/").shows(`type="text" value="1815"`).hides(`name="birthdate_no_year"`)
 
 	b.page("/account/invites", "note", "for Bob").redirectsTo("/id/account/invites?notice=invite-created#invites")
 	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.page("/account/invites").shows("for Bob", "http://localhost:4040/id/register/?code=").body)[1]
 	b.page("/account/invites/slip?code="+code).is(200).shows(code, "http://localhost:4040/id/register/?code="+code, "<bdi>Ada &lt;L&gt;</bdi> invites you.", "<path class=\"qr-ink\"")
 	w.addUser("eve")
+	w.signedIn("eve").page("/register/?code="+code).is(200).shows(`id="signed-in"`, "<strong><bdi>eve</bdi></strong>", `href="/id/account/"`, `id="register"`)
+	w.browser().page("/register/?code=" + code).is(200).hides(`id="signed-in"`)
 	for _, other := range []string{"?code=" + code, "?code=" + w.invite().Code, "", "?code=%00"} {
 		w.signedIn("eve").page("/account/invites/slip" + other).is(404).hides(code)
 	}
@@ -59,14 +68,14 @@ func TestAccountPageForms(t *testing.T) {
 	if there.isSignedIn() {
 		t.Error("the other session lives")
 	}
-	b.page("/account/apps/remove", "client_id", "x").is(404)
+	b.page("/account/apps/remove", "client_id", "x").is(404).shows("No application has access to your account.")
 
-	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401).shows(`data-code="invalid_credentials"`)
+	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401).shows(`data-code="invalid_credentials"`, "<p>The password is not right.</p>")
 	b.page("/account/password", "current_password", password, "new_password", "hunter2").is(400).shows(`data-code="weak_password"`).hides("hunter2", password)
 	b.page("/account/password", "current_password", password, "new_password", newPassword).redirectsTo("/id/account/security?notice=password-changed#password")
 	b.page("/account/security?notice=password-changed").is(200).shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
 
-	b.page("/account/delete", "password", password).is(401).shows("<details class=\"danger\" open")
+	b.page("/account/delete", "password", password).is(401).shows("<p>The password is not right.</p>", "<details class=\"danger\" open")
 	copied := b.clone()
 	if a := b.page("/account/delete", "password", newPassword).is(200).shows(`data-page="signed-out"`); len(a.set) != 1 || a.set[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", a.set)

@@ -56,6 +56,9 @@ func (s *Service) showRegister(w http.ResponseWriter, r *http.Request, status in
 	if err != nil {
 		return err
 	}
+	if id, err := s.Current(r); err == nil {
+		page.SignedInAs = id.User.Handle
+	}
 	page.MinPassword = settings.MinPassword
 	if settings.Registration == RegistrationClosed && !page.Closed {
 		// Without a form there is nothing to say about its code.

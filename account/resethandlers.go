@@ -22,11 +22,14 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
+// mailedField tells the page that its link came by MailReset: see MailedResetLifetime.
+const mailedField = "mailed"
+
 // resetPage shows the form, filled in from the link. It says nothing about the
 // code: looking is not an attempt.
 func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength)}
+	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength), Mailed: q.Has(mailedField)}
 	page.Continue, _ = s.continuation(r, q)
 	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
@@ -64,7 +67,8 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Error: p.Detail, ErrorCode: p.Code, Continue: next,
+		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Mailed: f.Has(mailedField),
+		Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
 }
 

@@ -176,7 +176,8 @@ func TestPagesOfTheSecondStep(t *testing.T) {
 	if c := got.set[0]; c.Name != "__Host-"+stepCookie || !c.Secure || c.Domain != "" || c.Path != "/" || strings.Contains(c.Value, password) {
 		t.Errorf("cookie %v", c)
 	}
-	b.page(strings.TrimPrefix(on, "/id")).is(200).shows(`data-page="second-factor"`, `inputmode="numeric"`, `autocomplete="one-time-code"`, `value="`+sealed+`"`, `name="fresh" value="choose"`)
+	w.saveSettings(func(v *account.Settings) { v.Contact = "board@club.example" })
+	b.page(strings.TrimPrefix(on, "/id")).is(200).shows(`data-page="second-factor"`, "board@club.example", `inputmode="numeric"`, `autocomplete="one-time-code"`, `value="`+sealed+`"`, `name="fresh" value="choose"`)
 	b.page("/login/second-factor/", "otp", a.wrong(), "continue", sealed).is(401).shows(`role="alert"`, "not right", `value="`+sealed+`"`).hides(a.wrong())
 	b.page("/login/second-factor/", "otp", "AAAA", "recovery", "1").is(401).shows(`<details class="other" open>`)
 	b.page("/login/second-factor/", "otp", "").is(401)
@@ -461,7 +462,7 @@ func TestConfirmationIsAProofUnderLimits(t *testing.T) {
 	stale()
 	b.page("/account/confirm", "confirm_password", "wrong", "next", "/account/security").is(401).shows(`role="alert"`, `value="/account/security"`)
 	b.call("POST", "/api/auth/confirm", map[string]string{"password": password, "otp": a.wrong()}).is(401, "invalid_otp")
-	b.call("POST", "/api/auth/confirm", map[string]string{}).is(401, "invalid_credentials")
+	b.call("POST", "/api/auth/confirm", map[string]string{}).is(401, "invalid_credentials").hides("handle")
 	b.call("POST", "/api/auth/confirm", map[string]string{"password": password}).is(429)
 	w.browser().call("POST", "/api/auth/confirm", map[string]string{"password": password}).is(401, "not_authenticated")
 	b.call("POST", "/api/me/recovery-codes", nil).is(403)
@@ -596,7 +597,7 @@ func TestNewRecoveryCodesAreTold(t *testing.T) {
 	a := b.enrol()
 	post.new()
 	code := b.call("POST", "/api/me/recovery-codes", nil).is(200).json()["recovery_codes"].([]any)[0].(string)
-	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "recovery codes were added") || strings.Contains(m.Text+m.HTML, code) {
+	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "recovery codes were made") || strings.Contains(m.Text+m.HTML, code) {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 	w.browser().loginOTP("ada", password, a.codes[0]).is(401, "invalid_otp")

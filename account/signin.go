@@ -418,8 +418,8 @@ func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, 
 // returns has the hash that was verified, which may be newer than the caller's.
 func (s *Service) verifyPassword(ctx context.Context, c Caller, password string) (User, error) {
 	got, err := s.checkPassword(ctx, c, c.User.Handle, password)
-	if err == nil && got.Sub != c.User.Sub {
-		err = ErrInvalidCredentials
+	if err == nil && got.Sub != c.User.Sub || errors.Is(err, ErrInvalidCredentials) {
+		err = errWrongPassword
 	}
 	return got, err
 }

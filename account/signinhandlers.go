@@ -212,7 +212,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	case !page.HandleFixed:
 		page.Handle = text.Cut(in.Handle, 64)
 	case p.Code == ErrInvalidCredentials.Code:
-		page.Error = templates.LanguageOf(r.Context()).Text("The password is not right.") // there is no other field to change
+		page.Error = errWrongPassword.In(templates.LanguageOf(r.Context())).Detail // there is no other field to change
 	}
 	return s.showLogin(w, r, p.Status, page)
 }
@@ -321,6 +321,11 @@ func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, statu
 	if err != nil {
 		return err
 	}
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.Contact = settings.Contact
 	page.Handle, page.Methods, page.Fresh = u.Handle, s.factorMethods(f), v.Get("fresh")
 	page.Continue, _ = s.continuation(r, v)
 	page.NoPasskeys = s.noPasskeys(r.Context(), f)

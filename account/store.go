@@ -192,7 +192,7 @@ type InviteStore interface {
 	// by those of these people, and says how many; without any there is no audit row.
 	RevokeBranch(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
 	// Branches lists those who came by an invite of the user, or with an empty sub who came
-	// without one of a member, in the order of handles after a handle.
+	// without one of a member and have invited somebody, in the order of handles after a handle.
 	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
 	// Register spends the invite, creates the user and, when s is not nil, the
 	// session, in one transaction. Checked in this order: ErrInvalidInvite (unknown, used,

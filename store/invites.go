@@ -203,7 +203,8 @@ func (s *Store) Branches(ctx context.Context, sub, after string, since, now time
 	const doing = "list branches of invites"
 	whose, args := "u.invited_by = ?", []any{sub}
 	if sub == "" {
-		whose, args = "u.invited_by IS NULL", nil
+		whose = "u.invited_by IS NULL AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)"
+		args = nil
 	}
 	var users []storedUser
 	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+whose+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error

@@ -80,18 +80,21 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 
 // MailName is a name that somebody has given themselves, fit for a mail to others: short,
 // and nothing that a mail program would make a link of.
-func MailName(name string) string {
+func MailName(name string) string { return MailNote(shortened(oneLine(name), maxMailName)) }
+
+// MailNote is MailName for what somebody has written to the reader, of any length.
+func MailNote(note string) string {
 	var b strings.Builder
-	dot := false
-	for _, c := range shortened(oneLine(name), maxMailName) {
+	before := ' '
+	for _, c := range oneLine(note) {
 		switch {
-		case c == '/' || c == '\\' || c == '@' || c == ':':
+		case c == '/' || c == '\\' || c == '@' || c == ':' && !unicode.IsDigit(before): // 18:30
 			c = ' '
-		case dot && c != ' ':
+		case c != ' ' && strings.ContainsRune(".\u3002\uff0e\uff61", before): // what browsers take for a dot
 			b.WriteByte(' ')
 		}
 		b.WriteRune(c)
-		dot = c == '.' || c == '\u3002' || c == '\uff0e' || c == '\uff61' // what browsers take for a dot
+		before = c
 	}
 	return oneLine(b.String())
 }

@@ -25,7 +25,7 @@ func TestMailSaysTheSameInBothParts(t *testing.T) {
 		t.Errorf("text %q, want %q", m.Text, want)
 	}
 	for _, part := range []string{
-		`<html lang="de">`, "<p>One &lt;script&gt;</p>", `<a href="https://id.example.org/a?b=c&amp;d=e">Open</a>`, "<strong>123456</strong>", "<p>Three</p>",
+		`<html lang="de">`, "<p>One &lt;script&gt;</p>", `<a href="https://id.example.org/a?b=c&amp;d=e" `, `>Open</a>`, `>https://id.example.org/a?b=c&amp;d=e</p>`, "<strong>123456</strong>", "<p>Three</p>",
 		"Rad &amp; &lt;b&gt;Tat&lt;/b&gt; Bcc: x@example.org<br>Because.",
 	} {
 		if !strings.Contains(m.HTML, part) {

@@ -1,6 +1,10 @@
 package templates
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Account is the first page of a person's account: their profile.
 type Account struct {
@@ -76,6 +80,23 @@ func (f ProfileField) DescribedBy() string {
 		return describedBy(f.P, f.Name)
 	}
 	return describedBy(f.P, f.Name, f.Name+"-hint")
+}
+
+// Birthday is what the field of the birthday has: without its year the day stands in a leap year. Type is "text" for
+// what is no day.
+func (p Account) Birthday() (b struct {
+	Type, Value string
+	NoYear      bool
+}) {
+	day, hidden := strings.CutPrefix(p.Values["birthdate"], "0000-")
+	b.Type, b.Value, b.NoYear = "date", p.Values["birthdate"], hidden
+	if hidden {
+		b.Value = "2000-" + day
+	}
+	if _, err := time.Parse(time.DateOnly, b.Value); err != nil && b.Value != "" {
+		b.Type, b.Value, b.NoYear = "text", p.Values["birthdate"], false
+	}
+	return b
 }
 
 // Choice is a value that can be selected, with what people read.

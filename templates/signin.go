@@ -50,6 +50,8 @@ type SecondFactor struct {
 	Recovery bool
 	// NoPasskeys says why the passkeys that the person has are of no use here, "" where they are.
 	NoPasskeys string
+	// Contact is whom to ask who has lost the factors, "" where the administrators have said nothing.
+	Contact string
 }
 
 func (SecondFactor) page() (string, bool) { return "second-factor", true }
@@ -148,6 +150,8 @@ type Register struct {
 	Error, ErrorCode           string
 	// FieldErrors are sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
+	// SignedInAs is the handle of the session that this browser has, "" for none.
+	SignedInAs string
 	// Closed shows that registration is closed, without a form.
 	Closed bool
 	// MinPassword is the shortest password in runes.
@@ -183,8 +187,8 @@ type ResetPassword struct {
 	Continue string
 	// Contact is whom to ask for a code, "" where the administrators have said nothing.
 	Contact string
-	// Mail says that a code can be had by mail.
-	Mail bool
+	// Mail says that a link can be had by mail; Mailed that Code came by one, and works for an hour.
+	Mail, Mailed bool
 	// Factors are the second factors that the account has when it is done.
 	Factors []FactorRow
 }
@@ -194,6 +198,9 @@ func (ResetPassword) page() (string, bool) { return "reset-password", false }
 func (p ResetPassword) fault(field string) (string, bool) {
 	return "", p.Error != "" && blamed(p.ErrorCode, field)
 }
+
+// Lacking reports whether a code has to be had first.
+func (p ResetPassword) Lacking() bool { return p.Code == "" || p.ErrorCode == "invalid_reset_code" }
 
 // Focus is the field to start at: the first with an error, else the first required one that is empty.
 func (p ResetPassword) Focus() string {

@@ -81,11 +81,13 @@ func scheme(accent, pole colour, grounds ...colour) string {
 	}
 }
 
-// themeCSS is the style sheet of an accent colour. The grounds are those of cairn.css.
+// themeCSS is the style sheet of an accent colour. The grounds are those of cairn.css: paper, page and the boxes of
+// warnings and errors.
 func themeCSS(accent colour) []byte {
 	ground := func(s string) colour { c, _ := parseColour(s); return c }
-	return []byte(":root { " + scheme(accent, black, white, ground("#f4f2ee")) + " }\n@media (prefers-color-scheme: dark) { :root { " +
-		scheme(accent, white, ground("#1e2426"), ground("#15191a")) + " } }\n")
+	light := scheme(accent, black, white, ground("#f4f2ee"), ground("#fdf3df"), ground("#fbecea"))
+	dark := scheme(accent, white, ground("#1e2426"), ground("#15191a"), ground("#37301d"), ground("#3a1f1c"))
+	return []byte(":root { " + light + " }\n@media (prefers-color-scheme: dark) { :root { " + dark + " } }\n")
 }
 
 // ThemeURL is the path of the style sheet of an accent colour, with a hash of what is in

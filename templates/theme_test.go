@@ -31,11 +31,25 @@ func luminance(t *testing.T, s string) float64 {
 	return sum
 }
 
-// Whatever colour a club has, its links and buttons can be read, on light and dark pages.
+// Whatever colour a club has, its links and buttons can be read, on light and dark pages, in each box of cairn.css.
 func TestEveryAccentColourCanBeRead(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
+	w := httptest.NewRecorder()
+	r.Static().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", r.StaticURL("cairn.css"), nil))
+	light, dark, _ := strings.Cut(w.Body.String(), "prefers-color-scheme: dark")
+	var css [2]map[string]string // the colours of the style sheet by name
+	for i, part := range []string{light, dark} {
+		css[i] = make(map[string]string)
+		for _, c := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(part, -1) {
+			css[i][c[1]] = c[2]
+		}
+	}
 	of := regexp.MustCompile(`--accent: (\S+); --accent-hover: (\S+); --on-accent: (\S+); --wash: (\S+);`)
-	for _, accent := range []string{"#000000", "#ffffff", "#ffee00", "#ff0000", "#1f5e58", "#0000ff", "#808080", "#00ff00", "#123456", "#fedcba"} {
+	accents := []string{"#1f5e58", "#808080", "#123456", "#fedcba"}
+	for n := range 16 * 16 * 16 {
+		accents = append(accents, fmt.Sprintf("#%02x%02x%02x", n>>8*17, n>>4&15*17, n&15*17))
+	}
+	for _, accent := range accents {
 		path := r.ThemeURL(accent)
 		w := httptest.NewRecorder()
 		r.Themes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
@@ -43,11 +57,10 @@ func TestEveryAccentColourCanBeRead(t *testing.T) {
 		if w.Code != 200 || len(schemes) != 2 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/css") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 		}
-		for i, grounds := range [][]string{{"#ffffff", "#f4f2ee"}, {"#1e2426", "#15191a"}} {
-			c := schemes[i]
-			pairs := [][2]string{{c[1], c[4]}, {c[2], c[4]}, {c[3], c[1]}, {c[3], c[2]}}
-			for _, g := range grounds {
-				pairs = append(pairs, [2]string{c[1], g})
+		for i, c := range schemes {
+			pairs := [][2]string{{c[1], c[4]}, {c[2], c[4]}, {c[3], c[1]}, {c[3], c[2]}, {css[i]["ink"], c[4]}, {css[i]["soft"], c[4]}}
+			for _, g := range []string{"paper", "ground", "warm-wash", "bad-wash"} {
+				pairs = append(pairs, [2]string{c[1], css[i][g]}, [2]string{c[2], css[i][g]})
 			}
 			for _, p := range pairs {
 				a, b := luminance(t, p[0])+0.05, luminance(t, p[1])+0.05

@@ -53,6 +53,29 @@
     time.title = local.format(new Date(time.getAttribute("datetime")));
   });
 
+  // Where the menu is wider than the screen, it shows where the visitor is.
+  feature(".menu [aria-current]", function (link) {
+    var list = link.parentNode.parentNode;
+    list.scrollLeft = link.offsetLeft - (list.clientWidth - link.offsetWidth) / 2;
+  });
+
+  // A browser that knows the time zones offers them; some have kept names that a server need not know.
+  var renamed = {
+    "Africa/Asmera": "Africa/Asmara", "America/Buenos_Aires": "America/Argentina/Buenos_Aires",
+    "America/Catamarca": "America/Argentina/Catamarca", "America/Coral_Harbour": "America/Atikokan",
+    "America/Cordoba": "America/Argentina/Cordoba", "America/Godthab": "America/Nuuk",
+    "America/Indianapolis": "America/Indiana/Indianapolis", "America/Jujuy": "America/Argentina/Jujuy",
+    "America/Louisville": "America/Kentucky/Louisville", "America/Mendoza": "America/Argentina/Mendoza",
+    "Asia/Calcutta": "Asia/Kolkata", "Asia/Katmandu": "Asia/Kathmandu", "Asia/Rangoon": "Asia/Yangon",
+    "Asia/Saigon": "Asia/Ho_Chi_Minh", "Atlantic/Faeroe": "Atlantic/Faroe", "Europe/Kiev": "Europe/Kyiv",
+    "Pacific/Enderbury": "Pacific/Kanton", "Pacific/Ponape": "Pacific/Pohnpei", "Pacific/Truk": "Pacific/Chuuk"
+  };
+  feature("[data-zones]", function (list) {
+    Intl.supportedValuesOf("timeZone").forEach(function (zone) {
+      list.appendChild(document.createElement("option")).value = renamed[zone] || zone;
+    });
+  });
+
   // The address brings the card into view, which keeps autofocus from working: what a form was answered is read out, or
   // the field is named that has to change.
   feature("[data-answer]", function (answer) {

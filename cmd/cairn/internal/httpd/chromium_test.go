@@ -26,6 +26,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cairn-id/cairn/account"
+	accounttext "github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -123,6 +124,15 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("display_name"), "Grace of the Hills"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account")))
 	shot(t, tab, "account")
+	zones, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.getElementById("zoneinfo").list.options].map(o => o.value)`))
+	if err != nil || len(zones) < 300 || !slices.Contains(zones, "Asia/Kolkata") || slices.Contains(zones, "Asia/Calcutta") {
+		t.Errorf("%d time zones are offered: %v", len(zones), err)
+	}
+	for _, zone := range zones {
+		if _, refusal := accounttext.Zoneinfo(zone); refusal.Text != "" {
+			t.Errorf("%s is offered: %s", zone, refusal.Text)
+		}
+	}
 	mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
 	mustDo(t, tab, "to the application and back to sign in", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")))
 	shot(t, tab, "login")
@@ -159,6 +169,7 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 	// With the cookie alone, the service asks.
 	mustDo(t, tab, "sign in to the service", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")), chromedp.Navigate(app), chromedp.WaitVisible(id("demo-cookie")))
+	mustDo(t, tab, "see the sessions", chromedp.Click(id("demo-sessions")), chromedp.WaitVisible(page("account-devices")), chromedp.Navigate(app))
 	mustDo(t, tab, "sign out of it", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(page("logout")), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
 	if got := s.browser().get(app + "/favicon.svg"); got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("favicon: %d %s", got.StatusCode, got.Header.Get("Content-Type"))
@@ -189,11 +200,14 @@ func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
 	shot(t, tab, "demo-ended")
 }
 
-// No page may need JavaScript, and none may scroll sideways on a small phone.
+// No page may need JavaScript, and none may scroll sideways on a small phone. Header and menu take two rows of it, and
+// the menu shows where the visitor is.
 func TestPagesFitInto320Pixels(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin, account.FlagActivity)
 	s.addUser("a-member-with-a-very-long-name", account.FlagActivity)
+	name := map[string]string{"instance_name": "Radsportgemeinschaft Hintertupfingen von 1889 e. V."}
+	needStatus(t, "name", s.signedIn("keeper").api("PUT", "/api/admin/settings", name), 200)
 	tab := chromium(t)
 	mustDo(t, tab, "small screen without scripts", chromedp.EmulateViewport(320, 640))
 	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
@@ -204,18 +218,27 @@ func TestPagesFitInto320Pixels(t *testing.T) {
 	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false}); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/login/", "/register/", "/register/?code=AAAA", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/admin/", "/admin/users/a-member-with-a-very-long-name", "/nowhere", "/oauth2/authorize?client_id=x"} {
+	for _, path := range []string{"/login/", "/register/", "/register/?code=AAAA", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/admin/", "/admin/audit", "/admin/users/a-member-with-a-very-long-name", "/nowhere", "/oauth2/authorize?client_id=x"} {
 		for _, tag := range templates.LanguageTags() {
 			if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": tag}}); err != nil {
 				t.Fatal(err)
 			}
 			mustDo(t, tab, path, chromedp.Navigate(s.URL+path))
 			got, err := chromedp.Run(tab, chromedp.Evaluate[struct {
-				Wide int
-				Lang string
-			}]("({Wide: document.documentElement.scrollWidth, Lang: document.documentElement.lang})"))
-			if err != nil || got.Wide > 320 || got.Lang != tag {
-				t.Errorf("%s in %s: %d pixels wide, in %s: %v", path, tag, got.Wide, got.Lang, err)
+				Wide, Rows int
+				Lang       string
+				Cut        []string // words of header and menu that are broken, and what should be seen and is not
+			}](`(() => {
+				const box = e => e.getBoundingClientRect(), middle = e => (box(e).top + box(e).bottom) / 2;
+				const rows = [...document.querySelectorAll(".top > *, .menu a")].map(middle).sort((a, b) => a - b);
+				const cut = [...document.querySelectorAll(".top nav a, .menu a")].filter(a => box(a).height > 40);
+				const seen = [...document.querySelectorAll(".menu [aria-current], #sign-out-submit")];
+				return {Wide: document.documentElement.scrollWidth, Lang: document.documentElement.lang,
+					Rows: rows.filter((y, i) => i === 0 || y - rows[i-1] > 10).length,
+					Cut: cut.concat(seen.filter(e => box(e).left < 0 || box(e).right > innerWidth)).map(e => e.textContent)};
+			})()`))
+			if err != nil || got.Wide > 320 || got.Lang != tag || got.Rows > 2 || len(got.Cut) > 0 {
+				t.Errorf("%s in %s: %+v: %v", path, tag, got, err)
 			}
 			shot(t, tab, "320-"+tag+path)
 		}

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"os"
@@ -39,6 +40,8 @@ var states = []state{
 	{name: "profile", handle: "ada", path: "/account/", page: "account"},
 	{name: "profile-saved", handle: "ada", path: "/account/?notice=profile-saved", page: "account"},
 	{name: "profile-refused", handle: "ada", path: "/account/", page: "account", fill: [][2]string{{"display_name", strings.Repeat("x", 61)}}, click: "profile-submit", answer: "#error"},
+	{name: "profile-more", handle: "ada", path: "/account/#birthdate", page: "account"},
+	{name: "register-signed-in", handle: "ada", path: "/register/?code=", page: "register"},
 	{name: "profile-new", handle: "bob", path: "/account/", page: "account"},
 	{name: "security", handle: "ada", path: "/account/security", page: "account-security"},
 	{name: "security-factors", handle: "mia", path: "/account/security", page: "account-security"},
@@ -81,6 +84,7 @@ var states = []state{
 // mailStates are those of a service with mail.
 var mailStates = []state{
 	{name: "verify-code", handle: "ada", path: "/account/", page: "account"},
+	{name: "invite-mailed", handle: "ada", path: "/account/invites?notice=invite-mailed", page: "account-invites"},
 	{name: "invites-mail", handle: "ada", path: "/account/invites", page: "account-invites"},
 	{name: "admin-mail", handle: "keeper", path: "/admin/", page: "admin"},
 	{name: "admin-applications-none", handle: "keeper", path: "/admin/applications", page: "admin-applications"},
@@ -104,6 +108,7 @@ type furnished struct {
 	states  []state
 	cookies map[string]string // sessions by handle
 	invite  string
+	post    *mailtest.Server
 	mails   []mailtest.Received
 }
 
@@ -157,7 +162,44 @@ func furnishWithMail(t *testing.T) *furnished {
 	needStatus(t, "forgotten", s.browser().api("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}), 200)
 	server.Wait(2)
 	needStatus(t, "new address", ada.api("PATCH", "/api/me", map[string]any{"email": "lovelace@example.org"}), 200)
-	return &furnished{service: s, states: mailStates, cookies: map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}, mails: server.Wait(2)}
+	cookies := map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}
+	return &furnished{service: s, states: mailStates, cookies: cookies, post: server, mails: server.Wait(2)}
+}
+
+// Every kind of mail fits a phone, whatever people have entered and however long its link is.
+func TestMailsFitAPhone(t *testing.T) {
+	f := furnishWithMail(t)
+	keeper := f.signedIn("keeper")
+	needStatus(t, "welcome", keeper.api("POST", "/api/admin/users", map[string]string{"handle": "grace", "email": "grace@example.org"}), 201)
+	invite := map[string]string{"email": "friend@example.org", "note": strings.Repeat("y", 200)}
+	needStatus(t, "invite", keeper.api("POST", "/api/invites", invite), 201)
+	queued := map[string]bool{"": true, account.MailNewDevice: true, account.MailEmailChanged: true}
+	for _, act := range account.Acts {
+		if kind := act.Told; !queued[kind] {
+			queued[kind] = true
+			data := map[string]string{
+				"handle": strings.Repeat("h", 30), "at": "1", "factor": account.FactorPasskey, "name": strings.Repeat("n", 60),
+				"flags": strings.Repeat("f", 32) + "=on", "reason": strings.Repeat("r", 200),
+			}
+			noError(t, f.store.QueueMail(t.Context(), account.Mail{Kind: kind, Address: "x@example.org", Data: data}, time.Now()))
+		}
+	}
+	tab := chromium(t)
+	mustDo(t, tab, "screen", chromedp.EmulateViewport(360, 640))
+	subjects := map[string]bool{}
+	for _, m := range f.post.Wait(2 + len(queued) - 3) {
+		subjects[m.Subject] = true
+		mustDo(t, tab, m.Subject, chromedp.Navigate("data:text/html;charset=utf-8;base64,"+base64.StdEncoding.EncodeToString([]byte(m.HTML))))
+		got, err := chromedp.Run(tab, chromedp.Evaluate[[2]float64](`(a =>
+			[document.documentElement.scrollWidth, a ? a.getBoundingClientRect().height : 44])(document.querySelector("a"))`))
+		if err != nil || got[0] > 360 || got[1] < 44 {
+			t.Errorf("%s: %v pixels wide, its button %v high: %v", m.Subject, got[0], got[1], err)
+		}
+		shot(t, tab, "mail-"+m.Subject)
+	}
+	if len(subjects) < len(queued)+3 { // those of furnishWithMail, the welcome and the invite
+		t.Errorf("%d kinds of mail: %v", len(subjects), subjects)
+	}
 }
 
 // addAuthenticatorApp gives the signed-in person a second factor; their other sessions stay.
@@ -292,5 +334,51 @@ func check(t *testing.T, tab context.Context, base, name string, width int64) {
 	})()`, base+"/")))
 	if err != nil || got.Wide > width || got.Size > 40<<10 || got.Size == 0 || len(got.Others) > 0 {
 		t.Errorf("%s: %+v: %v", name, got, err)
+	}
+}
+
+// The picture in README.md: signing in to the demo's application, agreeing, and the account. CAIRN_SCREENSHOT is the file
+// that "just screenshot" writes.
+func TestScreenshot(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	app := startDemoApp(t, s)
+	s.addUser("ada", account.FlagActivity)
+	profile := map[string]any{"display_name": "Ada Lovelace", "email": "ada@example.org", "given_name": "Ada", "family_name": "Lovelace"}
+	needStatus(t, "profile", s.signedIn("ada").api("PATCH", "/api/me", profile), 200)
+	tab := chromium(t)
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}}
+	if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+	capture := func(params cdppage.CaptureScreenshotParams) string {
+		t.Helper()
+		// The ports are those of the demo.
+		ports := `document.querySelectorAll("code").forEach(e => e.textContent = e.textContent.replace(/localhost:\d+/, "localhost:4041")); document.activeElement.blur()`
+		_, err := chromedp.Run(tab, chromedp.Evaluate[any](ports))
+		noError(t, err)
+		got, err := chromedp.Call(tab, cdppage.CaptureScreenshot, params)
+		noError(t, err)
+		return string(got.Data)
+	}
+	shown := `<body style="margin:0;padding:16px;display:flex;gap:16px;background:#d9d7cd">`
+	add := func() {
+		shown += `<img style="border-radius:12px" src="data:image/png;base64,` + base64.StdEncoding.EncodeToString([]byte(capture(cdppage.CaptureScreenshotParams{}))) + `">`
+	}
+	mustDo(t, tab, "sign-in", chromedp.EmulateViewport(360, 720), chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")),
+		chromedp.SendKeys(field("handle"), "ada"), chromedp.SendKeys(field("password"), password))
+	add()
+	mustDo(t, tab, "consent", chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("consent")))
+	add()
+	mustDo(t, tab, "account", chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")), chromedp.Navigate(s.URL+"/account/"))
+	add()
+	sheet := "data:text/html;base64," + base64.StdEncoding.EncodeToString([]byte(shown))
+	mustDo(t, tab, "all three", chromedp.EmulateViewport(3*360+4*16, 720+2*16), chromedp.Navigate(sheet), chromedp.WaitVisible(chromedp.CSS("img:last-child")))
+	quality := int64(80)
+	picture := capture(cdppage.CaptureScreenshotParams{Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality})
+	if !strings.HasPrefix(picture, "RIFF") || !strings.Contains(picture[:16], "WEBP") {
+		t.Fatalf("%.16q is no WebP", picture)
+	}
+	if file := os.Getenv("CAIRN_SCREENSHOT"); file != "" {
+		noError(t, os.WriteFile(file, []byte(picture), 0o644))
 	}
 }
