@@ -3,6 +3,7 @@
 package httpd
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +36,19 @@ func fetch(t *testing.T, address string, status int) string {
 		t.Fatalf("%s: %d %s", address, got.StatusCode, text)
 	}
 	return string(text)
+}
+
+// statusFor asks an address under another name in Host.
+func statusFor(t *testing.T, address, host string) int {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.Split(address, "/")[2])
+	noError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = fmt.Fprintf(c, "GET /debug/pprof/ HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
+	noError(t, err)
+	got, err := http.ReadResponse(bufio.NewReader(c), nil)
+	noError(t, err)
+	return got.StatusCode
 }
 
 // promtool runs it on the files that operators get.
@@ -205,6 +219,13 @@ func TestProfilesAreForThisMachine(t *testing.T) {
 					status = http.StatusOK
 				}
 				fetch(t, "http://127.0.0.1:"+port+path, status)
+			}
+			// A page of another site whose name leads to this machine would be of the same origin (DNS rebinding).
+			for host, own := range map[string]bool{"localhost": true, "LOCALHOST:1": true, "127.0.0.2:" + port: true, "[::1]:9464": true,
+				"evil.example": false, "127.0.0.1.evil.example:" + port: false, "localhost.": false, "": false, "192.0.2.1": false} {
+				if got := statusFor(t, "http://127.0.0.1:"+port+"/debug/pprof/", host); profiles && (got == http.StatusOK) != own {
+					t.Errorf("Host %q: %d", host, got)
+				}
 			}
 			for _, path := range []string{"/metrics", "/debug/pprof/"} {
 				wantStatus(t, path+" at the service", p.visitor().get(path), http.StatusNotFound)
