@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -23,6 +24,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -34,6 +37,7 @@ type Level string
 const (
 	OK      Level = "ok"
 	Skipped Level = "skipped" // it could not be looked at
+	Advice  Level = "advice"  // no fault: a healthy new installation may have it
 	Warning Level = "warning"
 	Problem Level = "problem"
 )
@@ -48,13 +52,12 @@ type Finding struct {
 
 // Worst is the worst level of the findings.
 func Worst(findings []Finding) Level {
-	worst := OK
-	for _, f := range findings {
-		if f.Level == Problem || f.Level == Warning && worst == OK {
-			worst = f.Level
+	for _, level := range []Level{Problem, Warning, Advice} {
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == level }) {
+			return level
 		}
 	}
-	return worst
+	return OK
 }
 
 // Options are what is looked at, and with what. Settings and Lookup are required.
@@ -124,13 +127,14 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
-	{"key-age", oidc, keyAge},
+	{"key-age", schema | oidc, keyAge},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, hs256Sessions},
 	{"second-factor", schema, secondFactor},
+	{"second-factor-optional", schema, secondFactorOptional},
 	{"password-hashing", 0, passwordHashing},
 	{"mail-server", network, mailServer},
 	{"service", network, service},
@@ -201,7 +205,7 @@ func (x *examination) missing(needs need) string {
 	switch {
 	case has(network|public) && x.Offline:
 		return "Not looked at with --offline."
-	case has(sqlite) && isPostgres(x.checked.Database):
+	case has(sqlite) && store.IsPostgres(x.checked.Database):
 		return "Only for SQLite: PostgreSQL has its own files and tools."
 	case has(https) && !x.checked.HTTPS:
 		return "The issuer is plain http, for this machine alone."
@@ -225,7 +229,33 @@ func skipped(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Found: fmt.Sprintf(format, args...)}
 }
 
-// found makes a warning or a problem.
+// judge is a finding that the overview of the administration shows too, by its name, or ok.
+func (x *examination) judge(ctx context.Context, name, format string, args ...any) Finding {
+	o := httpd.Administration(httpd.Options{Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now})
+	o.Mail = x.checked.Mail != nil
+	list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
+	if err != nil {
+		return unreadable(err)
+	}
+	for _, w := range list {
+		if w.Code != name {
+			continue
+		}
+		level, do := Warning, w.Remedy
+		if w.Advice {
+			level = Advice
+		}
+		if w.Command != "" {
+			do += " Run " + w.Command + "."
+		} else if w.Path != "" {
+			do += " See " + x.checked.IssuerString + w.Path
+		}
+		return found(level, do, "%s", w.Text)
+	}
+	return ok(format, args...)
+}
+
+// found makes advice, a warning or a problem.
 func found(level Level, do, format string, args ...any) Finding {
 	return Finding{Level: level, Found: fmt.Sprintf(format, args...), Do: do}
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/cairn-id/cairn/config"
 )
+
+// errOtherPath is for a service that runs with another issuer, or for another program.
+var errOtherPath = errors.New("--issuer (SERVICE_OIDC_ISSUER) has another path than that of the service")
 
 // Healthcheck asks the service at its own listener whether it is ready, and returns where
 // it asked. It needs no files of the system: the certificate is not checked on loopback,
@@ -50,6 +54,9 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 		return address, fmt.Errorf("the service does not answer: %w: start cairn serve, or name its address with --listen (SERVICE_LISTEN)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusNotFound {
+		return address, fmt.Errorf("%s answers %s: %w", address, res.Status, errOtherPath)
+	}
 	if res.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
 		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, strings.ToValidUTF8(string(said), ""))
@@ -59,7 +66,10 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 
 func service(ctx context.Context, x *examination) Finding {
 	address, err := Healthcheck(ctx, x.checked)
-	if err != nil {
+	switch {
+	case errors.Is(err, errOtherPath):
+		return found(Problem, "Correct the issuer in cairn.yaml; if it is right there, restart cairn serve.", "%v.", err)
+	case err != nil:
 		return found(Problem, "Start cairn serve, or see its log.", "%v.", err)
 	}
 	return ok("%s is ready.", address)
