@@ -103,6 +103,14 @@ func (m *roff) text(s string) {
 			m.line(".PP")
 		}
 		m.begun = true
+		if strings.HasPrefix(paragraph, "  ") { // examples, as they are
+			m.line(".nf")
+			for line := range strings.SplitSeq(paragraph, "\n") {
+				m.line(roffText(strings.TrimSpace(line)))
+			}
+			m.line(".fi")
+			continue
+		}
 		m.line(roffText(strings.Join(strings.Fields(paragraph), " ")))
 	}
 }

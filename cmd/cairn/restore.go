@@ -40,7 +40,11 @@ With --new-data-key authenticator apps and open invites are removed, and the sha
 own are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
 
 Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
-rest. Key files in the backup are written where the settings name them.`
+rest. Key files in the backup are written where the settings name them.
+
+  cairn backup verify cairn.tar.gz
+  cairn restore cairn.tar.gz
+  cairn restore cairn.tar.gz --database restored.db --private-key-file key.pem --data-key-file data.key`
 }
 
 // restored is what restore prints.

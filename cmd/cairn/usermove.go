@@ -36,6 +36,15 @@ type importFlags struct {
 	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
 }
 
+// Help implements kong.HelpProvider.
+func (*importUsersCommand) Help() string {
+	return `The first line of a CSV file names the columns, as handle,display_name,email,password_hash; docs/moving.md has them all.
+All rows are added, or none.
+
+  cairn user import members.csv --dry-run
+  cairn user import members.csv --reset-codes codes.csv`
+}
+
 // Run adds all users of the file or none.
 func (c *importUsersCommand) Run(p *program) error {
 	rows, err := c.read(p)
@@ -60,6 +69,9 @@ func (c importFlags) check(p *program, users *account.Administration, rows []acc
 	return users.CheckImport(p.ctx, hasher, rows, o)
 }
 
+// maxShown is how many skipped rows and how many refused ones are shown.
+const maxShown = 20
+
 // report says what becomes of the rows, in a table of those alone that are not plainly
 // added. notes are further lines.
 func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
@@ -79,14 +91,18 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 			"changed": !c.DryRun && refused == 0, account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused, "rows": i.Results, "notes": members,
 		})
 	}
-	t := newTable(p.stdout)
+	t, shown := newTable(p.stdout), map[string]int{}
 	if skipped+refused > 0 {
 		fmt.Fprintln(t, "ROW\tHANDLE\tOUTCOME\tREASON")
 	}
 	for _, r := range i.Results {
-		if r.Outcome != account.ImportCreated {
+		shown[r.Outcome]++
+		if r.Outcome != account.ImportCreated && shown[r.Outcome] <= maxShown {
 			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, printable(r.Reason))
 		}
+	}
+	if more := max(0, skipped-maxShown) + max(0, refused-maxShown); more > 0 {
+		fmt.Fprintf(t, "and %d more rows: -o json has them all\n", more)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)
