@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -233,7 +234,7 @@ func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
 			if !utf8.ValidString(cell) {
 				return nil, fmt.Errorf("line %d is not UTF-8: save the file as CSV UTF-8", line)
 			}
-			row.Members[head[i]] = unguarded(cell)
+			row.Members[head[i]] = web.UnguardCell(cell)
 		}
 		rows = append(rows, row)
 	}
@@ -324,7 +325,7 @@ func (c *exportUsersCommand) Run(p *program) error {
 func writeRow(to *csv.Writer, columns []string, m map[string]string) error {
 	record := make([]string, len(columns))
 	for i, name := range columns {
-		record[i] = guarded(m[name])
+		record[i] = web.GuardCell(m[name])
 	}
 	if err := to.Write(record); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -347,39 +348,4 @@ func exportedJSON(m map[string]string) map[string]any {
 		}
 	}
 	return object
-}
-
-// startsFormula tells whether a spreadsheet would run what begins so, behind quotes that
-// guarded has put there or that were there before.
-func startsFormula(s string) bool {
-	s = strings.TrimLeft(s, "'")
-	s = strings.TrimLeft(s, " \u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
-	first, _ := utf8.DecodeRuneInString(s)
-	return s != "" && strings.ContainsRune("=+-@|%\t\r\n＋－＝＠", first)
-}
-
-// endsField tells after what a spreadsheet may begin a new field.
-func endsField(b byte) bool { return strings.IndexByte(";\t\r\n", b) >= 0 }
-
-// guarded puts a quote before what a spreadsheet would run; unguarded takes it away.
-func guarded(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if (i == 0 || endsField(s[i-1])) && startsFormula(s[i:]) {
-			b.WriteByte('\'')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-func unguarded(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if (i == 0 || endsField(s[i-1])) && s[i] == '\'' && startsFormula(s[i:]) {
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
