@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -18,28 +19,27 @@ const (
 // list; the codes are the names of cairn doctor. The texts are in the language of the context.
 func Judge(ctx context.Context, users *account.Administration, o Options) (list []templates.Warning, err error) {
 	l, now := templates.LanguageOf(ctx), users.Now()
+	add := func(code string, advice bool, text, remedy, path, command string) {
+		w := templates.Warning{Code: code, Advice: advice, Text: text, Remedy: remedy, Path: path, Command: command}
+		list = append(list, w)
+	}
 	settings, err := users.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if o.KeyCreated != nil {
 		if at, err := o.KeyCreated(); err == nil && daysBetween(at, now) > keyDays {
-			list = append(list, templates.Warning{
-				Code: "key-age", Text: l.Text("The key that signs is {count} days old.", "count", daysBetween(at, now)),
-				Remedy:  l.Text("Make a new one, and keep the old one as an additional key until what it has signed has expired."),
-				Command: "cairn keys generate next.pem",
-			})
+			add("key-age", false, l.Text("The key that signs is {count} days old.", "count", daysBetween(at, now)),
+				l.Text("Make a new one, and keep the old one as an additional key until what it has signed has expired."),
+				"", "cairn keys generate next.pem")
 		}
 		old, err := users.HS256Sessions(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if old > 0 && settings.HS256Until.IsZero() {
-			list = append(list, templates.Warning{
-				Code: "hs256-sessions", Text: l.Text("{count} sessions are still signed with the shared secret.", "count", old),
-				Remedy:  l.Text("They end within 30 days of their sign-in; an earlier end can be set."),
-				Command: "cairn keys migrate --until 14d",
-			})
+			add("hs256-sessions", false, l.Text("{count} sessions are still signed with the shared secret.", "count", old),
+				l.Text("They end within 30 days of their sign-in; an earlier end can be set."), "", "cairn keys migrate --until 14d")
 		}
 	}
 	if o.LastBackup != nil {
@@ -51,19 +51,13 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		if err != nil {
 			return nil, err
 		}
-		w := templates.Warning{
-			Code: "backup", Text: l.Text("There was never a backup."), Advice: true,
-			Remedy: l.Text("Make one every night, on the server."), Command: "cairn backup FILE",
-		}
-		for _, n := range counts[:chartDays-backupDays] {
-			w.Advice = w.Advice && n == 0 // it is new
-		}
-		days := daysBetween(at, now)
+		used := slices.Max(counts[:chartDays-backupDays]) > 0
+		text := l.Text("There was never a backup.")
 		if !at.IsZero() {
-			w.Text, w.Advice = l.Text("The last backup is {count} days old.", "count", days), false
+			used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
 		}
-		if days >= backupDays {
-			list = append(list, w)
+		if daysBetween(at, now) >= backupDays {
+			add("backup", !used, text, l.Text("Make one every night, on the server."), "", "cairn backup FILE")
 		}
 	}
 	if o.Mail {
@@ -72,11 +66,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 			return nil, err
 		}
 		if state.Failing > 0 {
-			list = append(list, templates.Warning{
-				Code: "mail-server", Text: l.Text("{count} mails could not be sent yet.", "count", state.Failing),
-				Remedy:  l.Text("They are tried again for a day. The log has the reason, and a test shows it."),
-				Command: "cairn mail test ADDRESS",
-			})
+			add("mail-server", false, l.Text("{count} mails could not be sent yet.", "count", state.Failing),
+				l.Text("They are tried again for a day. The log has the reason, and a test shows it."), "", "cairn mail test ADDRESS")
 		}
 	}
 	n, _, err := users.CountUsers(ctx, account.UserQuery{Flag: account.FlagAdmin, NoSecondFactor: true})
@@ -84,17 +75,13 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		return nil, err
 	}
 	if n > 0 {
-		list = append(list, templates.Warning{
-			Code: "second-factor", Text: l.Text("{count} administrators have no second factor.", "count", n), Advice: true,
-			Remedy: l.Text("They add one under Security in their account."), Path: "/admin/users/?flag=admin&no_second_factor=true",
-		})
+		add("second-factor", true, l.Text("{count} administrators have no second factor.", "count", n),
+			l.Text("They add one under Security in their account."), "/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {
-		list = append(list, templates.Warning{
-			Code: "second-factor-optional", Text: l.Text("Nobody has to have a second factor."), Advice: true,
-			Remedy: l.Text("Demand one at least of those who administer."), Path: "/admin/settings#security",
-			Command: "cairn settings set second_factor_flags admin",
-		})
+		add("second-factor-optional", true, l.Text("Nobody has to have a second factor."),
+			l.Text("Demand one at least of those who administer."),
+			"/admin/settings#security", "cairn settings set second_factor_flags admin")
 	}
 	return list, nil
 }

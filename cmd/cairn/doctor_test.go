@@ -46,7 +46,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 	if code, out := examine("--issuer", "http://localhost:"+portOf(t, p.address)+"/id"); code != exitFailed || strings.Contains(out, "Start cairn serve") ||
-		!regexp.MustCompile(`(?m)^problem +service .*another path.*\n +-> Correct the issuer`).MatchString(out) {
+		!regexp.MustCompile(`(?m)^problem +service .*another path: correct --issuer`).MatchString(out) {
 		t.Errorf("%d %s", code, out)
 	}
 	fatalIf(t, os.Chmod(key, 0o644))

@@ -85,7 +85,6 @@ func first(row map[string]string, columns ...string) string {
 func says(value string) bool { return value != "" && value != "0" && value != "false" }
 
 func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) error {
-	var wrong []string
 	taken := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
 	byKey := map[string]int{} // row by handle and by id
 	for i, from := range users.Rows {
@@ -100,15 +99,12 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 		case value == "1" || value == "true":
 			flags = append(flags, account.FlagAdmin)
 		case given && value != "0" && value != "false":
-			wrong = append(wrong, fmt.Sprintf("row %d (%s) has %q", i+1, from["handle"], value))
+			return fmt.Errorf("row %d (%s) has %q in is_admin, which is 0, 1, true or false: "+
+				"correct it in a copy of the file; nothing was changed", i+1, printable(from["handle"]), value)
 		}
 		row.Members["flags"] = strings.Join(flags, " ")
 		l.rows = append(l.rows, row)
 		byKey["handle "+from["handle"]], byKey["id "+from["id"]] = i, i
-	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("is_admin is 0, 1, true or false, and not so in %d rows: %s: correct them in a copy of the file; nothing was changed",
-			len(wrong), printable(strings.Join(wrong[:min(len(wrong), maxShown)], ", ")))
 	}
 	left := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool { return slices.Contains(taken, c) || c == "id" })
 	l.note("columns of users left", strings.Join(left, " "))

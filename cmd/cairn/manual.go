@@ -104,11 +104,7 @@ func (m *roff) text(s string) {
 		}
 		m.begun = true
 		if strings.HasPrefix(paragraph, "  ") { // examples, as they are
-			m.line(".nf")
-			for line := range strings.SplitSeq(paragraph, "\n") {
-				m.line(roffText(strings.TrimSpace(line)))
-			}
-			m.line(".fi")
+			m.line(".nf\n" + roffText(paragraph) + "\n.fi")
 			continue
 		}
 		m.line(roffText(strings.Join(strings.Fields(paragraph), " ")))

@@ -202,5 +202,5 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreadable(err)
 	}
-	return x.judge(ctx, "backup", "The last backup is of %s.", at.Format(time.RFC3339))
+	return judged("backup", "The last backup is of "+at.Format(time.RFC3339)+".")(ctx, x)
 }

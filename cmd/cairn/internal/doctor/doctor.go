@@ -127,14 +127,14 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
-	{"key-age", schema | oidc, keyAge},
+	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
-	{"hs256-sessions", schema | oidc, hs256Sessions},
-	{"second-factor", schema, secondFactor},
-	{"second-factor-optional", schema, secondFactorOptional},
+	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},
+	{"second-factor", schema, judged("second-factor", "Every administrator has a second factor.")},
+	{"second-factor-optional", schema, judged("second-factor-optional", "Some have to have a second factor.")},
 	{"password-hashing", 0, passwordHashing},
 	{"mail-server", network, mailServer},
 	{"service", network, service},
@@ -229,30 +229,31 @@ func skipped(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Found: fmt.Sprintf(format, args...)}
 }
 
-// judge is a finding that the overview of the administration shows too, by its name, or ok.
-func (x *examination) judge(ctx context.Context, name, format string, args ...any) Finding {
-	o := httpd.Administration(httpd.Options{Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now})
-	o.Mail = x.checked.Mail != nil
-	list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
-	if err != nil {
-		return unreadable(err)
+// judged makes the check of what the overview of the administration shows too, by its name there.
+func judged(name, otherwise string) func(context.Context, *examination) Finding {
+	return func(ctx context.Context, x *examination) Finding {
+		o := httpd.Administration(httpd.Options{Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now})
+		o.Mail = x.checked.Mail != nil
+		list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
+		if err != nil {
+			return unreadable(err)
+		}
+		for _, w := range list {
+			f := Finding{Level: Warning, Found: w.Text, Do: w.Remedy}
+			if w.Advice {
+				f.Level = Advice
+			}
+			if w.Command != "" {
+				f.Do += " Run " + w.Command + "."
+			} else if w.Path != "" {
+				f.Do += " See " + x.checked.IssuerString + w.Path
+			}
+			if w.Code == name {
+				return f
+			}
+		}
+		return ok("%s", otherwise)
 	}
-	for _, w := range list {
-		if w.Code != name {
-			continue
-		}
-		level, do := Warning, w.Remedy
-		if w.Advice {
-			level = Advice
-		}
-		if w.Command != "" {
-			do += " Run " + w.Command + "."
-		} else if w.Path != "" {
-			do += " See " + x.checked.IssuerString + w.Path
-		}
-		return found(level, do, "%s", w.Text)
-	}
-	return ok(format, args...)
 }
 
 // found makes advice, a warning or a problem.

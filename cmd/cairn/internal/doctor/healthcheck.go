@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/cairn-id/cairn/config"
 )
-
-// errOtherPath is for a service that runs with another issuer, or for another program.
-var errOtherPath = errors.New("--issuer (SERVICE_OIDC_ISSUER) has another path than that of the service")
 
 // Healthcheck asks the service at its own listener whether it is ready, and returns where
 // it asked. It needs no files of the system: the certificate is not checked on loopback,
@@ -55,7 +51,7 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusNotFound {
-		return address, fmt.Errorf("%s answers %s: %w", address, res.Status, errOtherPath)
+		return address, fmt.Errorf("%s answers %s: the service has another path: correct --issuer (SERVICE_OIDC_ISSUER), or restart it", address, res.Status)
 	}
 	if res.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
@@ -66,11 +62,8 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 
 func service(ctx context.Context, x *examination) Finding {
 	address, err := Healthcheck(ctx, x.checked)
-	switch {
-	case errors.Is(err, errOtherPath):
-		return found(Problem, "Correct the issuer in cairn.yaml; if it is right there, restart cairn serve.", "%v.", err)
-	case err != nil:
-		return found(Problem, "Start cairn serve, or see its log.", "%v.", err)
+	if err != nil {
+		return found(Problem, "Do what the message says; the log of the service has more.", "%v.", err)
 	}
 	return ok("%s is ready.", address)
 }

@@ -91,14 +91,6 @@ func signingKey(ctx context.Context, x *examination) Finding {
 	return ok("%s holds the key %s of %d bits, and only its owner can read it.", x.Settings.PrivateKeyFile, keys[0].KeyID, public.N.BitLen())
 }
 
-func keyAge(ctx context.Context, x *examination) Finding {
-	info, err := os.Stat(x.Settings.PrivateKeyFile)
-	if err != nil {
-		return skipped("%v.", err)
-	}
-	return x.judge(ctx, "key-age", "The key that signs is of %s.", info.ModTime().Format(time.DateOnly))
-}
-
 // signer is what serve signs with on this machine. Both are right.
 func signer(_ context.Context, x *examination) Finding {
 	_, used := libcrypto.Choose(x.keys[0], x.Settings.Signer == "go")
@@ -194,18 +186,6 @@ func sharedSecretSource(ctx context.Context, x *examination) Finding {
 	return ok("The stored secret is used.")
 }
 
-func hs256Sessions(ctx context.Context, x *examination) Finding {
-	return x.judge(ctx, "hs256-sessions", "No session is signed with the shared secret, or the end of those that are is set.")
-}
-
-func secondFactor(ctx context.Context, x *examination) Finding {
-	return x.judge(ctx, "second-factor", "Every administrator has a second factor.")
-}
-
-func secondFactorOptional(ctx context.Context, x *examination) Finding {
-	return x.judge(ctx, "second-factor-optional", "Some have to have a second factor.")
-}
-
 const slowHash = 500 * time.Millisecond
 
 // passwordHashing takes the better of three: another program may have had the processor.
@@ -278,7 +258,7 @@ func mailServer(ctx context.Context, x *examination) Finding {
 	if !x.current {
 		return ok("%s", says)
 	}
-	f := x.judge(ctx, "mail-server", "%s", says)
+	f := judged("mail-server", says)(ctx, x)
 	if state, err := x.store.MailState(ctx); err == nil && f.Level == Warning {
 		f.Found = strings.TrimSuffix(f.Found, ".") + ": " + state.Failure + "."
 	}

@@ -155,11 +155,10 @@ func (m *Metrics) Handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError}))
 	if profiles {
-		for path, h := range map[string]http.HandlerFunc{
-			"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
-		} {
-			mux.HandleFunc("/debug/pprof/"+path, onlyLocal(h))
-		}
+		mux.HandleFunc("/debug/pprof/", onlyLocal(pprof.Index))
+		mux.HandleFunc("/debug/pprof/profile", onlyLocal(pprof.Profile))
+		mux.HandleFunc("/debug/pprof/symbol", onlyLocal(pprof.Symbol))
+		mux.HandleFunc("/debug/pprof/trace", onlyLocal(pprof.Trace))
 	}
 	return mux
 }
