@@ -42,8 +42,8 @@ type Options struct {
 	KeyCreated func() (time.Time, error)
 	// LastBackup tells when the last backup was made, zero: never; nil: nobody knows.
 	LastBackup func(ctx context.Context) (time.Time, error)
-	// MailFailing tells how many mails wait after a failed attempt; nil: there is no mail.
-	MailFailing func(ctx context.Context) (int, error)
+	// Mail says that mails are sent.
+	Mail bool
 	// Now is the clock of answers that are written for long; nil means time.Now.
 	Now func() time.Time
 }

@@ -18,10 +18,12 @@ func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
-	w.options.LastBackup = nil
-	b.page("/admin/").is(200).shows(`data-page="admin"`, `data-warning="no_second_factor"`, `data-warning="second_factor_optional"`, `id="members">1<`, `id="sign-ins">1<`).hides("old_key", "no_backup", "mail_failing")
+	b.page("/admin/").is(200).shows(`data-page="admin"`, `notice" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `notice" data-warning="backup"`,
+		`id="members">1<`, `id="sign-ins">1<`).hides("key-age", "mail-server")
 	w.keyCreated = start.AddDate(-1, 0, -2)
-	b.page("/admin/").is(200).shows(`data-warning="old_key"`, "cairn keys generate")
+	w.now = start.AddDate(0, 0, 8) // and people have signed in for longer than a week
+	w.signedIn("root1").page("/admin/").is(200).shows(`warning" data-warning="key-age"`, "cairn keys generate", `warning" data-warning="backup"`)
+	w.now = start
 	b.call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "#FFee00"}).is(200).shows(`"accent_colour":"#ffee00"`)
 	b.page("/admin/").is(200).shows(`href="/id/theme/ffee00-`)
 	b.call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "red;}"}).is(400, "invalid_settings")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -76,13 +75,9 @@ func (s *Service) auditCSV(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// formula is how a spreadsheet's formula begins: also behind a semicolon or a tab, which
-// it may take for the end of a field.
-var formula = regexp.MustCompile(`(^|[;\t\r\n])(\s*[=+\-@|%\x{ff0b}\x{ff0d}\x{ff1d}\x{ff20}]|[\t\r\n])`)
-
-// cell is a field of CSV. A spreadsheet would run what begins like a formula.
+// cell is a field of CSV.
 func cell(s string) string {
-	s = formula.ReplaceAllString(s, "$1'$2")
+	s = web.GuardCell(s)
 	if strings.ContainsAny(s, "\",;\t\r\n'") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}

@@ -71,6 +71,7 @@ func newWorld(t *testing.T) *world {
 	pages.SetLook(w.service.Look)
 	w.options.Clients = func(context.Context) ([]admin.Client, error) { return w.clients, nil }
 	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }
+	w.options.LastBackup = func(context.Context) (time.Time, error) { return time.Time{}, nil }
 	admin.New(w.service, w.options).Mount(sub)
 	w.router, w.handler = m, openapitest.Handler(w.t, "/id", m)
 	return w

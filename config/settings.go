@@ -42,7 +42,7 @@ type Settings struct {
 	Signer             string   `name:"signer" env:"SERVICE_SIGNER" default:"auto" help:"What signs with the private key: auto, which is OpenSSL's libcrypto where the machine has it, or go, which is slower."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`
 	MetricsListen      string   `name:"metrics-listen" env:"SERVICE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address of a second listener, as 127.0.0.1:9464, with /metrics for Prometheus, and with /debug/pprof/ where only this machine reaches it. Without it nothing is counted."`
-	Pprof              bool     `name:"pprof" env:"SERVICE_PPROF" help:"Serve /debug/pprof/ on the address of --metrics-listen although other machines reach it."`
+	Pprof              bool     `name:"pprof" env:"SERVICE_PPROF" help:"Serve /debug/pprof/ on the address of --metrics-listen although other machines reach it, to who asks for localhost or a loopback address."`
 	LogLevel           string   `name:"log-level" env:"SERVICE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat          string   `name:"log-format" env:"SERVICE_LOG_FORMAT" placeholder:"FORMAT" help:"text or json. Without it: text on a terminal, else json."`
 }

@@ -32,7 +32,8 @@ func lockFile(database string) string {
 	return database + ".lock"
 }
 
-func isPostgres(dsn string) bool {
+// IsPostgres reports whether dsn names a PostgreSQL database. It names an SQLite file otherwise.
+func IsPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
@@ -40,7 +41,7 @@ func isPostgres(dsn string) bool {
 // or the process ends, however it does. Any number may use it at once, and one alone:
 // then no one else may. ErrInUse.
 func Use(ctx context.Context, dsn string, alone bool) (release func(), err error) {
-	if !isPostgres(dsn) {
+	if !IsPostgres(dsn) {
 		release, err := lockPath(lockFile(dsn), alone)
 		if err != nil {
 			return nil, fmt.Errorf("lock the database: %w", err)

@@ -115,7 +115,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	switch {
 	case dsn == "":
 		return nil, errors.New("open database: no path or URL given")
-	case isPostgres(dsn):
+	case IsPostgres(dsn):
 		s.dialect, s.dsn = Postgres, dsn
 		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:

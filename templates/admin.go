@@ -22,7 +22,8 @@ func (d DayCount) Date() string { return d.Day.Format(time.DateOnly) }
 
 // Warning is something that an administrator has to see to, in the language of the page.
 type Warning struct {
-	Code         string // names it to programs
+	Code         string // names it to programs, as cairn doctor does
+	Advice       bool   // no fault: a healthy new installation may have it
 	Text, Remedy string
 	Path         string // page that helps, "" for none
 	Command      string // what the operator runs, "" for nothing

@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"cmd/cairn/internal/demoapp":       {"account/session"},
 	"cmd/cairn/internal/libcrypto":     {},
 	"cmd/cairn/internal/metrics":       {},
-	"cmd/cairn/internal/doctor":        {"account", "account/mail", "account/password", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "config", "provider", "store"}, // httpd: it asks what a request looks like there
+	"cmd/cairn/internal/doctor":        {"account", "account/mail", "account/password", "admin", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "config", "provider", "store"}, // httpd: it asks what a request looks like there; admin: what the overview shows too
 }
 
 // reserved names the packages that alone may import a library of others.
@@ -182,6 +182,15 @@ func TestTimeComesFromTheInjectedClock(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// Whether a database is PostgreSQL is decided in one place: store.IsPostgres.
+func TestStoreDecidesWhatIsPostgreSQL(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "grep", "-rnE", `(HasPrefix|Contains|CutPrefix)\([A-Za-z.]*([dD]atabase|dsn|DSN), "(postgres|://)`, "../..",
+		"--include=*.go", "--exclude=*_test.go", "--exclude-dir=store", "--exclude-dir=config").Output() // config reads no URL of another kind
+	if len(out) > 0 {
+		t.Errorf("%v: ask store.IsPostgres:\n%s", err, out)
 	}
 }
 

@@ -282,7 +282,7 @@ const spareRoom = 64 << 20
 // checkRoom refuses a folder that has no room for a part of a SQLite database.
 func (s backupSource) checkRoom(folder string, part float64) error {
 	info, err := os.Stat(s.database)
-	if isURL(s.database) || err != nil {
+	if store.IsPostgres(s.database) || err != nil {
 		return nil //nolint:nilerr // of PostgreSQL the size is not known, and its disk is another one
 	}
 	free, err := httpd.FreeSpace(folder)
@@ -440,7 +440,7 @@ const (
 // files belong. done removes it. One that a killed process has left is removed.
 func workFolder(ctx context.Context, database string) (folder string, done func(), err error) {
 	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
-	if database != "" && !isURL(database) {
+	if database != "" && !store.IsPostgres(database) {
 		parent = filepath.Dir(database)
 	} else if _, err := os.Stat(parent); err != nil {
 		parent = os.TempDir()

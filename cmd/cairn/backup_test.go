@@ -87,7 +87,7 @@ func onEach(t *testing.T, test func(t *testing.T, s *shell, dsn string)) {
 // other is an empty database of the same kind.
 func other(t *testing.T, dsn string) string {
 	t.Helper()
-	if !isURL(dsn) {
+	if !store.IsPostgres(dsn) {
 		return filepath.Join(t.TempDir(), "other.db")
 	}
 	db, err := sql.Open("pgx", dsn)
@@ -378,7 +378,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 // that are taken.
 func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		if !isURL(dsn) {
+		if !store.IsPostgres(dsn) {
 			return // the way below leads through SQLite
 		}
 		s.must("invite", "add")
@@ -435,7 +435,7 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			_ = c.Wait()
 		}
 		made, times, longest := 0, 12, 250
-		if isURL(dsn) {
+		if store.IsPostgres(dsn) {
 			times, longest = 6, 1500 // a database is migrated
 		}
 		for i := range times {
@@ -613,7 +613,7 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 // Before an installation is migrated there is a backup, which a later version restores.
 func TestMigrationHasABackupBeforeIt(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		driver := map[bool]string{false: "sqlite3", true: "pgx"}[isURL(dsn)]
+		driver := map[bool]string{false: "sqlite3", true: "pgx"}[store.IsPostgres(dsn)]
 		db, err := sql.Open(driver, dsn)
 		if err != nil {
 			t.Fatal(err)
@@ -625,7 +625,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 		}
 		_ = db.Close()
 		folder := t.TempDir()
-		if !isURL(dsn) {
+		if !store.IsPostgres(dsn) {
 			folder = filepath.Dir(dsn)
 		} else {
 			s.environ = append(s.environ, "SERVICE_BACKUP_DIR="+folder)
@@ -747,7 +747,7 @@ func TestBackupOfANewerProgramIsRefused(t *testing.T) {
 // Instances that are updated at once have one folder for backups.
 func TestCommandsThatMigrateAtOnceShareABackup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		db, err := sql.Open(map[bool]string{false: "sqlite3", true: "pgx"}[isURL(dsn)], dsn)
+		db, err := sql.Open(map[bool]string{false: "sqlite3", true: "pgx"}[store.IsPostgres(dsn)], dsn)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (c *loadCommand) Run(p *program) (err error) {
 	}
 	result.Version = strings.TrimSpace(string(version))
 	result.Database = "SQLite"
-	if isURL(o.Cairn.Database) {
+	if store.IsPostgres(o.Cairn.Database) {
 		result.Database = "PostgreSQL"
 	}
 	if c.Save != "" {
@@ -101,7 +101,7 @@ func (c *loadCommand) options() (o bench.Options, err error) {
 		return o, usageError{"--database and --filled belong together: a database that cairn bench fill -o json has filled, and what it printed"}
 	case c.Database != "" && c.DSN != "":
 		return o, usageError{"--database and --dsn: give one of them"}
-	case c.DSN != "" && !isURL(c.DSN):
+	case c.DSN != "" && !store.IsPostgres(c.DSN):
 		return o, usageError{"--dsn takes a postgres:// URL"}
 	}
 	for _, name := range c.Phases {
@@ -130,7 +130,7 @@ func (c *loadCommand) options() (o bench.Options, err error) {
 		if err != nil {
 			return o, fmt.Errorf("--filled: %w", err)
 		}
-		if !isURL(c.Database) {
+		if !store.IsPostgres(c.Database) {
 			if o.Cairn.Database, err = filepath.Abs(c.Database); err != nil {
 				return o, err
 			}

@@ -196,6 +196,15 @@ type addClientCommand struct {
 	ID    string `placeholder:"ID" help:"Client id; generated if not given."`
 }
 
+// Help implements kong.HelpProvider.
+func (*addClientCommand) Help() string {
+	return `For a web application, for one on phones without a secret, and with the secret as lines of an environment file:
+
+  cairn client add Wiki --redirect-uri https://wiki.example.org/callback
+  cairn client add Phone --public --redirect-uri org.example.phone:/callback
+  cairn client add Maps --redirect-uri https://maps.example.org/callback -o env`
+}
+
 // Run prints the secret of the client that it has registered.
 func (c *addClientCommand) Run(p *program) error {
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""

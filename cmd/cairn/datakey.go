@@ -32,7 +32,7 @@ func newDataKeyPlace(p *program, signingKey, database string) string {
 func rememberDataKey(p *program, file, database string) string {
 	named := p.env.ConfigFile()
 	of, _ := p.env.InConfig("database")
-	if named != "" && (of == "" || of == database || !isURL(of) && samePath(of, database)) {
+	if named != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
 		_, stored := p.env.InConfig(dataKeySetting)
 		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
 			return ""

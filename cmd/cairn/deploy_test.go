@@ -243,3 +243,20 @@ func TestStopIsNotCutShort(t *testing.T) {
 		}
 	}
 }
+
+// As in a chroot without /proc, where systemd-tmpfiles fails: the folders are made all the same.
+func TestPackageIsInstalledWithoutProc(t *testing.T) {
+	stubs := t.TempDir()
+	for name, does := range map[string]string{"systemd-tmpfiles": "exit 1", "install": `echo "install $*"`} {
+		fatalIf(t, os.WriteFile(filepath.Join(stubs, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755))
+	}
+	for _, name := range []string{"systemd-sysusers", "dpkg-statoverride", "chown", "chmod", "systemctl", "cat"} {
+		fatalIf(t, os.Symlink("/bin/true", filepath.Join(stubs, name)))
+	}
+	c := exec.CommandContext(t.Context(), "/bin/sh", "../../deploy/debian/postinst", "configure")
+	c.Env = []string{"PATH=" + stubs}
+	out, err := c.CombinedOutput()
+	if want := "install -d -m 0700 -o cairn -g cairn /var/lib/cairn /var/backups/cairn\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %s", err, out)
+	}
+}

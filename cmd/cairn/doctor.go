@@ -19,8 +19,9 @@ type doctorCommand struct {
 // Help implements kong.HelpProvider.
 func (*doctorCommand) Help() string {
 	return `It reads the settings as serve does, changes nothing, and prints what it has found, with what to do about it. Run it as
-the user of the service while that runs. The exit code is 0 where all is well, 1 with warnings, 2 with problems. What could
-not be looked at is "skipped". -q prints the names of warnings and problems only. docs/doctor.md has every finding.`
+the user of the service while that runs. The exit code is 1 with warnings or problems, and 0 otherwise: advice is no fault.
+What could not be looked at is "skipped". -q prints the names of warnings and problems only. docs/doctor.md has every
+finding.`
 }
 
 // diagnosis is what doctor prints as JSON.
@@ -29,7 +30,7 @@ type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// Run ends with the exit code of the worst finding.
+// Run fails where a finding is a fault.
 func (c *doctorCommand) Run(p *program) error {
 	findings := doctor.Run(p.ctx, doctor.Options{
 		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
@@ -39,10 +40,7 @@ func (c *doctorCommand) Run(p *program) error {
 	if err := c.show(p, d); err != nil {
 		return err
 	}
-	switch d.Level {
-	case doctor.Problem:
-		return exitError(exitUsage)
-	case doctor.Warning:
+	if d.Level == doctor.Problem || d.Level == doctor.Warning {
 		return exitError(exitFailed)
 	}
 	return nil
@@ -56,7 +54,7 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 	for _, f := range d.Findings {
 		count[f.Level]++
 		if c.Quiet {
-			if f.Do != "" {
+			if f.Level == doctor.Problem || f.Level == doctor.Warning {
 				fmt.Fprintln(p.stdout, f.Name)
 			}
 			continue
@@ -70,12 +68,16 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 	if c.Quiet {
 		return nil
 	}
-	fmt.Fprintf(t, "\n%d problems, %d warnings, %d ok, %d skipped\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK], count[doctor.Skipped])
+	fmt.Fprintf(t, "\n%d problems, %d warnings, %d with advice, %d ok, %d skipped\n",
+		count[doctor.Problem], count[doctor.Warning], count[doctor.Advice], count[doctor.OK], count[doctor.Skipped])
 	return t.Flush()
 }
 
 type healthcheckCommand struct {
-	config.Settings
+	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address that the service listens on, as host:port."`
+	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose path is asked."`
+	TLSCertFile string `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" hidden:""` // it only matters that they are set
+	TLSKeyFile  string `name:"tls-key-file" env:"SERVICE_TLS_KEY_FILE" hidden:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -86,7 +88,9 @@ and ends with 0 where the service is ready and with 1 otherwise.`
 
 // Run prints one line.
 func (c *healthcheckCommand) Run(p *program) error {
-	checked, err := c.Check()
+	settings := config.Defaults()
+	settings.Listen, settings.Issuer, settings.TLSCertFile, settings.TLSKeyFile = c.Listen, c.Issuer, c.TLSCertFile, c.TLSKeyFile
+	checked, err := settings.Check()
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,15 @@ type explainCommand struct {
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM). Repeatable."`
 }
 
+// Help implements kong.HelpProvider.
+func (*explainCommand) Help() string {
+	return `Nothing is changed and no code is issued. Copy the address from the browser or from the log of the application:
+
+  cairn explain --user ada 'https://id.example.org/oauth2/authorize?client_id=wiki&response_type=code` +
+		`&scope=openid&state=k7&redirect_uri=https://wiki.example.org/callback'
+  cairn explain - <address.txt`
+}
+
 // maxPasted bounds what is read of a pasted address, in bytes.
 const maxPasted = 64 << 10
 

@@ -47,7 +47,9 @@ func (c *importLegacyCommand) Run(p *program) error {
 			return err
 		}
 		var l legacy
-		l.takeUsers(tables["users"], tables["user_prefs"], settings)
+		if err := l.takeUsers(tables["users"], tables["user_prefs"], settings); err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
 		l.takeSettings(tables["settings"], settings)
 		l.takeInvites(tables["invites"], users.Now())
 		l.note("tables left", strings.Join(others, " "))
@@ -82,7 +84,7 @@ func first(row map[string]string, columns ...string) string {
 // says tells whether a column says yes, or when or by whom.
 func says(value string) bool { return value != "" && value != "0" && value != "false" }
 
-func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) {
+func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) error {
 	taken := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
 	byKey := map[string]int{} // row by handle and by id
 	for i, from := range users.Rows {
@@ -93,8 +95,12 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 			}
 		}
 		flags := slices.Clone(settings.DefaultFlags)
-		if says(from["is_admin"]) {
+		switch value, given := from["is_admin"]; {
+		case value == "1" || value == "true":
 			flags = append(flags, account.FlagAdmin)
+		case given && value != "0" && value != "false":
+			return fmt.Errorf("row %d (%s) has %q in is_admin, which is 0, 1, true or false: "+
+				"correct it in a copy of the file; nothing was changed", i+1, printable(from["handle"]), value)
 		}
 		row.Members["flags"] = strings.Join(flags, " ")
 		l.rows = append(l.rows, row)
@@ -122,6 +128,7 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 	if len(prefs.Rows) > 0 {
 		l.note("preferences", fmt.Sprintf("%d taken, %d left: of no user, or without a name and a value", count, lost))
 	}
+	return nil
 }
 
 // takeSettings takes those that have the name and a value of a setting here, but for lists.

@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 )
 
 type initCommand struct {
@@ -71,6 +72,9 @@ func (c *initCommand) Run(p *program) error {
 			return err
 		}
 		if len(users) > 0 {
+			if err := in.differs(); err != nil {
+				fmt.Fprintf(p.stderr, "cairn: warning: %s\n", err)
+			}
 			return c.report(p, in, done)
 		}
 	}
@@ -172,7 +176,7 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	if in.hadFile && named == "" && c.Database != "" {
 		stored, _ := p.env.InConfig("database")
 		stored = cmp.Or(stored, in.settings.Database)
-		if c.Database != stored && (isURL(c.Database) || !samePath(c.Database, stored)) {
+		if c.Database != stored && (store.IsPostgres(c.Database) || !samePath(c.Database, stored)) {
 			p.env.ForgetConfig()
 			in.file, in.hadFile, in.foreign = "", false, in.file
 		}
@@ -214,14 +218,14 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 		return nil, err
 	}
 	_, err = os.Stat(in.checked.Database)
-	in.newDatabase = !isURL(in.checked.Database) && errors.Is(err, fs.ErrNotExist)
+	in.newDatabase = !store.IsPostgres(in.checked.Database) && errors.Is(err, fs.ErrNotExist)
 	return in, nil
 }
 
 // place is where the config file belongs: beside the database, or where the
 // other commands find one.
 func (c *initCommand) place(p *program) string {
-	if c.Database != "" && !isURL(c.Database) {
+	if c.Database != "" && !store.IsPostgres(c.Database) {
 		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)
 	}
 	return cmp.Or(p.env.Find(), config.ConfigName)
@@ -245,12 +249,8 @@ func (c *initCommand) check(in *installationPlan) error {
 	if c.GenerateKey != "" && c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) {
 		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: give one of them"}
 	}
-	// An existing config file is not changed: the next command would not know.
-	for _, s := range in.remembered {
-		isPath := s.name == "database" || s.name == "private-key-file" || s.name == dataKeySetting
-		if in.hadFile && s.given != "" && s.given != s.before && !(isPath && samePath(s.given, s.before)) {
-			return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", s.flag, in.file, s.name)
-		}
+	if err := in.differs(); err != nil {
+		return err
 	}
 	type newFile struct{ what, path string }
 	var files []newFile
@@ -293,6 +293,18 @@ func (c *initCommand) check(in *installationPlan) error {
 		}
 		if err := checkNewFile(f.what, f.path); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// differs is an error where the config file is there and says something else than what is given. The file is not changed:
+// the next command would not know.
+func (in *installationPlan) differs() error {
+	for _, s := range in.remembered {
+		isPath := s.name == "database" || s.name == "private-key-file" || s.name == dataKeySetting
+		if in.hadFile && s.given != "" && s.given != s.before && !(isPath && samePath(s.given, s.before)) {
+			return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", s.flag, in.file, s.name)
 		}
 	}
 	return nil
@@ -343,7 +355,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		switch {
 		case err == nil:
 			made = append(made, in.file)
-		case isURL(in.settings.Database) && in.settings.PrivateKeyFile == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+		case store.IsPostgres(in.settings.Database) && in.settings.PrivateKeyFile == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 			// As in a container that gets its settings from the environment.
 			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
 			in.file = ""

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -17,7 +18,7 @@ func TestInitRemembersTheDatabase(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		dir := t.TempDir()
 		file := filepath.Join(filepath.Dir(dsn), "cairn.yaml")
-		if isURL(dsn) {
+		if store.IsPostgres(dsn) {
 			file = "cairn.yaml"
 			if before, after, ok := strings.Cut(dsn, "@"); ok && !strings.Contains(strings.TrimPrefix(before, "postgres://"), ":") {
 				dsn = before + ":rosebud@" + after
@@ -36,7 +37,7 @@ func TestInitRemembersTheDatabase(t *testing.T) {
 			return string(out)
 		}
 		out := cairn("init", "--handle", "keeper", "--generate-password", "--issuer", "https://id.example.org")
-		if strings.Contains(out, "rosebud") || strings.Contains(out, "with the password of the database") != isURL(dsn) {
+		if strings.Contains(out, "rosebud") || strings.Contains(out, "with the password of the database") != store.IsPostgres(dsn) {
 			t.Errorf("init prints %s", out)
 		}
 		if !filepath.IsAbs(file) {

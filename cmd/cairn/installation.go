@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -55,7 +54,7 @@ func (c databaseFlags) withUsers(p *program, do func(*account.Administration) er
 // openExisting opens an initialized database without creating it: a mistyped path must
 // not become a second, empty installation.
 func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*store.Store, error) {
-	if !isURL(c.Database) {
+	if !store.IsPostgres(c.Database) {
 		if _, err := os.Stat(c.Database); errors.Is(err, os.ErrNotExist) {
 			return nil, databaseError(fmt.Errorf("there is no database %s: run cairn init, or name the right file", c.DatabaseLabel()))
 		}
@@ -99,10 +98,6 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 }
 
 func databaseError(err error) error { return fmt.Errorf("--database (SERVICE_DATABASE): %w", err) }
-
-func isURL(dsn string) bool {
-	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
-}
 
 // sharedSecret is the HS256 secret: the environment's wins over the stored one.
 // note says so when they differ.

@@ -22,7 +22,7 @@ import (
 // one that signs.
 
 type keysCommand struct {
-	Generate generateKeyCommand `cmd:"" help:"Write a new RSA private key to a file that does not exist yet."`
+	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256 or EdDSA, to a file that does not exist yet."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
 	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key, which is made where there is none."`
 	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
@@ -31,7 +31,7 @@ type keysCommand struct {
 type generateKeyCommand struct {
 	output
 	File string `arg:"" help:"Where to write the key (PEM, readable by its owner only)."`
-	Type string `default:"rs256" enum:"rs256,es256,eddsa" help:"What it signs: rs256, which the service needs, or es256 or eddsa for clients that ask for it."`
+	Type string `default:"rs256" enum:"rs256,es256,eddsa" help:"What it signs: rs256 (RSA), which the service needs, or es256 (P-256) or eddsa (Ed25519) for clients that ask for it."`
 	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger ones make every sign-in slower."`
 }
 

@@ -50,11 +50,22 @@ type cli struct {
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`
 	Activity    activityCommand    `cmd:"" group:"files" help:"Check activity files."`
 	Bench       benchCommand       `cmd:"" hidden:"" help:"Measure this program."`
+	Help        helpCommand        `cmd:"" group:"operate" help:"Show the help of a command."`
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
 	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
 
 	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Take over users, preferences, settings and invites from the database of the older Python service."`
+}
+
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"Command, as client add; the whole program if not given."`
+}
+
+// Run does what --help does.
+func (c *helpCommand) Run(k *kong.Kong) error {
+	_, err := k.Parse(append(c.Command, "--help"))
+	return err
 }
 
 // program is what every command's Run gets.

@@ -103,6 +103,10 @@ func (m *roff) text(s string) {
 			m.line(".PP")
 		}
 		m.begun = true
+		if strings.HasPrefix(paragraph, "  ") { // examples, as they are
+			m.line(".nf\n" + roffText(paragraph) + "\n.fi")
+			continue
+		}
 		m.line(roffText(strings.Join(strings.Fields(paragraph), " ")))
 	}
 }

@@ -40,7 +40,11 @@ With --new-data-key authenticator apps and open invites are removed, and the sha
 own are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
 
 Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
-rest. Key files in the backup are written where the settings name them.`
+rest. Key files in the backup are written where the settings name them.
+
+  cairn backup verify cairn.tar.gz
+  cairn restore cairn.tar.gz
+  cairn restore cairn.tar.gz --database restored.db --private-key-file key.pem --data-key-file data.key`
 }
 
 // restored is what restore prints.
@@ -274,7 +278,7 @@ func useAlone(ctx context.Context, c config.Checked) (release func(), err error)
 // useWithOthers marks the database as in use by the service or a command: what that writes
 // while it is copied or replaced would be lost.
 func useWithOthers(ctx context.Context, c config.Checked) (release func(), err error) {
-	if !isURL(c.Database) && !exists(c.Database) {
+	if !store.IsPostgres(c.Database) && !exists(c.Database) {
 		return func() {}, nil // it is not opened either
 	}
 	release, err = store.Use(ctx, c.Database, false)
@@ -296,11 +300,11 @@ type place struct {
 
 // newPlace looks at what is there. A PostgreSQL database must have no installation.
 func newPlace(ctx context.Context, c config.Checked) (*place, error) {
-	if file, err := filepath.EvalSymlinks(c.Database); !isURL(c.Database) && err == nil {
+	if file, err := filepath.EvalSymlinks(c.Database); !store.IsPostgres(c.Database) && err == nil {
 		c.Database = file // what a link names is replaced, not the link
 	}
 	pl := &place{checked: c}
-	if isURL(c.Database) {
+	if store.IsPostgres(c.Database) {
 		st, err := store.Open(ctx, c.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return nil, databaseError(err)
@@ -359,7 +363,7 @@ func (pl *place) refuse(m *backupfile.Manifest) error {
 
 // fill puts a database, a single SQLite file, in the place. movedTo is the new name of the one that was there.
 func (pl *place) fill(ctx context.Context, database string) (movedTo string, err error) {
-	if isURL(pl.checked.Database) {
+	if store.IsPostgres(pl.checked.Database) {
 		st, err := store.Open(ctx, pl.checked.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return "", databaseError(err)
@@ -418,11 +422,11 @@ func (c *copyCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if to.Database == from.Database || !isURL(to.Database) && samePath(to.Database, from.Database) {
+	if to.Database == from.Database || !store.IsPostgres(to.Database) && samePath(to.Database, from.Database) {
 		return usageError{"--to is the database itself: name another one"}
 	}
 	for _, checked := range []config.Checked{from, to} {
-		if checked.Database == from.Database && !isURL(from.Database) && !exists(from.Database) {
+		if checked.Database == from.Database && !store.IsPostgres(from.Database) && !exists(from.Database) {
 			continue // openExisting says what to do
 		}
 		release, err := useAlone(p.ctx, checked)

@@ -112,7 +112,7 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 		return err
 	}
 	folder := c.Backup.Dir
-	if folder == "" && isURL(c.Database) {
+	if folder == "" && store.IsPostgres(c.Database) {
 		log.Warn("the database is migrated without a backup: set --backup-dir (SERVICE_BACKUP_DIR) to have one made before the next migration", "schema", version)
 		return nil
 	}

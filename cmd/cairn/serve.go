@@ -28,6 +28,15 @@ type serveCommand struct {
 	config.Settings
 }
 
+// Help implements kong.HelpProvider.
+func (*serveCommand) Help() string {
+	return `It runs until SIGTERM or SIGINT, with the settings of cairn.yaml that cairn init has written. On this machine, and behind a
+proxy on it that speaks TLS:
+
+  cairn serve
+  cairn serve --issuer https://id.example.org --trusted-proxy 127.0.0.1`
+}
+
 // Run serves until SIGTERM or SIGINT.
 func (c *serveCommand) Run(p *program) error {
 	return c.serve(p, nil, func() {})

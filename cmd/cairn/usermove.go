@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -34,6 +35,15 @@ type importFlags struct {
 	ReservedHandles bool   `help:"Take handles that members cannot choose, such as support."`
 	ResetCodes      string `type:"path" placeholder:"FILE" help:"Make a password reset code for each user who comes without a hash, into this new file."`
 	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
+}
+
+// Help implements kong.HelpProvider.
+func (*importUsersCommand) Help() string {
+	return `The first line of a CSV file names the columns, as handle,display_name,email,password_hash; docs/moving.md has them all.
+All rows are added, or none.
+
+  cairn user import members.csv --dry-run
+  cairn user import members.csv --reset-codes codes.csv`
 }
 
 // Run adds all users of the file or none.
@@ -60,6 +70,9 @@ func (c importFlags) check(p *program, users *account.Administration, rows []acc
 	return users.CheckImport(p.ctx, hasher, rows, o)
 }
 
+// maxShown is how many skipped rows and how many refused ones are shown.
+const maxShown = 20
+
 // report says what becomes of the rows, in a table of those alone that are not plainly
 // added. notes are further lines.
 func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
@@ -79,14 +92,18 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 			"changed": !c.DryRun && refused == 0, account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused, "rows": i.Results, "notes": members,
 		})
 	}
-	t := newTable(p.stdout)
+	t, shown := newTable(p.stdout), map[string]int{}
 	if skipped+refused > 0 {
 		fmt.Fprintln(t, "ROW\tHANDLE\tOUTCOME\tREASON")
 	}
 	for _, r := range i.Results {
-		if r.Outcome != account.ImportCreated {
+		shown[r.Outcome]++
+		if r.Outcome != account.ImportCreated && shown[r.Outcome] <= maxShown {
 			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, printable(r.Reason))
 		}
+	}
+	if more := max(0, skipped-maxShown) + max(0, refused-maxShown); more > 0 {
+		fmt.Fprintf(t, "and %d more rows: -o json has them all\n", more)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -217,7 +234,7 @@ func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
 			if !utf8.ValidString(cell) {
 				return nil, fmt.Errorf("line %d is not UTF-8: save the file as CSV UTF-8", line)
 			}
-			row.Members[head[i]] = unguarded(cell)
+			row.Members[head[i]] = web.UnguardCell(cell)
 		}
 		rows = append(rows, row)
 	}
@@ -308,7 +325,7 @@ func (c *exportUsersCommand) Run(p *program) error {
 func writeRow(to *csv.Writer, columns []string, m map[string]string) error {
 	record := make([]string, len(columns))
 	for i, name := range columns {
-		record[i] = guarded(m[name])
+		record[i] = web.GuardCell(m[name])
 	}
 	if err := to.Write(record); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -331,39 +348,4 @@ func exportedJSON(m map[string]string) map[string]any {
 		}
 	}
 	return object
-}
-
-// startsFormula tells whether a spreadsheet would run what begins so, behind quotes that
-// guarded has put there or that were there before.
-func startsFormula(s string) bool {
-	s = strings.TrimLeft(s, "'")
-	s = strings.TrimLeft(s, " \u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
-	first, _ := utf8.DecodeRuneInString(s)
-	return s != "" && strings.ContainsRune("=+-@|%\t\r\n＋－＝＠", first)
-}
-
-// endsField tells after what a spreadsheet may begin a new field.
-func endsField(b byte) bool { return strings.IndexByte(";\t\r\n", b) >= 0 }
-
-// guarded puts a quote before what a spreadsheet would run; unguarded takes it away.
-func guarded(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if (i == 0 || endsField(s[i-1])) && startsFormula(s[i:]) {
-			b.WriteByte('\'')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-func unguarded(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if (i == 0 || endsField(s[i-1])) && s[i] == '\'' && startsFormula(s[i:]) {
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

@@ -39,7 +39,7 @@ func (c versionCommand) Run(p *program) error {
 func versionLine() string {
 	b := thisBuild()
 	words := []string{"cairn", b.Version}
-	if b.Commit != "" {
+	if b.Commit != "" && !strings.Contains(b.Version, b.Commit[:min(7, len(b.Commit))]) { // git describe names it too
 		words = append(words, "commit", b.Commit)
 	}
 	return strings.Join(append(words, b.Go, "SQLite", b.SQLite, b.Platform), " ")

@@ -15,8 +15,6 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-func isPostgres(dsn string) bool { return strings.Contains(dsn, "://") }
-
 // databaseFile comes before the database is opened by anything that would correct it.
 func databaseFile(_ context.Context, x *examination) Finding {
 	path := x.checked.Database
@@ -199,18 +197,10 @@ func errorText(err error) []string {
 	return []string{err.Error()}
 }
 
-const backupLifetime = 7 * 24 * time.Hour
-
 func lastBackup(ctx context.Context, x *examination) Finding {
-	const do = "Run cairn backup FILE, best every night."
-	at, _, err := x.store.LastTurn(ctx, "backup")
-	switch age := x.Now().Sub(at); {
-	case err != nil:
+	at, _, err := x.store.LastTurn(ctx, store.TurnBackup)
+	if err != nil {
 		return unreadable(err)
-	case at.IsZero():
-		return found(Warning, do, "There was never a backup.")
-	case age > backupLifetime:
-		return found(Warning, do, "The last backup is of %s, %d days ago.", at.Format(time.DateOnly), int(age.Hours()/24))
 	}
-	return ok("The last backup is of %s.", at.Format(time.RFC3339))
+	return judged("backup", "The last backup is of "+at.Format(time.RFC3339)+".")(ctx, x)
 }

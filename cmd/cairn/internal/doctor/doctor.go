@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -23,6 +24,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -34,6 +37,7 @@ type Level string
 const (
 	OK      Level = "ok"
 	Skipped Level = "skipped" // it could not be looked at
+	Advice  Level = "advice"  // no fault: a healthy new installation may have it
 	Warning Level = "warning"
 	Problem Level = "problem"
 )
@@ -48,13 +52,12 @@ type Finding struct {
 
 // Worst is the worst level of the findings.
 func Worst(findings []Finding) Level {
-	worst := OK
-	for _, f := range findings {
-		if f.Level == Problem || f.Level == Warning && worst == OK {
-			worst = f.Level
+	for _, level := range []Level{Problem, Warning, Advice} {
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == level }) {
+			return level
 		}
 	}
-	return worst
+	return OK
 }
 
 // Options are what is looked at, and with what. Settings and Lookup are required.
@@ -124,13 +127,14 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
-	{"key-age", oidc, keyAge},
+	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
-	{"hs256-sessions", schema | oidc, hs256Sessions},
-	{"second-factor", schema, secondFactor},
+	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},
+	{"second-factor", schema, judged("second-factor", "Every administrator has a second factor.")},
+	{"second-factor-optional", schema, judged("second-factor-optional", "Some have to have a second factor.")},
 	{"password-hashing", 0, passwordHashing},
 	{"mail-server", network, mailServer},
 	{"service", network, service},
@@ -201,7 +205,7 @@ func (x *examination) missing(needs need) string {
 	switch {
 	case has(network|public) && x.Offline:
 		return "Not looked at with --offline."
-	case has(sqlite) && isPostgres(x.checked.Database):
+	case has(sqlite) && store.IsPostgres(x.checked.Database):
 		return "Only for SQLite: PostgreSQL has its own files and tools."
 	case has(https) && !x.checked.HTTPS:
 		return "The issuer is plain http, for this machine alone."
@@ -225,7 +229,34 @@ func skipped(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Found: fmt.Sprintf(format, args...)}
 }
 
-// found makes a warning or a problem.
+// judged makes the check of what the overview of the administration shows too, by its name there.
+func judged(name, otherwise string) func(context.Context, *examination) Finding {
+	return func(ctx context.Context, x *examination) Finding {
+		o := httpd.Administration(httpd.Options{Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now})
+		o.Mail = x.checked.Mail != nil
+		list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
+		if err != nil {
+			return unreadable(err)
+		}
+		for _, w := range list {
+			f := Finding{Level: Warning, Found: w.Text, Do: w.Remedy}
+			if w.Advice {
+				f.Level = Advice
+			}
+			if w.Command != "" {
+				f.Do += " Run " + w.Command + "."
+			} else if w.Path != "" {
+				f.Do += " See " + x.checked.IssuerString + w.Path
+			}
+			if w.Code == name {
+				return f
+			}
+		}
+		return ok("%s", otherwise)
+	}
+}
+
+// found makes advice, a warning or a problem.
 func found(level Level, do, format string, args ...any) Finding {
 	return Finding{Level: level, Found: fmt.Sprintf(format, args...), Do: do}
 }

@@ -235,7 +235,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor"}
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -279,9 +279,9 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"no key from the start": {func(d *deployment) {
 			d.settings.PrivateKeyFile = ""
 			d.sql("UPDATE sessions SET algorithm = 'HS256'")
-		}, []string{"warning signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "HS256"},
+		}, []string{"advice signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "HS256"},
 		"old key": {func(d *deployment) {
-			old := time.Now().AddDate(0, 0, -400)
+			old := time.Now().AddDate(0, 0, -400).Add(-time.Hour)
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
 		}, []string{"warning key-age"}, "400 days"},
 		"database that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.dsn, 0o640)) }, []string{"problem database-file"}, "mode 0640"},
@@ -300,15 +300,19 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"damaged page": {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
 		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
 			[]string{"problem database", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
-		"no backup":              {stored("DELETE FROM turns"), []string{"warning backup"}, "never"},
+		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "never"},
+		"no backup in a week of use": {func(d *deployment) {
+			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
+		}, []string{"warning backup"}, "never"},
 		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
 		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
-		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 sessions"},
+		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 session is"},
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
 		}, nil, ""},
-		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"warning second-factor"}, "second factor: 1"},
+		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"advice second-factor"}, "1 administrator"},
+		"nobody has to have a factor":         {stored(`UPDATE settings SET value = replace(value, '"second_factor_flags":["admin"]', '"second_factor_flags":[]')`), []string{"advice second-factor-optional"}, "Nobody"},
 		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats itself"},
 		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
 		"secret that counts":                  {weak("0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []string{"problem shared-secret", "warning shared-secret-source"}, "count up"},
@@ -439,7 +443,7 @@ func TestFaultOfTheMailServer(t *testing.T) {
 		"wrong password": {func(s *mail.Server) { s.Password = "hunter2" }, "", doctor.Problem, "refuses user and password"},
 		"nothing there":  {func(s *mail.Server) { s.Address = "127.0.0.1:1" }, "", doctor.Problem, "connect"},
 		"mails wait": {func(*mail.Server) {}, "INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at, attempts, failure) VALUES ('x', 'x', 'x', '', '{}', 1, 1, 3, 'connect: refused')",
-			doctor.Warning, "1 mails could not be sent yet: connect: refused"},
+			doctor.Warning, "1 mail could not be sent yet: connect: refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.rows != "" {

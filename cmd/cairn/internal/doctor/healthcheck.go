@@ -50,6 +50,9 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 		return address, fmt.Errorf("the service does not answer: %w: start cairn serve, or name its address with --listen (SERVICE_LISTEN)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusNotFound {
+		return address, fmt.Errorf("%s answers %s: the service has another path: correct --issuer (SERVICE_OIDC_ISSUER), or restart it", address, res.Status)
+	}
 	if res.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
 		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, strings.ToValidUTF8(string(said), ""))
@@ -60,7 +63,7 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 func service(ctx context.Context, x *examination) Finding {
 	address, err := Healthcheck(ctx, x.checked)
 	if err != nil {
-		return found(Problem, "Start cairn serve, or see its log.", "%v.", err)
+		return found(Problem, "Do what the message says; the log of the service has more.", "%v.", err)
 	}
 	return ok("%s is ready.", address)
 }

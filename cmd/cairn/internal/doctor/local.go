@@ -84,26 +84,11 @@ func signingKey(ctx context.Context, x *examination) Finding {
 		}
 	}
 	if len(keys) == 0 {
-		return found(Warning, newKey, "There is no key: session cookies are HS256, whoever holds the shared secret can make them, and OpenID Connect is off.")
+		return found(Advice, newKey, "There is no key: session cookies are HS256, whoever holds the shared secret can make them, and OpenID Connect is off.")
 	}
 	x.keys = keys
 	public, _ := keys[0].Public().Key.(*rsa.PublicKey)
 	return ok("%s holds the key %s of %d bits, and only its owner can read it.", x.Settings.PrivateKeyFile, keys[0].KeyID, public.N.BitLen())
-}
-
-const keyLifetime = 365 * 24 * time.Hour
-
-// keyAge goes by the time of the file, as the overview of the administration does.
-func keyAge(_ context.Context, x *examination) Finding {
-	info, err := os.Stat(x.Settings.PrivateKeyFile)
-	if err != nil {
-		return skipped("%v.", err)
-	}
-	days := int(x.Now().Sub(info.ModTime()).Hours() / 24)
-	if x.Now().Sub(info.ModTime()) > keyLifetime {
-		return found(Warning, "Change it in the steps of docs/keys.md, which sign nobody out: cairn keys generate next.pem.", "The key that signs is %d days old.", days)
-	}
-	return ok("The key that signs is %d days old.", days)
 }
 
 // signer is what serve signs with on this machine. Both are right.
@@ -201,36 +186,6 @@ func sharedSecretSource(ctx context.Context, x *examination) Finding {
 	return ok("The stored secret is used.")
 }
 
-func hs256Sessions(ctx context.Context, x *examination) Finding {
-	n, last, err := x.store.HS256Sessions(ctx, x.Now())
-	if err != nil {
-		return unreadable(err)
-	}
-	v, err := x.store.Settings(ctx)
-	if err != nil {
-		return unreadable(err)
-	}
-	switch {
-	case n == 0:
-		return ok("No session is signed with the shared secret.")
-	case !v.HS256Until.IsZero():
-		return ok("%d sessions are signed with the shared secret, which counts until %s.", n, v.HS256Until.Format(time.RFC3339))
-	}
-	return found(Warning, "Set the end of these cookies with cairn keys migrate --until 14d, then take the secret out of every application.",
-		"%d sessions are signed with the shared secret, the last until %s.", n, last.Format(time.RFC3339))
-}
-
-func secondFactor(ctx context.Context, x *examination) Finding {
-	n, _, err := account.NewAdministration(x.store, x.Now).CountUsers(ctx, account.UserQuery{Flag: account.FlagAdmin, NoSecondFactor: true})
-	switch {
-	case err != nil:
-		return unreadable(err)
-	case n > 0:
-		return found(Warning, "They add a passkey or an authenticator app at /account/security; cairn settings set second_factor_flags admin demands it.", "Administrators without a second factor: %d.", n)
-	}
-	return ok("Every administrator has a second factor.")
-}
-
 const slowHash = 500 * time.Millisecond
 
 // passwordHashing takes the better of three: another program may have had the processor.
@@ -299,14 +254,13 @@ func mailServer(ctx context.Context, x *examination) Finding {
 	case err != nil:
 		return found(Problem, do, "%v.", err)
 	}
-	if x.current {
-		state, err := x.store.MailState(ctx)
-		if err != nil {
-			return unreadable(err)
-		}
-		if state.Failing > 0 {
-			return found(Warning, "Run cairn mail test ADDRESS; they are tried again for a day.", "%s takes connections, and %d mails could not be sent yet: %s.", x.checked.Mail.Address(), state.Failing, state.Failure)
-		}
+	says := x.checked.Mail.Address() + " takes connections and the user."
+	if !x.current {
+		return ok("%s", says)
 	}
-	return ok("%s takes connections and the user.", x.checked.Mail.Address())
+	f := judged("mail-server", says)(ctx, x)
+	if state, err := x.store.MailState(ctx); err == nil && f.Level == Warning {
+		f.Found = strings.TrimSuffix(f.Found, ".") + ": " + state.Failure + "."
+	}
+	return f
 }

@@ -124,6 +124,12 @@ func TestInvitesOfOthers(t *testing.T) {
 			}
 			wantProblem(t, name, b.api("DELETE", "/api/invites/"+code, nil), http.StatusNotFound, "invite_not_found")
 		}
+		for _, path := range []string{"/api/admin/invites/", "/API/invites/", "/admin/invites/", "/api//invites/x/"} {
+			eve.api("DELETE", path+code, nil)
+		}
+		if log := s.log.String(); strings.Contains(log, code) || strings.Count(log, "/api/admin/invites/{code}") != 1 {
+			t.Errorf("the log has the code, or lacks its path: %s", log)
+		}
 		anonymous := s.visitor()
 		for _, got := range []response{anonymous.api("GET", "/api/invites", nil), anonymous.api("POST", "/api/invites", nil), anonymous.api("DELETE", "/api/invites/"+code, nil)} {
 			wantProblem(t, "anonymous", got, http.StatusUnauthorized, "not_authenticated")

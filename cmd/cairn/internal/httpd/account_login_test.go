@@ -14,6 +14,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -234,7 +235,7 @@ func limitedInstances(t *testing.T, attack func(t *testing.T, instances []*servi
 			})
 		}
 		instances := []*service{instance()}
-		if isPostgres(dsn) {
+		if store.IsPostgres(dsn) {
 			instances = append(instances, instance())
 		}
 		attack(t, instances)

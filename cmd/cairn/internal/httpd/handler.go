@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	h.routes = routes
 	accounts.Mount(routes)
-	admin.New(accounts, administration(o)).Mount(routes)
+	admin.New(accounts, Administration(o)).Mount(routes)
 	if len(o.Keys) == 0 {
 		provider.MountDisabled(routes, accounts)
 	} else {
@@ -215,9 +215,9 @@ func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
 	return templates.NewDocument(kind, "public, max-age="+strconv.Itoa(int(age.Seconds())), etag, text, nil).ServeHTTP
 }
 
-// administration shows package admin what it may not import.
-func administration(o Options) admin.Options {
-	out := admin.Options{Now: o.Now, Clients: func(ctx context.Context) ([]admin.Client, error) {
+// Administration shows package admin what it may not import. It needs Store, Keys, KeyFile, Mail and Now.
+func Administration(o Options) admin.Options {
+	out := admin.Options{Now: o.Now, Mail: o.Mail != nil, Clients: func(ctx context.Context) ([]admin.Client, error) {
 		clients, err := o.Store.Clients(ctx)
 		if err != nil {
 			return nil, err
@@ -242,12 +242,6 @@ func administration(o Options) admin.Options {
 	out.LastBackup = func(ctx context.Context) (time.Time, error) {
 		at, _, err := o.Store.LastTurn(ctx, store.TurnBackup)
 		return at, err
-	}
-	if o.Mail != nil {
-		out.MailFailing = func(ctx context.Context) (int, error) {
-			state, err := o.Store.MailState(ctx)
-			return state.Failing, err
-		}
 	}
 	if o.KeyFile != "" && len(o.Keys) > 0 {
 		out.KeyCreated = func() (time.Time, error) { return keyCreated(o.KeyFile) }

@@ -146,12 +146,12 @@ func TestImportIsAllOrNothing(t *testing.T) {
 }
 
 // legacyFile is a database as the older Python service writes it.
-func legacyFile(t *testing.T) string {
+func legacyFile(t *testing.T, more ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "old ?#.db")
 	db, err := sql.Open("sqlite3", "file:"+url.PathEscape(file)+"?_journal_mode=WAL")
 	noError(t, err)
-	for _, statement := range []string{
+	for _, statement := range append([]string{
 		"CREATE TABLE users (id INTEGER PRIMARY KEY, handle TEXT, display_name TEXT, password_hash TEXT, is_admin BOOLEAN, created_at TIMESTAMP, theme TEXT)",
 		"CREATE TABLE invites (code TEXT, used_by TEXT, expires_at REAL)", "CREATE TABLE settings (key TEXT, value TEXT)", "CREATE TABLE user_prefs (user_id INTEGER, key TEXT, value TEXT)", "CREATE TABLE notes (x)",
 		"INSERT INTO users VALUES (1, 'ada', 'Ada L', '$2b$04$9TzqHW0lmReiKF464ar83u6OVyv.9vmIdoNrMsEq8YkJrELVgVGra', 1, '2021-03-04 05:06:07.123456', 'dark')",
@@ -159,7 +159,7 @@ func legacyFile(t *testing.T) string {
 		"INSERT INTO invites VALUES ('ABCD2345', NULL, NULL), ('ABCD-EFGH-JKMN-PQRS', NULL, 4102444800.0), ('0000-1111-2222-3333', NULL, 1000.0), ('AAAA-1111-2222-3333', 'bob', NULL)",
 		"INSERT INTO settings VALUES ('instance_name', 'The Old Club'), ('max_users', 'many'), ('session_key', 'a secret'), ('flags', 'x')",
 		"INSERT INTO user_prefs VALUES (7, 'units', 'metric'), (7, 'week', 'monday'), (99, 'units', 'miles')",
-	} {
+	}, more...) {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
@@ -175,6 +175,12 @@ func TestOlderServiceIsTakenOver(t *testing.T) {
 		file := legacyFile(t)
 		before, err := os.ReadFile(file)
 		noError(t, err)
+		for _, value := range []string{"'no'", "2.5", "''", "'True'"} { // none of them may make an administrator
+			odd := legacyFile(t, "UPDATE users SET is_admin = "+value+" WHERE handle = 'bob'")
+			if _, errs := cairn(t, exitFailed, "import-legacy", odd, "--database", dsn); !strings.Contains(errs, "row 2 (bob) has ") || !strings.Contains(errs, "nothing was changed") {
+				t.Errorf("is_admin %s: %s", value, errs)
+			}
+		}
 		dry, _ := cairn(t, exitDone, "import-legacy", file, "--dry-run", "--database", dsn)
 		for _, want := range []string{`users +2 could be added`, `columns of users left +theme`, `preferences +2 taken, 1 left`, `settings taken +instance_name`, `settings left +max_users session_key flags`, `invites +1 taken, 1 left as used, 1 as expired, 1 because`, `tables left +notes`} {
 			if !regexp.MustCompile(want).MatchString(dry) {

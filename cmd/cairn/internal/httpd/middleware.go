@@ -134,11 +134,13 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	_ = m.log.Handler().Handle(r.Context(), line)
 }
 
-// loggedPath is the path for the log. What comes after /api/invites/ is an
-// invite's code.
+// inviteInPath matches an invite's code and what precedes it, in mistyped paths too.
+var inviteInPath = regexp.MustCompile(`(?i)(/invites/).+`)
+
+// loggedPath is the path for the log, without an invite's code.
 func loggedPath(path string) string {
-	if i := strings.Index(path, "/api/invites/"); i >= 0 {
-		path = path[:i] + "/api/invites/{code}"
+	if !strings.HasSuffix(path, "/invites/revoke") && !strings.HasSuffix(path, "/invites/delete") {
+		path = inviteInPath.ReplaceAllString(path, "${1}{code}")
 	}
 	return cutText(path, 256)
 }

@@ -206,6 +206,19 @@ func TestProfilesAreForThisMachine(t *testing.T) {
 				}
 				fetch(t, "http://127.0.0.1:"+port+path, status)
 			}
+			// A page of another site whose name leads to this machine would be of the same origin (DNS rebinding).
+			for host, own := range map[string]bool{"localhost": true, "LOCALHOST:1": true, "127.0.0.2:" + port: true, "[::1]:9464": true,
+				"evil.example": false, "127.0.0.1.evil.example:" + port: false, "localhost.": false, "192.0.2.1": false} {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/debug/pprof/", nil)
+				noError(t, err)
+				r.Host = host
+				got, err := http.DefaultClient.Do(r)
+				noError(t, err)
+				noError(t, got.Body.Close())
+				if profiles && (got.StatusCode == http.StatusOK) != own {
+					t.Errorf("Host %q: %s", host, got.Status)
+				}
+			}
 			for _, path := range []string{"/metrics", "/debug/pprof/"} {
 				wantStatus(t, path+" at the service", p.visitor().get(path), http.StatusNotFound)
 			}

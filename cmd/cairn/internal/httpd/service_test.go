@@ -101,8 +101,6 @@ func cairn(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-func isPostgres(dsn string) bool { return strings.HasPrefix(dsn, "postgres") }
-
 // service is the whole program in this process: the handler that serve runs,
 // on a real database, behind a real listener.
 type service struct {
@@ -405,7 +403,7 @@ func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
 	t.Helper()
 	beside(t)
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		attack(t, startLimited(t, dsn, !isPostgres(dsn)))
+		attack(t, startLimited(t, dsn, !store.IsPostgres(dsn)))
 	})
 }
 
@@ -440,7 +438,7 @@ func newInstalled(t *testing.T, hs256 bool, dsn string) *installed {
 	foreign(t)
 	beside(t)
 	p := &installed{service: &service{t: t, log: &logBuffer{}}, dir: t.TempDir(), env: []string{programPath()}}
-	if isPostgres(dsn) {
+	if store.IsPostgres(dsn) {
 		p.env = append(p.env, "SERVICE_DATABASE="+dsn)
 	}
 	p.write("password", password+"\n")

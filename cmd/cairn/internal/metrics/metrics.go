@@ -10,8 +10,11 @@ package metrics
 import (
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -152,10 +155,23 @@ func (m *Metrics) Handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError}))
 	if profiles {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("/debug/pprof/", onlyLocal(pprof.Index))
+		mux.HandleFunc("/debug/pprof/profile", onlyLocal(pprof.Profile))
+		mux.HandleFunc("/debug/pprof/symbol", onlyLocal(pprof.Symbol))
+		mux.HandleFunc("/debug/pprof/trace", onlyLocal(pprof.Trace))
 	}
 	return mux
+}
+
+// onlyLocal refuses names other than localhost. A page of another site can make its own name lead to this machine and
+// then read the answers (DNS rebinding).
+func onlyLocal(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !address.IsLoopback()) {
+			http.Error(w, "Ask for localhost or a loopback address, through a tunnel from elsewhere.", http.StatusMisdirectedRequest)
+			return
+		}
+		h(w, r)
+	}
 }

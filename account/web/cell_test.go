@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"math/rand/v2"
@@ -7,15 +7,15 @@ import (
 
 // What a spreadsheet would run is quoted, and comes back as it was.
 func TestGuardedCellsComeBackAsTheyWere(t *testing.T) {
-	parts := []string{"'", "=", "+", "-", "@", "|", "%", "＝", ";", "\t", "\n", "\r", " ", "\u00a0", "a", "é"}
+	parts := []string{"'", "=", "+", "-", "@", "|", "%", "＝", ";", "\t", "\n", "\r", " ", "\u00a0", "\v", "a", "é"}
 	for range 200_000 {
 		s := ""
 		for range rand.IntN(7) {
 			s += parts[rand.IntN(len(parts))]
 		}
-		safe := guarded(s)
-		if unguarded(safe) != s {
-			t.Fatalf("%q became %q and then %q", s, safe, unguarded(safe))
+		safe := GuardCell(s)
+		if UnguardCell(safe) != s {
+			t.Fatalf("%q became %q and then %q", s, safe, UnguardCell(safe))
 		}
 		for i := range len(safe) {
 			if (i == 0 || endsField(safe[i-1])) && safe[i] != '\'' && startsFormula(safe[i:]) {
