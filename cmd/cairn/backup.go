@@ -196,7 +196,7 @@ func (*backupVerifyCommand) Help() string {
 
 // Run checks a backup.
 func (c *backupVerifyCommand) Run(p *program) error {
-	work, done, err := workFolder(p.ctx, "")
+	work, done, err := workFolder(p.ctx, workParent(""))
 	if err != nil {
 		return err
 	}
@@ -223,12 +223,12 @@ type backupSource struct {
 // make writes a backup, which only gets its name once it was read again from the disk and
 // found good.
 func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, err error) {
-	work, done, err := workFolder(ctx, s.database)
+	work, done, err := workFolder(ctx, workParent(s.database))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	err = config.CreateFile(path, func(f *os.File) error {
+	err = createFile(ctx, path, func(f *os.File) error {
 		snapshot := filepath.Join(work, backupfile.Database)
 		if err := s.checkRoom(work, 1); err != nil {
 			return err
@@ -429,40 +429,68 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 	return account.CheckSecrets(ctx, cmp.Or(b.manifest.Issuer, config.Defaults().Issuer), secret, keys, time.Now().UTC().Truncate(time.Second))
 }
 
-const (
-	workPrefix = ".cairn-work-"
-	// workRest keeps the folder of another process, which may have made it just now.
-	workRest = time.Minute
-)
+// workPrefix begins the names of folders for unfinished work. Each is locked by the process that uses it.
+const workPrefix = ".cairn-work-"
 
-// workFolder makes a folder for copies of a database: beside that, which is as secret and
-// has room for its like; for PostgreSQL, and without a database, where large temporary
-// files belong. done removes it. One that a killed process has left is removed.
-func workFolder(ctx context.Context, database string) (folder string, done func(), err error) {
-	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
+// workParent returns where a copy of a database is made: beside it, which is as secret and has room for another one.
+// For PostgreSQL, and without a database, it is the folder for large temporary files.
+func workParent(database string) string {
 	if database != "" && !isURL(database) {
-		parent = filepath.Dir(database)
-	} else if _, err := os.Stat(parent); err != nil {
-		parent = os.TempDir()
+		return filepath.Dir(database)
 	}
+	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
+	if _, err := os.Stat(parent); err != nil {
+		return os.TempDir()
+	}
+	return parent
+}
+
+// clearWork removes the work folders that killed processes have left in a folder.
+func clearWork(ctx context.Context, parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
 	for _, folder := range left {
 		// In /var/tmp others can make a link of that name, or a folder with links in it.
-		info, err := os.Lstat(folder)
-		if err != nil || !info.IsDir() || !config.OwnFile(info) || time.Since(info.ModTime()) < workRest {
+		if info, err := os.Lstat(folder); err != nil || !info.IsDir() || !config.OwnFile(info) {
 			continue
 		}
-		if release, err := store.Use(ctx, filepath.Join(folder, "work"), true); err == nil {
-			_ = os.RemoveAll(folder)
-			release()
+		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+		if err != nil {
+			continue
 		}
+		// The process that has just made it, and not locked it yet, finds it gone at once and makes another one.
+		if gone := folder + "-"; os.Rename(folder, gone) == nil {
+			_ = os.RemoveAll(gone)
+		}
+		release()
 	}
-	if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
-		return "", nil, fmt.Errorf("make a folder for the copy of the database: %w", err)
+}
+
+// workFolder makes a folder for unfinished work, and removes those that killed processes have left beside it. done
+// removes it.
+func workFolder(ctx context.Context, parent string) (folder string, done func(), err error) {
+	clearWork(ctx, parent)
+	for {
+		if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
+			return "", nil, fmt.Errorf("make a folder for unfinished work: %w", err)
+		}
+		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+		switch {
+		case err == nil && exists(folder):
+			return folder, func() { _ = os.RemoveAll(folder); release() }, nil
+		case err == nil:
+			release()
+		case !errors.Is(err, store.ErrInUse) && !errors.Is(err, os.ErrNotExist):
+			return "", nil, errors.Join(err, os.RemoveAll(folder))
+		} // another process has cleared it
 	}
-	release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+}
+
+// createFile is config.CreateFile with the unfinished file in a work folder beside it.
+func createFile(ctx context.Context, path string, fill func(f *os.File) error) error {
+	work, done, err := workFolder(ctx, filepath.Dir(path))
 	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(folder))
+		return fmt.Errorf("cannot be written: %w", err)
 	}
-	return folder, func() { _ = os.RemoveAll(folder); release() }, nil
+	defer done()
+	return config.CreateFileIn(work, path, fill)
 }

@@ -418,6 +418,8 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 // database with the name of the restored one is that, with its sessions ended.
 func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
 		s.must("backup", "good.tar.gz")
 		program, err := os.Executable()
 		if err != nil {
@@ -433,6 +435,13 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			time.Sleep(after) // the instant of the kill: any is right
 			_ = c.Process.Kill()
 			_ = c.Wait()
+		}
+		unfinished := func() (names []string) {
+			for _, folder := range []string{".", filepath.Dir(dsn), tmp} {
+				left, _ := filepath.Glob(filepath.Join(folder, ".*"))
+				names = append(names, left...)
+			}
+			return names
 		}
 		made, times, longest := 0, 12, 250
 		if isURL(dsn) {
@@ -456,7 +465,11 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 				t.Errorf("restored users: %q", got)
 			}
 		}
-		t.Logf("%d of %d backups were done before the kill", made, times)
+		t.Logf("%d of %d backups were done before the kill, which have left %q", made, times, unfinished())
+		s.must("backup", "last.tar.gz")
+		if left := unfinished(); len(left) > 0 {
+			t.Errorf("after the next backup there is still %q", left)
+		}
 	})
 }
 
@@ -697,6 +710,44 @@ func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
 	}
 	if foreign != "" && !exists(foreign) {
 		t.Error("the folder of another user was removed")
+	}
+}
+
+// A backup, a restore and the service remove what killed processes have left beside the database and in the folder of
+// backups, and leave alone what another process uses.
+func TestUnfinishedWorkIsRemovedUnlessItIsInUse(t *testing.T) {
+	s, _ := sqliteShell(t)
+	folder := t.TempDir()
+	s.must("backup", filepath.Join(folder, "first.tar.gz"))
+	for name, do := range map[string]func(){
+		"backup":  func() { s.must("backup", filepath.Join(folder, "second.tar.gz")) },
+		"restore": func() { s.must("restore", filepath.Join(folder, "first.tar.gz"), "--force") },
+		"serve": func() {
+			p := startProcess(t, "--private-key-file", "key.pem", "--backup-dir", folder)
+			p.stop()
+			<-p.code
+		},
+	} {
+		var left, used []string
+		for _, parent := range []string{".", folder} {
+			work, done, err := workFolder(t.Context(), parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			killed := filepath.Join(parent, workPrefix+name)
+			if err := errors.Join(os.Mkdir(killed, 0o700), os.WriteFile(filepath.Join(killed, "cairn.db"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			used, left = append(used, work), append(left, killed)
+		}
+		do()
+		if exists(left[0]) || exists(left[1]) {
+			t.Errorf("%s has left unfinished work: %q", name, left)
+		}
+		if !exists(used[0]) || !exists(used[1]) {
+			t.Errorf("%s has removed what is in use: %q", name, used)
+		}
 	}
 }
 

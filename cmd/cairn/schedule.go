@@ -27,8 +27,6 @@ const (
 	// migrationRetry is how long such a backup is taken for that of an earlier attempt: a
 	// service that is started again and again must not fill the disk.
 	migrationRetry = time.Hour
-	// unfinishedAge is when a backup that has no name yet is one of a killed process.
-	unfinishedAge = 24 * time.Hour
 )
 
 // backupUntil makes scheduled backups until the context ends, one instance of all.
@@ -68,12 +66,11 @@ func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (fi
 
 // Names of the files that are made here, and so may be deleted here.
 var (
-	scheduledBackup  = regexp.MustCompile(`^cairn-\d{8}T\d{6}Z\.tar\.gz$`)
-	migrationBackup  = regexp.MustCompile(`^cairn-before-schema-\d+-(\d{8}T\d{6}Z)\.tar\.gz$`)
-	unfinishedBackup = regexp.MustCompile(`^\.cairn-(before-schema-\d+-)?\d{8}T\d{6}Z\.tar\.gz-\d+$`)
+	scheduledBackup = regexp.MustCompile(`^cairn-\d{8}T\d{6}Z\.tar\.gz$`)
+	migrationBackup = regexp.MustCompile(`^cairn-before-schema-\d+-(\d{8}T\d{6}Z)\.tar\.gz$`)
 )
 
-// removeOldBackups deletes the oldest files of a kind but keep, and what killed processes have left.
+// removeOldBackups deletes the oldest files of a kind but keep.
 func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -83,9 +80,6 @@ func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 	for _, e := range entries {
 		if kind.MatchString(e.Name()) && e.Type().IsRegular() {
 			old = append(old, e.Name())
-		}
-		if info, infoErr := e.Info(); infoErr == nil && unfinishedBackup.MatchString(e.Name()) && time.Since(info.ModTime()) > unfinishedAge {
-			err = errors.Join(err, os.Remove(filepath.Join(folder, e.Name())))
 		}
 	}
 	slices.SortFunc(old, func(a, b string) int { return strings.Compare(stampOf(a), stampOf(b)) })
