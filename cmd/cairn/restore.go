@@ -26,7 +26,7 @@ type restoreCommand struct {
 	KeepSessions bool   `help:"Keep sessions, grants and codes. What was revoked or spent after the backup is live again."`
 	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Without it: as the settings say."`
 	NewDataKey   bool   `help:"The data key is lost: make another one, and go on without what it has sealed."`
-	passphraseFlags
+	unlockFlags
 	installationFlags
 	output
 }
@@ -65,7 +65,7 @@ func (c *restoreCommand) Run(p *program) error {
 	}
 	defer done()
 	clearWork(p.ctx, filepath.Dir(c.File))
-	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, func() (string, error) { return c.passphrase(p, false) })
+	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, c.unlock(p))
 	if err != nil {
 		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
 	}
@@ -415,6 +415,7 @@ func (c *copyCommand) Run(p *program) error {
 		return fmt.Errorf("--to: %w", err)
 	}
 	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
+	settings.BackupRecipient = c.BackupRecipient
 	from, err := settings.Check()
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		clearWork(p.ctx, checked.Backup.Dir)
 		source := backupSource{
 			store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString,
-			dataKey: checked.DataKeyFile,
+			dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
 		}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}
