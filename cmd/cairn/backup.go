@@ -100,7 +100,7 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 			return backupfile.PassphraseIdentity(phrase)
 		}
 		if c.Identity == "" {
-			return nil, usageError{"the backup is encrypted to a recipient of age: give the file with its identity as --identity FILE"}
+			return nil, usageError{"it is encrypted to a recipient of age: give the file with its identity as --identity FILE"}
 		}
 		text, err := p.read(c.Identity, 1<<16)
 		if err != nil {
@@ -358,7 +358,9 @@ func (b *checkedBackup) warn(p *program) {
 }
 
 // readAgain checks that a file is the backup m.
-func (b *checkedBackup) readAgain(ctx context.Context, file, folder string, m *backupfile.Manifest, key *backupfile.Key) error {
+func (b *checkedBackup) readAgain(
+	ctx context.Context, file, folder string, m *backupfile.Manifest, key *backupfile.Key,
+) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

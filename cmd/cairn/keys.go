@@ -75,7 +75,8 @@ func (c *generateKeyCommand) generateIdentity(p *program) error {
 	}
 	return c.print(p, recipient, map[string]string{"file": c.File, "recipient": recipient}, pairs{
 		{"identity file", c.File}, {"recipient", recipient},
-		{"next", "write backup-recipient: " + recipient + " into cairn.yaml, restart cairn serve, and move the file off this machine: it alone opens the backups"},
+		{"next", "write backup-recipient: " + recipient + " into cairn.yaml and restart cairn serve; " +
+			"move the file off this machine: it alone opens the backups"},
 	})
 }
 

@@ -227,8 +227,8 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 			err = writable(dir)
 		}
 		if err != nil {
-			return found(Problem, "Make the folder, and let the user of the service write to it: no backup can be made there.",
-				"backup-dir cannot be used: %v.", err), true
+			return found(Problem, "Make the folder, and let the user of the service write to it.",
+				"No backup can be made, because backup-dir cannot be used: %v.", err), true
 		}
 	}
 	_, file, err := x.store.LastTurn(ctx, store.TurnBackup)
@@ -240,11 +240,12 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 		return unreadable(err), true
 	}
 	if info, err := os.Stat(file); file != "" && dir != "" && (err != nil || info.Size() == 0) {
-		return found(Warning, "Find out what has removed it, or which instance has it, and run cairn backup with a new file in backup-dir.",
-			"The last backup, %s, is not there or empty.", file), true
+		const do = "Find out what has removed it, or which instance has it, and run cairn backup with a new file in backup-dir."
+		return found(Warning, do, "The last backup, %s, is not there or empty.", file), true
 	}
 	if failure != "" && x.checked.Backup.Command != "" {
-		return found(Warning, "Correct what it says, and carry the last backup off by hand.", "The last backup was not carried off: %s.", failure), true
+		return found(Warning, "Correct what it says, and carry the last backup off by hand.",
+			"The last backup was not carried off: %s.", failure), true
 	}
 	return Finding{}, false
 }
