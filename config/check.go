@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"filippo.io/age"
 )
 
 // Checked are the settings after [Settings.Check]: typed, consistent with one another, ready to use.
@@ -38,9 +40,11 @@ type Checked struct {
 
 // Backup says where and when the service makes backups by itself.
 type Backup struct {
-	Dir   string // empty: it does not
-	Every time.Duration
-	Keep  int
+	Dir       string // empty: it does not
+	Every     time.Duration
+	Keep      int
+	Recipient string // of age; empty: backups are not encrypted
+	Command   string // run after each backup; empty: none
 }
 
 // Check turns the settings into typed values. It reads no file, and only looks for a data key beside the signing key
@@ -185,16 +189,28 @@ func checkProxies(c *Checked, s Settings) error {
 	return nil
 }
 
+// leastBackupEvery leaves time for a backup, and for the command that carries it off.
+const leastBackupEvery = time.Hour
+
 func checkBackup(c *Checked, s Settings) error {
 	every, err := wholeSeconds(s.BackupEvery, 31*24*time.Hour)
 	if err != nil {
-		return refuse("backup-every", "write 1s to 744h in whole seconds, as 24h", "%w", err)
+		return refuse("backup-every", "write 1h to 744h in whole seconds, as 24h", "%w", err)
+	}
+	if every < leastBackupEvery {
+		return refuse("backup-every", "write 1h to 744h in whole seconds, as 24h", "%s is less than an hour", s.BackupEvery)
 	}
 	keep, err := strconv.Atoi(s.BackupKeep)
 	if err != nil || keep < 1 || keep > 10000 {
 		return refuse("backup-keep", "write a number from 1 to 10000, as 14", "%q is not a number of files to keep", s.BackupKeep)
 	}
-	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep}
+	if s.BackupRecipient != "" {
+		if _, err := age.ParseX25519Recipient(s.BackupRecipient); err != nil { // which may repeat a secret key
+			return refuse("backup-recipient", "write the line age1... that cairn keys generate --type age prints",
+				"this is not a recipient of age")
+		}
+	}
+	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep, Recipient: s.BackupRecipient, Command: s.BackupCommand}
 	return nil
 }
 

@@ -119,6 +119,8 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"shutdown-delay", "soon", []string{"not a duration", "5s"}},
 		{"shutdown-delay", "-1s", []string{"between 0s and 60s"}},
 		{"shutdown-delay", "61s", []string{"between 0s and 60s"}},
+		{"backup-every", "59m59s", []string{"less than an hour", "1h to 744h"}},
+		{"backup-recipient", "AGE-SECRET-KEY-1QQQ", []string{"not a recipient of age", "keys generate --type age"}},
 		{"status-ttl", "", []string{"not a duration", "60s"}},
 		{"status-ttl", "60", []string{"not a duration"}},
 		{"status-ttl", "0s", []string{"between 1s and 1h"}},

@@ -81,7 +81,12 @@ func createFile(path string, text []byte) error {
 // fill runs it has another name, which begins with a dot. It never overwrites: an existing path is an error that wraps
 // os.ErrExist.
 func CreateFile(path string, fill func(f *os.File) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	return CreateFileIn(filepath.Dir(path), path, fill)
+}
+
+// CreateFileIn is CreateFile with the unfinished file in another folder of the same file system.
+func CreateFileIn(folder, path string, fill func(f *os.File) error) error {
+	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}

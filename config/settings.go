@@ -38,6 +38,8 @@ type Settings struct {
 	BackupDir          string   `name:"backup-dir" path:"true" env:"SERVICE_BACKUP_DIR" placeholder:"FOLDER" help:"Folder for backups: one every --backup-every, and one before each migration."`
 	BackupEvery        string   `name:"backup-every" env:"SERVICE_BACKUP_EVERY" default:"24h" help:"How often a backup is made in --backup-dir."`
 	BackupKeep         string   `name:"backup-keep" env:"SERVICE_BACKUP_KEEP" default:"14" help:"How many of these backups are kept; the oldest are deleted."`
+	BackupRecipient    string   `name:"backup-recipient" env:"SERVICE_BACKUP_RECIPIENT" placeholder:"AGE1..." help:"Recipient of age to which backups are encrypted. cairn keys generate --type age makes one, whose identity restores them and lies elsewhere."`
+	BackupCommand      string   `name:"backup-command" path:"true" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE" help:"Program to run after each backup, with its path as the argument: it carries the backup off."`
 	ShutdownDelay      string   `name:"shutdown-delay" env:"SERVICE_SHUTDOWN_DELAY" default:"0s" help:"How long to go on serving after SIGTERM, while /readyz answers 503: longer than a proxy takes to notice."`
 	Signer             string   `name:"signer" env:"SERVICE_SIGNER" default:"auto" help:"What signs with the private key: auto, which is OpenSSL's libcrypto where the machine has it, or go, which is slower."`
 	NoOIDC             bool     `name:"no-oidc" env:"SERVICE_NO_OIDC" help:"Run without a private key: OpenID Connect is off, and tokens that a key has signed are no longer accepted."`

@@ -12,6 +12,8 @@ import (
 const (
 	TurnBackup          = "backup"
 	TurnScheduledBackup = "scheduled backup"
+	// TurnBackupCommand has how the command after the last backup failed, or nothing, in its detail.
+	TurnBackupCommand = "backup command"
 )
 
 // A Turn is the right to do a piece of background work, which only one instance has at a

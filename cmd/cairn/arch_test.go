@@ -67,7 +67,7 @@ var reserved = map[string][]string{
 	"github.com/wneessen/":          {"account/mail"},
 	"github.com/emersion/":          {"account/mail/mailtest"},
 	"github.com/prometheus/":        {"cmd/cairn/internal/metrics"},
-	"filippo.io/":                   {"cmd/cairn/internal/backupfile"},
+	"filippo.io/":                   {"cmd/cairn/internal/backupfile", "config"}, // config: a recipient is checked before the first night
 	"github.com/getkin/":            {"docs/openapitest"},
 	"github.com/santhosh-tekuri/":   {"docs/openapitest"},
 	"github.com/coreos/go-systemd/": {"cmd/cairn"},

@@ -84,9 +84,37 @@ func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err 
 	return phrase, nil
 }
 
+// unlockFlags say what opens an encrypted backup.
+type unlockFlags struct {
+	passphraseFlags
+	Identity string `placeholder:"FILE" help:"File with the identity of age (AGE-SECRET-KEY-1...) whose recipient the backup is encrypted to, - for standard input."`
+}
+
+func (c unlockFlags) unlock(p *program) backupfile.Unlock {
+	return func(passphrase bool) ([]backupfile.Identity, error) {
+		if passphrase {
+			phrase, err := c.passphrase(p, false)
+			if err != nil {
+				return nil, err
+			}
+			return backupfile.PassphraseIdentity(phrase)
+		}
+		if c.Identity == "" {
+			return nil, usageError{"it is encrypted to a recipient of age: give the file with its identity as --identity FILE"}
+		}
+		text, err := p.read(c.Identity, 1<<16)
+		if err != nil {
+			return nil, fmt.Errorf("--identity: %w", err)
+		}
+		return backupfile.ParseIdentities(text)
+	}
+}
+
 type backupCreateCommand struct {
-	File string `arg:"" placeholder:"FILE" help:"File to make, as cairn-2026-11-22.tar.gz. It must not exist."`
-	Keys bool   `help:"Add the files of the private keys and of the shared secret. The file is then encrypted under a passphrase."`
+	File      string `arg:"" placeholder:"FILE" help:"File to make, as cairn-2026-11-22.tar.gz. It must not exist."`
+	Keys      bool   `help:"Add the files of the private keys and of the shared secret. The file is then encrypted, without a recipient under a passphrase."`
+	Recipient string `placeholder:"AGE1..." help:"Encrypt the file to this recipient of age. Without it: to backup-recipient, if that is set."`
+	Command   string `name:"backup-command" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE" help:"Program to run after the backup, with its path as the argument."`
 	passphraseFlags
 	databaseFlags
 	installationFlags
@@ -95,8 +123,8 @@ type backupCreateCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*backupCreateCommand) Help() string {
-	return `The file holds the database and cairn.yaml. Without --keys it is not encrypted, and it is a secret: the database holds
-the secret that signs HS256 cookies, password hashes and addresses. Before the command ends it reads the file again and
+	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted, and it is a secret: the
+database holds the secret that signs HS256 cookies, password hashes and addresses. Before the command ends it reads the file again and
 checks that it can be restored.`
 }
 
@@ -131,7 +159,7 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 	}
 	protection := "not encrypted: only you may be able to read it"
 	if d.Encrypted {
-		protection = "encrypted under the passphrase, without which it is lost"
+		protection = "encrypted: without the passphrase or the recipient's identity it is lost"
 	}
 	return o.print(p, file, d, pairs{
 		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d of them users", d.Rows, d.Users)}, {"made", d.Created.Format(time.RFC3339)},
@@ -146,13 +174,20 @@ func (c *backupCreateCommand) Run(p *program) error {
 	}
 	settings := config.Defaults()
 	settings.Database, settings.PrivateKeyFile = c.Database, c.PrivateKeyFile
-	settings.DataKeyFile = c.DataKeyFile
+	settings.DataKeyFile, settings.BackupRecipient = c.DataKeyFile, c.Recipient
+	if c.PassphraseFile == "" {
+		settings.BackupRecipient = cmp.Or(c.Recipient, c.BackupRecipient)
+	}
 	checked, err := settings.Check()
 	if err != nil {
 		return err
 	}
-	source := backupSource{config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: checked.DataKeyFile}
+	source := backupSource{
+		config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
+	}
 	switch {
+	case c.PassphraseFile != "" && c.Recipient != "":
+		return usageError{"--recipient and --passphrase-file: give one of them"}
 	case c.Keys:
 		dataKey := source.dataKey
 		if missing, _ := dataKeyMissing(dataKey); missing {
@@ -162,8 +197,10 @@ func (c *backupCreateCommand) Run(p *program) error {
 		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
 			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment and not in the backup: keep it elsewhere")
 		}
-		if source.passphrase, err = c.passphrase(p, true); err != nil {
-			return err
+		if source.recipient == "" {
+			if source.passphrase, err = c.passphrase(p, true); err != nil {
+				return err
+			}
 		}
 	case c.PassphraseFile != "":
 		return usageError{"--passphrase-file is for --keys: without the keys a backup is not encrypted"}
@@ -175,17 +212,24 @@ func (c *backupCreateCommand) Run(p *program) error {
 			return err
 		}
 		b.warn(p)
-		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, c.File); err != nil {
+		file, err := filepath.Abs(c.File)
+		if err != nil {
+			return err
+		}
+		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, file); err != nil {
 			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, and the service does not know of it: %s\n", err)
 		}
-		return c.printBackup(p, c.File, b)
+		if err := c.printBackup(p, c.File, b); err != nil {
+			return err
+		}
+		return runBackupCommand(p.ctx, st, c.Command, file)
 	})
 }
 
 type backupVerifyCommand struct {
 	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
 	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens the sealed secrets of a backup that was made without --keys."`
-	passphraseFlags
+	unlockFlags
 	output
 }
 
@@ -196,12 +240,12 @@ func (*backupVerifyCommand) Help() string {
 
 // Run checks a backup.
 func (c *backupVerifyCommand) Run(p *program) error {
-	work, done, err := workFolder(p.ctx, "")
+	work, done, err := workFolder(p.ctx, workParent(""))
 	if err != nil {
 		return err
 	}
 	defer done()
-	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, func() (string, error) { return c.passphrase(p, false) })
+	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, c.unlock(p))
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -216,19 +260,24 @@ type backupSource struct {
 	config     string // file, or empty
 	issuer     string // empty: not known
 	keys       []backupfile.File
-	passphrase string // empty: not encrypted, and without keys
+	passphrase string // either this or a recipient of age encrypts it; with neither it has no keys
+	recipient  string
 	dataKey    string // file, or empty
 }
 
 // make writes a backup, which only gets its name once it was read again from the disk and
 // found good.
 func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, err error) {
-	work, done, err := workFolder(ctx, s.database)
+	key, err := backupfile.NewKey(s.recipient, s.passphrase)
+	if err != nil {
+		return nil, err
+	}
+	work, done, err := workFolder(ctx, workParent(s.database))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	err = config.CreateFile(path, func(f *os.File) error {
+	err = createFile(ctx, path, func(f *os.File) error {
 		snapshot := filepath.Join(work, backupfile.Database)
 		if err := s.checkRoom(work, 1); err != nil {
 			return err
@@ -256,10 +305,10 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			return err
 		})
 		both.Go(func() error {
-			if err := errors.Join(backupfile.Create(together, f, m, s.passphrase), f.Sync()); err != nil {
+			if err := errors.Join(backupfile.Create(together, f, m, key), f.Sync()); err != nil {
 				return err
 			}
-			return b.readAgain(together, f.Name(), filepath.Join(work, "read"), m, s.passphrase)
+			return b.readAgain(together, f.Name(), filepath.Join(work, "read"), m, key)
 		})
 		if err := both.Wait(); err != nil {
 			return err
@@ -309,14 +358,16 @@ func (b *checkedBackup) warn(p *program) {
 }
 
 // readAgain checks that a file is the backup m.
-func (b *checkedBackup) readAgain(ctx context.Context, file, folder string, m *backupfile.Manifest, passphrase string) error {
+func (b *checkedBackup) readAgain(
+	ctx context.Context, file, folder string, m *backupfile.Manifest, key *backupfile.Key,
+) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	b.encrypted = passphrase != ""
-	if b.manifest, err = backupfile.Check(ctx, f, folder, func() (string, error) { return passphrase, nil }); err != nil {
+	b.encrypted = key != nil
+	if b.manifest, err = backupfile.Check(ctx, f, folder, key.Unlock); err != nil {
 		return fmt.Errorf("read the backup again: %w", err)
 	}
 	for i, f := range m.Files {
@@ -349,7 +400,7 @@ func (b *checkedBackup) keys() (keys []backupfile.File) {
 // openBackup reads a backup into a folder and checks all of it: the file, the database, its
 // counts, and that its secrets sign what verifies. dataKey is the file of the data key if the backup has none.
 func openBackup(
-	ctx context.Context, file, folder, dataKey string, passphrase func() (string, error),
+	ctx context.Context, file, folder, dataKey string, unlock backupfile.Unlock,
 ) (*checkedBackup, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -357,9 +408,9 @@ func openBackup(
 	}
 	defer func() { _ = f.Close() }()
 	b := &checkedBackup{}
-	b.manifest, err = backupfile.Open(ctx, f, folder, func() (string, error) {
+	b.manifest, err = backupfile.Open(ctx, f, folder, func(passphrase bool) ([]backupfile.Identity, error) {
 		b.encrypted = true
-		return passphrase()
+		return unlock(passphrase)
 	})
 	if err != nil {
 		return nil, err
@@ -429,40 +480,68 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 	return account.CheckSecrets(ctx, cmp.Or(b.manifest.Issuer, config.Defaults().Issuer), secret, keys, time.Now().UTC().Truncate(time.Second))
 }
 
-const (
-	workPrefix = ".cairn-work-"
-	// workRest keeps the folder of another process, which may have made it just now.
-	workRest = time.Minute
-)
+// workPrefix begins the names of folders for unfinished work. Each is locked by the process that uses it.
+const workPrefix = ".cairn-work-"
 
-// workFolder makes a folder for copies of a database: beside that, which is as secret and
-// has room for its like; for PostgreSQL, and without a database, where large temporary
-// files belong. done removes it. One that a killed process has left is removed.
-func workFolder(ctx context.Context, database string) (folder string, done func(), err error) {
-	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
+// workParent returns where a copy of a database is made: beside it, which is as secret and has room for another one.
+// For PostgreSQL, and without a database, it is the folder for large temporary files.
+func workParent(database string) string {
 	if database != "" && !store.IsPostgres(database) {
-		parent = filepath.Dir(database)
-	} else if _, err := os.Stat(parent); err != nil {
-		parent = os.TempDir()
+		return filepath.Dir(database)
 	}
+	parent := cmp.Or(os.Getenv("TMPDIR"), "/var/tmp")
+	if _, err := os.Stat(parent); err != nil {
+		return os.TempDir()
+	}
+	return parent
+}
+
+// clearWork removes the work folders that killed processes have left in a folder.
+func clearWork(ctx context.Context, parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
 	for _, folder := range left {
 		// In /var/tmp others can make a link of that name, or a folder with links in it.
-		info, err := os.Lstat(folder)
-		if err != nil || !info.IsDir() || !config.OwnFile(info) || time.Since(info.ModTime()) < workRest {
+		if info, err := os.Lstat(folder); err != nil || !info.IsDir() || !config.OwnFile(info) {
 			continue
 		}
-		if release, err := store.Use(ctx, filepath.Join(folder, "work"), true); err == nil {
-			_ = os.RemoveAll(folder)
-			release()
+		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+		if err != nil {
+			continue
 		}
+		// The process that has just made it, and not locked it yet, finds it gone at once and makes another one.
+		if gone := folder + "-"; os.Rename(folder, gone) == nil {
+			_ = os.RemoveAll(gone)
+		}
+		release()
 	}
-	if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
-		return "", nil, fmt.Errorf("make a folder for the copy of the database: %w", err)
+}
+
+// workFolder makes a folder for unfinished work, and removes those that killed processes have left beside it. done
+// removes it.
+func workFolder(ctx context.Context, parent string) (folder string, done func(), err error) {
+	clearWork(ctx, parent)
+	for {
+		if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
+			return "", nil, fmt.Errorf("make a folder for unfinished work: %w", err)
+		}
+		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+		switch {
+		case err == nil && exists(folder):
+			return folder, func() { _ = os.RemoveAll(folder); release() }, nil
+		case err == nil:
+			release()
+		case !errors.Is(err, store.ErrInUse) && !errors.Is(err, os.ErrNotExist):
+			return "", nil, errors.Join(err, os.RemoveAll(folder))
+		} // another process has cleared it
 	}
-	release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
+}
+
+// createFile is config.CreateFile with the unfinished file in a work folder beside it.
+func createFile(ctx context.Context, path string, fill func(f *os.File) error) error {
+	work, done, err := workFolder(ctx, filepath.Dir(path))
 	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(folder))
+		return fmt.Errorf("cannot be written: %w", err)
 	}
-	return folder, func() { _ = os.RemoveAll(folder); release() }, nil
+	defer done()
+	return config.CreateFileIn(work, path, fill)
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -266,6 +267,17 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 		before := v.signIn()
 		refresh := v.refreshToken(client, before)
 		_, oldTag := v.revoked(before)
+		// A sign-in that was begun before the backup: its link is sealed with the installation's secret.
+		_, header, _ := v.do("GET", "/oauth2/authorize?response_type=code&redirect_uri=https://app.example.org/cb&scope=openid&code_challenge_method=S256"+
+			"&code_challenge="+strings.Repeat("c", 43)+"&client_id="+client, "", nil)
+		page, err := url.Parse(header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := "/oauth2/authorize?continue=" + url.QueryEscape(page.Query().Get("continue"))
+		if status, _, _ := v.do("GET", begun, "", nil); status != http.StatusSeeOther {
+			t.Fatalf("%s: the sealed link %s answers %d", header, begun, status)
+		}
 		s.must("backup", "b.tar.gz")
 		after := v.signIn()
 		s.refused([]string{"cairn serve runs", "stop it first"}, "restore", "b.tar.gz", "--force")
@@ -299,6 +311,9 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			}
 			if got := v.refresh(client, refresh); (got == http.StatusOK) != keep {
 				t.Errorf("keep %t: the refresh token gets %d", keep, got)
+			}
+			if status, _, _ := v.do("GET", begun, "", nil); (status == http.StatusSeeOther) != keep {
+				t.Errorf("keep %t: a link that was sealed before the backup gets %d", keep, status)
 			}
 			fresh := v.signIn()
 			if revoked, _ := v.revoked(fresh); revoked || v.me(fresh) != http.StatusOK {
@@ -418,6 +433,8 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 // database with the name of the restored one is that, with its sessions ended.
 func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
 		s.must("backup", "good.tar.gz")
 		program, err := os.Executable()
 		if err != nil {
@@ -433,6 +450,13 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			time.Sleep(after) // the instant of the kill: any is right
 			_ = c.Process.Kill()
 			_ = c.Wait()
+		}
+		unfinished := func() (names []string) {
+			for _, folder := range []string{".", filepath.Dir(dsn), tmp} {
+				left, _ := filepath.Glob(filepath.Join(folder, ".*"))
+				names = append(names, left...)
+			}
+			return names
 		}
 		made, times, longest := 0, 12, 250
 		if store.IsPostgres(dsn) {
@@ -456,7 +480,11 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 				t.Errorf("restored users: %q", got)
 			}
 		}
-		t.Logf("%d of %d backups were done before the kill", made, times)
+		t.Logf("%d of %d backups were done before the kill, which have left %q", made, times, unfinished())
+		s.must("backup", "last.tar.gz")
+		if left := unfinished(); len(left) > 0 {
+			t.Errorf("after the next backup there is still %q", left)
+		}
 	})
 }
 
@@ -571,43 +599,97 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	}
 }
 
-// The service makes backups by itself, keeps as many as it is told, and deletes no file of
-// another name.
+// The service makes backups by itself, to a recipient whose identity is elsewhere, keeps as many as it is told, deletes
+// no file of another name, and has each carried off by a program that learns none of its secrets.
 func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		folder := t.TempDir()
+		recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
+		folder, away := t.TempDir(), t.TempDir()
 		foreign := filepath.Join(folder, "cairn-20200101T000000Z.tar.gz.kept")
-		if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+		script := filepath.Join(t.TempDir(), "carry off")
+		t.Setenv("SERVICE_AUTH_JWT_SECRET", "a secret of the service")
+		t.Setenv("PGPASSWORD", "another secret")
+		text := "#!/bin/sh\n[ $# = 1 ] && [ \"$1\" = \"$CAIRN_BACKUP_FILE\" ] && env > '" + away + "/env' && cp \"$1\" '" + away + "' &&\n" +
+			"[ $(ls '" + away + "' | wc -l) -lt 4 ] || { echo no room; exit 3; }\n"
+		if err := errors.Join(os.WriteFile(foreign, nil, 0o600), os.WriteFile(script, []byte(text), 0o700)); err != nil {
 			t.Fatal(err)
 		}
-		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--backup-dir", folder, "--backup-every", "1s", "--backup-keep", "2")
-		seen := map[string]bool{}
-		for end := time.Now().Add(30 * time.Second); len(seen) < 4 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			files, _ := filepath.Glob(filepath.Join(folder, "cairn-*Z.tar.gz"))
-			for _, f := range files {
-				seen[f] = true
-			}
-		}
-		p.stop()
-		<-p.code
-		left, _ := filepath.Glob(filepath.Join(folder, "*"))
-		if len(seen) < 4 || len(left) > 4 || !exists(foreign) {
-			t.Errorf("made %d, left %q", len(seen), left)
-		}
-		for _, f := range left {
-			if f != foreign {
-				s.must("backup", "verify", f)
-			}
-		}
-		st, err := store.Open(t.Context(), dsn, store.Options{})
+		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: dataKeyOf("data.key")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = st.Close() }()
-		if at, file, err := st.LastTurn(t.Context(), store.TurnBackup); err != nil || time.Since(at) > time.Minute || !seen[file] {
-			t.Errorf("the last backup is noted as %s %q: %v", at, file, err)
+		ctx, stop := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		var background sync.WaitGroup
+		background.Go(func() {
+			source := backupSource{store: st, database: dsn, recipient: recipient, dataKey: "data.key"}
+			b := config.Backup{Dir: folder, Every: time.Second, Keep: 2, Command: script} // more often than a setting may say
+			backupUntil(ctx, source, b, slog.New(slog.NewTextHandler(&log, nil)))
+		})
+		var failure string
+		for end := time.Now().Add(30 * time.Second); failure == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if _, failure, err = st.LastTurn(t.Context(), store.TurnBackupCommand); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		background.Wait()
+		if !strings.Contains(failure, "exit status 3: no room") || !strings.Contains(log.String(), "exit status 3: no room") {
+			t.Errorf("the failure of the third run is recorded as %q, and logged: %s", failure, log.String())
+		}
+		seen, _ := filepath.Glob(filepath.Join(away, "cairn-*Z.tar.gz.age"))
+		left, _ := filepath.Glob(filepath.Join(folder, "*"))
+		if len(seen) < 3 || len(left) != 3 || !exists(foreign) {
+			t.Errorf("made %q, left %q", seen, left)
+		}
+		if env, err := os.ReadFile(filepath.Join(away, "env")); err != nil || bytes.Contains(env, []byte("secret")) || !bytes.Contains(env, []byte("\nPATH=")) {
+			t.Errorf("the environment of the command: %s %v", env, err)
+		}
+		_, file, err := st.LastTurn(t.Context(), store.TurnBackup)
+		if err != nil || !exists(file) || filepath.Dir(file) != folder {
+			t.Errorf("the last backup is noted as %q: %v", file, err)
+		}
+		s.must("keys", "generate", "other.age", "--type", "age", "-q")
+		s.refused([]string{"another recipient"}, "restore", file, "--identity", "other.age", "--database", "new.db")
+		s.refused([]string{"--identity FILE"}, "backup", "verify", file)
+		target := other(t, dsn)
+		s.must("restore", file, "--identity", "identity.age", "--database", target)
+		if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
+			t.Errorf("restored users: %q", got)
 		}
 	})
+}
+
+// By hand, too, no passphrase is needed where a recipient is set, and keys are only in what is encrypted.
+func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
+	s, key := sqliteShell(t)
+	recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
+	s.refused([]string{"exists"}, "keys", "generate", "identity.age", "--type", "age")
+	settings, err := os.OpenFile("cairn.yaml", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settings.WriteString("backup-recipient: " + recipient + "\nbackup-command: missing\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = settings.Close()
+	s.refused([]string{"--recipient and --passphrase-file"}, "backup", "b.age", "--keys", "--recipient", recipient, "--passphrase-file", "-")
+	s.refused([]string{"not a recipient of age"}, "backup", "b.age", "--recipient", "age1mistyped")
+	if code, said := s.run("backup", "b.age", "--keys"); code != exitFailed || !strings.Contains(said, "missing: no such file") || !exists("b.age") {
+		t.Errorf("with a command that cannot be run: exit code %d: %s", code, said)
+	}
+	file, err := filepath.Abs("b.age")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := filepath.Join(filepath.Dir(file), "identity.age")
+	s.must("backup", "verify", file, "--identity", identity)
+	t.Chdir(t.TempDir())
+	s.must("restore", file, "--identity", identity)
+	if restored, err := os.ReadFile("key.pem"); err != nil || string(restored) != key {
+		t.Errorf("the key: %v", err)
+	}
 }
 
 // Before an installation is migrated there is a backup, which a later version restores.
@@ -624,24 +706,26 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 			}
 		}
 		_ = db.Close()
-		folder := t.TempDir()
+		folder, end, unlock := t.TempDir(), ".tar.gz", []string(nil)
 		if !store.IsPostgres(dsn) {
-			folder = filepath.Dir(dsn)
+			folder, end, unlock = filepath.Dir(dsn), ".tar.gz.age", []string{"--identity", "identity.age"}
+			recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
+			s.environ = append(s.environ, "SERVICE_BACKUP_RECIPIENT="+recipient)
 		} else {
 			s.environ = append(s.environ, "SERVICE_BACKUP_DIR="+folder)
 		}
 		s.must("user", "list", "-q")
-		files, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*.tar.gz"))
+		files, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*"+end))
 		if len(files) != 1 {
 			t.Fatalf("backups before the migration: %q", files)
 		}
 		s.must("user", "list", "-q") // nothing is left to migrate
 		target := other(t, dsn)
-		s.must("restore", files[0], "--database", target)
+		s.must(append([]string{"restore", files[0], "--database", target}, unlock...)...)
 		if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
 			t.Errorf("restored users: %q", got)
 		}
-		if again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*.tar.gz")); len(again) != 1 {
+		if again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*")); len(again) != 1 {
 			t.Errorf("backups before the migration: %q", again)
 		}
 	})
@@ -700,6 +784,44 @@ func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
 	}
 }
 
+// A backup, a restore and the service remove what killed processes have left beside the database and in the folder of
+// backups, and leave alone what another process uses.
+func TestUnfinishedWorkIsRemovedUnlessItIsInUse(t *testing.T) {
+	s, _ := sqliteShell(t)
+	folder := t.TempDir()
+	s.must("backup", filepath.Join(folder, "first.tar.gz"))
+	for name, do := range map[string]func(){
+		"backup":  func() { s.must("backup", filepath.Join(folder, "second.tar.gz")) },
+		"restore": func() { s.must("restore", filepath.Join(folder, "first.tar.gz"), "--force") },
+		"serve": func() {
+			p := startProcess(t, "--private-key-file", "key.pem", "--backup-dir", folder)
+			p.stop()
+			<-p.code
+		},
+	} {
+		var left, used []string
+		for _, parent := range []string{".", folder} {
+			work, done, err := workFolder(t.Context(), parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			killed := filepath.Join(parent, workPrefix+name)
+			if err := errors.Join(os.Mkdir(killed, 0o700), os.WriteFile(filepath.Join(killed, "cairn.db"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			used, left = append(used, work), append(left, killed)
+		}
+		do()
+		if exists(left[0]) || exists(left[1]) {
+			t.Errorf("%s has left unfinished work: %q", name, left)
+		}
+		if !exists(used[0]) || !exists(used[1]) {
+			t.Errorf("%s has removed what is in use: %q", name, used)
+		}
+	}
+}
+
 // The lock is that of the file, by whatever name: a link to it, too.
 func TestRestoreSeesTheServiceBehindALink(t *testing.T) {
 	s, _ := sqliteShell(t)
@@ -737,7 +859,7 @@ func TestBackupOfANewerProgramIsRefused(t *testing.T) {
 	s, _ := sqliteShell(t)
 	var b bytes.Buffer
 	m := &backupfile.Manifest{Program: "v9.8.7", Schema: store.SchemaOfProgram() + 1, Files: []backupfile.File{{Name: backupfile.Database, Path: "cairn.db"}}}
-	if err := errors.Join(backupfile.Create(t.Context(), &b, m, ""), os.WriteFile("b.tar.gz", b.Bytes(), 0o600)); err != nil {
+	if err := errors.Join(backupfile.Create(t.Context(), &b, m, nil), os.WriteFile("b.tar.gz", b.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	s.refused([]string{"v9.8.7"}, "backup", "verify", "b.tar.gz")

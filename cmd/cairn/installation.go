@@ -15,8 +15,9 @@ import (
 
 // databaseFlags are the settings of a command that only needs the database.
 type databaseFlags struct {
-	Database  string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
-	BackupDir string `name:"backup-dir" env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
+	Database        string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
+	BackupDir       string `name:"backup-dir" env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
+	BackupRecipient string `name:"backup-recipient" env:"SERVICE_BACKUP_RECIPIENT" hidden:""`
 	// DataKeyFile is read when something sealed is needed.
 	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" hidden:""`
 	// MailServer tells whether the service sends mails: users are told of what is done to their accounts.
@@ -27,6 +28,7 @@ type databaseFlags struct {
 func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
 	settings := config.Defaults()
 	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
+	settings.BackupRecipient = c.BackupRecipient
 	checked, err := settings.Check()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -22,7 +23,7 @@ import (
 // one that signs.
 
 type keysCommand struct {
-	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256 or EdDSA, to a file that does not exist yet."`
+	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a file that does not exist yet."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
 	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key, which is made where there is none."`
 	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
@@ -30,16 +31,19 @@ type keysCommand struct {
 
 type generateKeyCommand struct {
 	output
-	File string `arg:"" help:"Where to write the key (PEM, readable by its owner only)."`
-	Type string `default:"rs256" enum:"rs256,es256,eddsa" help:"What it signs: rs256 (RSA), which the service needs, or es256 (P-256) or eddsa (Ed25519) for clients that ask for it."`
+	File string `arg:"" help:"Where to write the key, readable by its owner only."`
+	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"What it is for: rs256 (RSA) signs, which the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that ask for it; age opens backups that are encrypted to its recipient."`
 	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger ones make every sign-in slower."`
 }
 
 // Run writes the key; it never overwrites one.
 func (c *generateKeyCommand) Run(p *program) error {
 	algorithm := map[string]jose.SignatureAlgorithm{"rs256": jose.RS256, "es256": jose.ES256, "eddsa": jose.EdDSA}[c.Type]
-	if algorithm != jose.RS256 && c.Bits != config.MinKeyBits {
+	if c.Type != "rs256" && c.Bits != config.MinKeyBits {
 		return usageError{"--bits: keys of the type " + c.Type + " have one size"}
+	}
+	if c.Type == "age" {
+		return c.generateIdentity(p)
 	}
 	kid, err := config.GenerateKeyFor(algorithm, c.File, c.Bits)
 	if errors.Is(err, os.ErrExist) {
@@ -54,6 +58,26 @@ func (c *generateKeyCommand) Run(p *program) error {
 		made["bits"] = ecBits
 	}
 	return c.print(p, kid, made, pairs{{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)}, {"next", next + " in cairn.yaml and restart cairn serve"}})
+}
+
+// generateIdentity writes an identity as age-keygen does, and prints its recipient.
+func (c *generateKeyCommand) generateIdentity(p *program) error {
+	text, recipient, err := backupfile.GenerateIdentity()
+	if err != nil {
+		return err
+	}
+	err = config.CreateFile(c.File, func(f *os.File) error {
+		_, err := f.WriteString(text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s %w: name another file", c.File, err)
+	}
+	return c.print(p, recipient, map[string]string{"file": c.File, "recipient": recipient}, pairs{
+		{"identity file", c.File}, {"recipient", recipient},
+		{"next", "write backup-recipient: " + recipient + " into cairn.yaml and restart cairn serve; " +
+			"move the file off this machine: it alone opens the backups"},
+	})
 }
 
 // keyFlags are the settings of serve that name the keys.

@@ -26,7 +26,7 @@ type restoreCommand struct {
 	KeepSessions bool   `help:"Keep sessions, grants and codes. What was revoked or spent after the backup is live again."`
 	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Without it: as the settings say."`
 	NewDataKey   bool   `help:"The data key is lost: make another one, and go on without what it has sealed."`
-	passphraseFlags
+	unlockFlags
 	installationFlags
 	output
 }
@@ -63,12 +63,13 @@ type restored struct {
 
 // Run restores: the settings, the keys, and last the database, without which it is not done.
 func (c *restoreCommand) Run(p *program) error {
-	work, done, err := workFolder(p.ctx, cmp.Or(c.Database, "cairn.db"))
+	work, done, err := workFolder(p.ctx, workParent(cmp.Or(c.Database, "cairn.db")))
 	if err != nil {
 		return err
 	}
-	defer func() { done() }()
-	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, func() (string, error) { return c.passphrase(p, false) })
+	defer done()
+	clearWork(p.ctx, filepath.Dir(c.File))
+	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, c.unlock(p))
 	if err != nil {
 		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
 	}
@@ -123,7 +124,7 @@ func (c *restoreCommand) Run(p *program) error {
 		files = append(files, restoredFile{from: dataKey, to: c.DataKeyFile})
 	}
 	for _, f := range files {
-		if err := copyFile(f.to, f.from); err != nil {
+		if err := copyFile(p.ctx, f.to, f.from); err != nil {
 			return fmt.Errorf("%s %w", f.to, err)
 		}
 		if f.settings {
@@ -251,13 +252,13 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 	return missing, nil
 }
 
-func copyFile(to, from string) error {
+func copyFile(ctx context.Context, to, from string) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	return config.CreateFile(to, func(f *os.File) error {
+	return createFile(ctx, to, func(f *os.File) error {
 		_, err := io.Copy(f, source)
 		return err
 	})
@@ -387,7 +388,7 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 		}
 	}
 	if err := os.Link(database, pl.checked.Database); err != nil { // another disk, or no links
-		if err := copyFile(pl.checked.Database, database); err != nil {
+		if err := copyFile(ctx, pl.checked.Database, database); err != nil {
 			if movedTo != "" {
 				err = fmt.Errorf("%w; the earlier database is %s now", err, movedTo)
 			}
@@ -418,6 +419,7 @@ func (c *copyCommand) Run(p *program) error {
 		return fmt.Errorf("--to: %w", err)
 	}
 	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
+	settings.BackupRecipient = c.BackupRecipient
 	from, err := settings.Check()
 	if err != nil {
 		return err
@@ -442,7 +444,7 @@ func (c *copyCommand) Run(p *program) error {
 	if place.existing != "" {
 		return fmt.Errorf("--to: %s exists and is not overwritten: name another file", place.existing)
 	}
-	work, done, err := workFolder(p.ctx, to.Database)
+	work, done, err := workFolder(p.ctx, workParent(to.Database))
 	if err != nil {
 		return err
 	}

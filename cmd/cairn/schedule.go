@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,8 +28,10 @@ const (
 	// migrationRetry is how long such a backup is taken for that of an earlier attempt: a
 	// service that is started again and again must not fill the disk.
 	migrationRetry = time.Hour
-	// unfinishedAge is when a backup that has no name yet is one of a killed process.
-	unfinishedAge = 24 * time.Hour
+	// commandTimeout is for --backup-command: no longer than the least --backup-every.
+	commandTimeout = time.Hour
+	// commandGrace is how long that may take to end once it is told to.
+	commandGrace = 10 * time.Second
 )
 
 // backupUntil makes scheduled backups until the context ends, one instance of all.
@@ -36,10 +39,15 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 	t := time.NewTicker(min(max(b.Every/20, time.Second), 10*time.Minute))
 	defer t.Stop()
 	for {
-		if file, err := backupInTurn(ctx, source, b); err != nil && ctx.Err() == nil {
+		file, err := backupInTurn(ctx, source, b)
+		if err != nil && ctx.Err() == nil {
 			log.Error("scheduled backup failed", "error", err)
-		} else if file != "" {
+		}
+		if file != "" {
 			log.Info("backup made", "file", file)
+			if err := runBackupCommand(ctx, source.store, b.Command, file); err != nil {
+				log.Error("the backup was not carried off", "file", file, "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -55,8 +63,9 @@ func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (fi
 	if err != nil || !ok {
 		return "", err
 	}
-	file = filepath.Join(b.Dir, "cairn-"+now.Format(stampFormat)+".tar.gz")
-	_, err = source.make(ctx, file)
+	if file, err = filepath.Abs(filepath.Join(b.Dir, source.fileName("cairn-", now))); err == nil {
+		_, err = source.make(ctx, file)
+	}
 	done := now
 	if err != nil {
 		done, file = time.Time{}, ""
@@ -66,14 +75,66 @@ func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (fi
 	return file, errors.Join(err, source.store.EndTurn(context.WithoutCancel(ctx), turn, done, file))
 }
 
+// fileName returns the name of a backup that is made without being asked for.
+func (s backupSource) fileName(prefix string, now time.Time) string {
+	name := prefix + now.Format(stampFormat) + ".tar.gz"
+	if s.recipient != "" {
+		name += ".age"
+	}
+	return name
+}
+
+// runBackupCommand runs the program of --backup-command, if there is one, and records what became of it: doctor reads
+// that. The program gets nothing of the service's environment that could be a secret.
+func runBackupCommand(ctx context.Context, st *store.Store, command, file string) error {
+	if command == "" {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	path, err := filepath.Abs(command) // not looked up in PATH
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(limited, path, file) // #nosec G204 -- the operator names it
+	c.Env = []string{"CAIRN_BACKUP_FILE=" + file}
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			c.Env = append(c.Env, name+"="+value)
+		}
+	}
+	var said tail
+	c.Stdout, c.Stderr, c.WaitDelay = &said, &said, commandGrace
+	endAsGroup(c)
+	if err = c.Run(); errors.Is(limited.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("it took longer than %s", commandTimeout)
+	}
+	failure := ""
+	if err != nil {
+		failure = fmt.Sprintf("--backup-command %s: %s: %s", command, err, strings.Join(strings.Fields(string(said)), " "))
+		failure = printable(strings.TrimSuffix(failure, ": "))
+		err = errors.New(failure)
+	}
+	return errors.Join(err, st.NoteDone(context.WithoutCancel(ctx), store.TurnBackupCommand, time.Now().UTC(), failure))
+}
+
+// tail keeps the end of what is written to it.
+type tail []byte
+
+func (t *tail) Write(b []byte) (int, error) {
+	*t = append(*t, b...)
+	*t = (*t)[max(len(*t)-500, 0):]
+	return len(b), nil
+}
+
 // Names of the files that are made here, and so may be deleted here.
 var (
-	scheduledBackup  = regexp.MustCompile(`^cairn-\d{8}T\d{6}Z\.tar\.gz$`)
-	migrationBackup  = regexp.MustCompile(`^cairn-before-schema-\d+-(\d{8}T\d{6}Z)\.tar\.gz$`)
-	unfinishedBackup = regexp.MustCompile(`^\.cairn-(before-schema-\d+-)?\d{8}T\d{6}Z\.tar\.gz-\d+$`)
+	scheduledBackup = regexp.MustCompile(`^cairn-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
+	migrationBackup = regexp.MustCompile(`^cairn-before-schema-\d+-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
+	stamp           = regexp.MustCompile(`\d{8}T\d{6}Z`)
 )
 
-// removeOldBackups deletes the oldest files of a kind but keep, and what killed processes have left.
+// removeOldBackups deletes the oldest files of a kind but keep.
 func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -84,20 +145,12 @@ func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 		if kind.MatchString(e.Name()) && e.Type().IsRegular() {
 			old = append(old, e.Name())
 		}
-		if info, infoErr := e.Info(); infoErr == nil && unfinishedBackup.MatchString(e.Name()) && time.Since(info.ModTime()) > unfinishedAge {
-			err = errors.Join(err, os.Remove(filepath.Join(folder, e.Name())))
-		}
 	}
-	slices.SortFunc(old, func(a, b string) int { return strings.Compare(stampOf(a), stampOf(b)) })
+	slices.SortFunc(old, func(a, b string) int { return strings.Compare(stamp.FindString(a), stamp.FindString(b)) })
 	for _, name := range old[:max(len(old)-keep, 0)] {
 		err = errors.Join(err, os.Remove(filepath.Join(folder, name)))
 	}
 	return err
-}
-
-// stampOf is the time in the name of a backup.
-func stampOf(name string) string {
-	return name[len(name)-len(".tar.gz")-len(stampFormat) : len(name)-len(".tar.gz")]
 }
 
 // backupBeforeMigration makes a backup of an installation that is about to be migrated.
@@ -126,12 +179,14 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 	}
 	prefix := fmt.Sprintf("cairn-before-schema-%d-", store.SchemaOfProgram())
 	for _, e := range entries {
-		if made, err := time.Parse(stampFormat, strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), ".tar.gz")); err == nil && now.Sub(made) < migrationRetry {
+		made, err := time.Parse(stampFormat, stamp.FindString(e.Name()))
+		if err == nil && strings.HasPrefix(e.Name(), prefix) && now.Sub(made) < migrationRetry {
 			return nil
 		}
 	}
-	file := filepath.Join(folder, prefix+now.Format(stampFormat)+".tar.gz")
-	_, err = backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile}.make(ctx, file)
+	source := backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile, recipient: c.Backup.Recipient}
+	file := filepath.Join(folder, source.fileName(prefix, now))
+	_, err = source.make(ctx, file)
 	if errors.Is(err, os.ErrExist) {
 		return nil // another instance has made it just now
 	}

@@ -77,6 +77,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if _, err := st.Sealed(p.ctx); err != nil {
 		return err
 	}
+	clearWork(p.ctx, workParent(checked.Database))
 	warnings := checked.Warnings()
 	if missing { // and nothing is sealed
 		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+
@@ -170,9 +171,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
 	}
 	if checked.Backup.Dir != "" {
+		clearWork(p.ctx, checked.Backup.Dir)
 		source := backupSource{
 			store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString,
-			dataKey: checked.DataKeyFile,
+			dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
 		}
 		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
 	}

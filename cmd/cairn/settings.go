@@ -178,5 +178,6 @@ func settingChange(m account.SettingsMember, words []string) (change account.Set
 	if err != nil {
 		return change, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	return change, json.Unmarshal(document, &change)
+	err = json.Unmarshal(document, &change)
+	return change, err
 }

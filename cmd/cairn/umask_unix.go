@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"os/user"
 	"strconv"
 	"syscall"
@@ -12,6 +13,12 @@ import (
 // ownerOnly makes every file that the program creates private: the database
 // holds people's data, the keys hold their sessions.
 func ownerOnly() { syscall.Umask(0o077) }
+
+// endAsGroup lets a command end together with the programs that it has started.
+func endAsGroup(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+}
 
 // ownerBesideRoot is the user whose folder this is, where the program runs as root and the
 // folder is not root's: files that root makes there are closed to that user.

@@ -1,6 +1,6 @@
 // Package backupfile owns the form of a backup: one file, a gzipped tar of a manifest, a
 // SQLite database, and what else belongs to an installation, for which tar xzf is enough.
-// Under a passphrase the whole is encrypted in the form of age (age-encryption.org/v1).
+// With a [Key] the whole is encrypted in the form of age (age-encryption.org/v1).
 //
 // A plain file ends with an empty gzip member, whose comment is the SHA-256 of all before
 // it: every byte is covered, also those of which gzip and tar keep no checksum.
@@ -54,9 +54,81 @@ var (
 	ErrDamaged = errors.New("the backup is damaged or cut short: use another one")
 	// ErrPassphrase means that the passphrase is wrong.
 	ErrPassphrase = errors.New("the passphrase is wrong")
+	// ErrIdentity means that the backup is encrypted to another recipient.
+	ErrIdentity = errors.New("it is encrypted to another recipient: give the file with that one's identity")
 	// ErrNoBackup means that the file is something else.
 	ErrNoBackup = errors.New("this is not a backup of cairn")
 )
+
+// Identity opens an encrypted backup.
+type Identity = age.Identity
+
+// Key encrypts one backup, and opens it again.
+type Key struct {
+	recipients []age.Recipient
+	identity   Identity
+}
+
+// NewKey encrypts to a recipient, age1..., or under a passphrase; without either it is nil. The identity of a recipient
+// is elsewhere, so the backup is also encrypted to one that only the Key has, which opens it once more to check it.
+func NewKey(recipient, passphrase string) (*Key, error) {
+	switch {
+	case recipient != "":
+		to, err := age.ParseX25519Recipient(recipient)
+		if err != nil {
+			return nil, err
+		}
+		own, err := age.GenerateX25519Identity()
+		if err != nil {
+			return nil, err
+		}
+		return &Key{recipients: []age.Recipient{to, own.Recipient()}, identity: own}, nil
+	case passphrase != "":
+		to, err := age.NewScryptRecipient(passphrase)
+		if err != nil {
+			return nil, err
+		}
+		to.SetWorkFactor(workFactor)
+		own, err := age.NewScryptIdentity(passphrase)
+		return &Key{recipients: []age.Recipient{to}, identity: own}, err
+	}
+	return nil, nil //nolint:nilnil // not encrypted
+}
+
+// Unlock opens the backup that was encrypted with the key.
+func (k *Key) Unlock(bool) ([]Identity, error) { return []Identity{k.identity}, nil }
+
+// PassphraseIdentity opens what is encrypted under a passphrase. ErrPassphrase.
+func PassphraseIdentity(passphrase string) ([]Identity, error) {
+	identity, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return nil, ErrPassphrase // it is empty
+	}
+	identity.SetMaxWorkFactor(maxWorkFactor)
+	return []Identity{identity}, nil
+}
+
+// ParseIdentities reads a file of identities, as age-keygen writes it.
+func ParseIdentities(text []byte) ([]Identity, error) {
+	identities, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil {
+		return nil, errors.New("this is no file of age identities: it has a line AGE-SECRET-KEY-1...")
+	}
+	return identities, nil
+}
+
+// GenerateIdentity returns a file with a new identity, and its recipient.
+func GenerateIdentity() (text, recipient string, err error) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		return "", "", err
+	}
+	recipient = identity.Recipient().String()
+	return "# public key: " + recipient + "\n" + identity.String() + "\n", recipient, nil
+}
+
+// Unlock finds what opens an encrypted backup. passphrase reports whether it is encrypted under one.
+type Unlock func(passphrase bool) ([]Identity, error)
 
 // Manifest says what is in a backup.
 type Manifest struct {
@@ -81,9 +153,9 @@ type File struct {
 	Path string `json:"-"` // where it is: for Write its source, of Read where it was put
 }
 
-// Create writes a backup into f, whose files lie at their paths, under a passphrase
-// unless it is empty. It adds sizes and sums to the manifest.
-func Create(ctx context.Context, f io.Writer, m *Manifest, passphrase string) (err error) {
+// Create writes a backup into f, whose files lie at their paths, encrypted unless key is nil. It adds sizes and sums
+// to the manifest.
+func Create(ctx context.Context, f io.Writer, m *Manifest, key *Key) (err error) {
 	f = writerUntil{ctx, f}
 	m.Format = Format
 	for i := range m.Files {
@@ -91,13 +163,8 @@ func Create(ctx context.Context, f io.Writer, m *Manifest, passphrase string) (e
 			return err
 		}
 	}
-	if passphrase != "" {
-		recipient, err := age.NewScryptRecipient(passphrase)
-		if err != nil {
-			return err
-		}
-		recipient.SetWorkFactor(workFactor)
-		sealed, err := age.Encrypt(f, recipient)
+	if key != nil {
+		sealed, err := age.Encrypt(f, key.recipients...)
 		if err != nil {
 			return err
 		}
@@ -180,18 +247,18 @@ func trailer(sum []byte) []byte {
 }
 
 // Open reads a backup from the disk, each byte of it, and puts its files into a folder
-// under the names of the members. passphrase is asked for only where one is needed.
-func Open(ctx context.Context, f *os.File, folder string, passphrase func() (string, error)) (*Manifest, error) {
-	return open(ctx, f, folder, passphrase, true)
+// under the names of the members. unlock is called only for an encrypted one.
+func Open(ctx context.Context, f *os.File, folder string, unlock Unlock) (*Manifest, error) {
+	return open(ctx, f, folder, unlock, true)
 }
 
 // Check is Open without writing the database, which only has to have the sum that the
 // manifest says.
-func Check(ctx context.Context, f *os.File, folder string, passphrase func() (string, error)) (*Manifest, error) {
-	return open(ctx, f, folder, passphrase, false)
+func Check(ctx context.Context, f *os.File, folder string, unlock Unlock) (*Manifest, error) {
+	return open(ctx, f, folder, unlock, false)
 }
 
-func open(ctx context.Context, f *os.File, folder string, passphrase func() (string, error), database bool) (*Manifest, error) {
+func open(ctx context.Context, f *os.File, folder string, unlock Unlock, database bool) (*Manifest, error) {
 	begin := make([]byte, 64)
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -203,18 +270,16 @@ func open(ctx context.Context, f *os.File, folder string, passphrase func() (str
 	var r io.Reader = readerUntil{ctx, f}
 	switch {
 	case bytes.HasPrefix(begin[:n], []byte("age-encryption.org/")):
-		phrase, err := passphrase()
+		passphrase := bytes.Contains(begin[:n], []byte("\n-> scrypt "))
+		identities, err := unlock(passphrase)
 		if err != nil {
 			return nil, err
 		}
-		identity, err := age.NewScryptIdentity(phrase)
-		if err != nil {
-			return nil, ErrPassphrase // it is empty
-		}
-		identity.SetMaxWorkFactor(maxWorkFactor)
-		if r, err = age.Decrypt(r, identity); err != nil {
-			if _, wrong := errors.AsType[*age.NoIdentityMatchError](err); wrong {
+		if r, err = age.Decrypt(r, identities...); err != nil {
+			if _, wrong := errors.AsType[*age.NoIdentityMatchError](err); wrong && passphrase {
 				return nil, fmt.Errorf("%w, or its first lines are damaged", ErrPassphrase)
+			} else if wrong {
+				return nil, ErrIdentity
 			}
 			return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
 		}

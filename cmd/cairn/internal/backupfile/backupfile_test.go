@@ -22,7 +22,11 @@ func written(t *testing.T, passphrase string) []byte {
 	}
 	m := &backupfile.Manifest{Created: time.Unix(1700000000, 0).UTC(), Files: []backupfile.File{{Name: backupfile.Database, Path: database}, {Name: "keys/1", Setting: "private-key-file", Path: database}}}
 	var b bytes.Buffer
-	if err := backupfile.Create(t.Context(), &b, m, passphrase); err != nil {
+	key, err := backupfile.NewKey("", passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := backupfile.Create(t.Context(), &b, m, key); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -43,7 +47,9 @@ func open(t *testing.T, content []byte, passphrase string) (*backupfile.Manifest
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	m, err := backupfile.Open(t.Context(), f, filepath.Join(dir, "out"), func() (string, error) { return passphrase, nil })
+	m, err := backupfile.Open(t.Context(), f, filepath.Join(dir, "out"), func(bool) ([]backupfile.Identity, error) {
+		return backupfile.PassphraseIdentity(passphrase)
+	})
 	if err == nil {
 		if got, err := os.ReadFile(m.Files[1].Path); err != nil || len(got) != 4800 {
 			t.Errorf("%d bytes: %v", len(got), err)
@@ -93,5 +99,35 @@ func TestEncryptedBackupIsReadWithItsPassphraseAloneAndWhole(t *testing.T) {
 		if _, err := open(t, c.content, c.passphrase); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
+	}
+}
+
+// changer overwrites a file before the first bytes of a backup are written: it was measured and not packed yet.
+type changer struct {
+	bytes.Buffer
+	file string
+}
+
+func (c *changer) Write(b []byte) (int, error) {
+	if c.Len() == 0 {
+		if err := os.WriteFile(c.file, bytes.Repeat([]byte("rows of another "), 300), 0o600); err != nil {
+			return 0, err
+		}
+	}
+	return c.Buffer.Write(b)
+}
+
+// The sum of the whole file is right then, and so is the size of each member.
+func TestMemberThatIsNotAsTheManifestSaysIsRefused(t *testing.T) {
+	c := &changer{file: filepath.Join(t.TempDir(), "db")}
+	if err := os.WriteFile(c.file, bytes.Repeat([]byte("rows of a table "), 300), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: c.file}, {Name: "keys/1", Path: c.file}}}
+	if err := backupfile.Create(t.Context(), c, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, c.Bytes(), ""); !errors.Is(err, backupfile.ErrDamaged) {
+		t.Errorf("a changed member: %v", err)
 	}
 }

@@ -198,9 +198,44 @@ func errorText(err error) []string {
 }
 
 func lastBackup(ctx context.Context, x *examination) Finding {
+	if f, wrong := backupFault(ctx, x); wrong {
+		return f
+	}
 	at, _, err := x.store.LastTurn(ctx, store.TurnBackup)
 	if err != nil {
 		return unreadable(err)
 	}
 	return judged("backup", "The last backup is of "+at.Format(time.RFC3339)+".")(ctx, x)
+}
+
+// backupFault looks at backup-dir, for the last backup where the books say that it is, and at the last run of
+// backup-command.
+func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
+	dir, err := x.checked.Backup.Dir, error(nil)
+	if dir != "" {
+		if dir, err = filepath.Abs(dir); err == nil {
+			err = writable(dir)
+		}
+		if err != nil {
+			return found(Problem, "Make the folder, and let the user of the service write to it.",
+				"No backup can be made, because backup-dir cannot be used: %v.", err), true
+		}
+	}
+	_, file, err := x.store.LastTurn(ctx, store.TurnBackup)
+	if err == nil && filepath.Dir(file) != dir { // made by hand, and free to be moved
+		_, file, err = x.store.LastTurn(ctx, store.TurnScheduledBackup)
+	}
+	_, failure, failureErr := x.store.LastTurn(ctx, store.TurnBackupCommand)
+	if err = errors.Join(err, failureErr); err != nil {
+		return unreadable(err), true
+	}
+	if info, err := os.Stat(file); file != "" && dir != "" && (err != nil || info.Size() == 0) {
+		const do = "Find out what has removed it, or which instance has it, and run cairn backup with a new file in backup-dir."
+		return found(Warning, do, "The last backup, %s, is not there or empty.", file), true
+	}
+	if failure != "" && x.checked.Backup.Command != "" {
+		return found(Warning, "Correct what it says, and carry the last backup off by hand.",
+			"The last backup was not carried off: %s.", failure), true
+	}
+	return Finding{}, false
 }

@@ -20,6 +20,15 @@ func statFS(folder string) (fileSystem, error) {
 	return fileSystem{free: int64(s.Bavail) * size, total: int64(s.Blocks) * size, kind: int64(s.Type) & 0xffffffff}, nil // #nosec G115 -- disks are smaller
 }
 
+// writable checks that files can be made in a folder.
+func writable(folder string) error {
+	const writeAndSearch = 2 | 1
+	if err := syscall.Access(folder+"/", writeAndSearch); err != nil { // the slash: of a folder only
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return nil
+}
+
 // networkFS names the file systems of other machines; that of FUSE may be one.
 func networkFS(kind int64) string {
 	return map[int64]string{

@@ -2,7 +2,10 @@
 
 package doctor
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 type fileSystem struct {
 	free, total int64
@@ -11,6 +14,12 @@ type fileSystem struct {
 
 func statFS(string) (fileSystem, error) {
 	return fileSystem{}, errors.New("only Linux is asked about its disks")
+}
+
+// writable only checks that the folder is there.
+func writable(folder string) error {
+	_, err := os.Stat(folder)
+	return err
 }
 
 func networkFS(int64) string { return "" }

@@ -20,6 +20,7 @@ import (
 	"github.com/cairn-id/cairn/account/mail/mailtest"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -304,7 +305,25 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"no backup in a week of use": {func(d *deployment) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
 		}, []string{"warning backup"}, "never"},
-		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
+		"backup of ten days ago":       {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
+		"backup-dir that is missing":   {func(d *deployment) { d.settings.BackupDir = filepath.Join(d.t.TempDir(), "none") }, []string{"problem backup"}, "no such file"},
+		"backup-dir that is no folder": {func(d *deployment) { d.settings.BackupDir = d.settings.PrivateKeyFile }, []string{"problem backup"}, "not a directory"},
+		"backup-dir that was emptied": {func(d *deployment) {
+			d.settings.BackupDir = d.t.TempDir()
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")))
+		}, []string{"warning backup"}, "cairn-1.tar.gz, is not there"},
+		"backup-dir with the last backup, another one elsewhere": {func(d *deployment) {
+			d.settings.BackupDir, d.settings.BackupCommand = d.t.TempDir(), "true"
+			file := filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")
+			must(d.t, os.WriteFile(file, []byte("backup"), 0o600))
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), file))
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackup, time.Now(), "/mnt/by-hand.tar.gz"))
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), ""))
+		}, nil, ""},
+		"backup-command that failed": {func(d *deployment) {
+			d.settings.BackupCommand = "/bin/false"
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), "exit status 1"))
+		}, []string{"warning backup"}, "not carried off: exit status 1"},
 		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
 		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 session is"},
