@@ -20,8 +20,6 @@ import (
 const (
 	// stampFormat is that of times in the names of files.
 	stampFormat = "20060102T150405Z"
-	// backupLease is longer than a backup takes, and how long a crash in one delays the next.
-	backupLease = 2 * time.Hour
 	// backupsAtMigration is how many backups from before migrations are kept.
 	backupsAtMigration = 3
 	// migrationRetry is how long such a backup is taken for that of an earlier attempt: a
@@ -50,20 +48,17 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 }
 
 func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (file string, err error) {
-	now := time.Now().UTC()
-	turn, ok, err := source.store.TakeTurn(ctx, store.TurnScheduledBackup, now, b.Every, backupLease)
-	if err != nil || !ok {
-		return "", err
-	}
-	file = filepath.Join(b.Dir, "cairn-"+now.Format(stampFormat)+".tar.gz")
-	_, err = source.make(ctx, file)
-	done := now
-	if err != nil {
-		done, file = time.Time{}, ""
-	} else {
-		err = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file), removeOldBackups(b.Dir, scheduledBackup, b.Keep))
-	}
-	return file, errors.Join(err, source.store.EndTurn(context.WithoutCancel(ctx), turn, done, file))
+	var after error // the backup is made all the same: it is not made again and again
+	err = source.store.InTurn(ctx, store.TurnScheduledBackup, b.Every, func(ctx context.Context, now time.Time) (string, error) {
+		made := filepath.Join(b.Dir, "cairn-"+now.Format(stampFormat)+".tar.gz")
+		if _, err := source.make(ctx, made); err != nil {
+			return "", err
+		}
+		file = made
+		after = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file), removeOldBackups(b.Dir, scheduledBackup, b.Keep))
+		return file, nil
+	})
+	return file, errors.Join(err, after)
 }
 
 // Names of the files that are made here, and so may be deleted here.
