@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -95,21 +94,18 @@ func stampOf(name string) string {
 	return name[len(name)-len(".tar.gz")-len(stampFormat) : len(name)-len(".tar.gz")]
 }
 
-// backupBeforeMigration makes a backup of an installation that is about to be migrated.
-func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger) error {
+// backupBeforeMigration makes a backup of an installation that is about to be migrated. file is empty where there is no
+// place for one.
+func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger) (file string, err error) {
 	version, err := st.SchemaVersion(ctx)
-	if err != nil || version == 0 {
-		return err
-	}
-	if _, err := st.Secret(ctx, account.SecretJWT); errors.Is(err, account.ErrNotInitialized) {
-		return nil // there is nothing to lose
-	} else if err != nil && !errors.Is(err, store.ErrDataKey) {
-		return err
+	if err != nil {
+		return "", err
 	}
 	folder := c.Backup.Dir
 	if folder == "" && isURL(c.Database) {
-		log.Warn("the database is migrated without a backup: set --backup-dir (SERVICE_BACKUP_DIR) to have one made before the next migration", "schema", version)
-		return nil
+		log.Warn("the database is migrated without a backup: "+
+			"set --backup-dir (SERVICE_BACKUP_DIR) to have one made before the next migration", "schema", version)
+		return "", nil
 	}
 	if folder == "" {
 		folder = filepath.Dir(c.Database)
@@ -117,22 +113,22 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 	now := time.Now().UTC()
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return fmt.Errorf("--backup-dir (SERVICE_BACKUP_DIR): %w", err)
+		return "", fmt.Errorf("--backup-dir (SERVICE_BACKUP_DIR): %w", err)
 	}
 	prefix := fmt.Sprintf("cairn-before-schema-%d-", store.SchemaOfProgram())
 	for _, e := range entries {
 		if made, err := time.Parse(stampFormat, strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), ".tar.gz")); err == nil && now.Sub(made) < migrationRetry {
-			return nil
+			return filepath.Join(folder, e.Name()), nil
 		}
 	}
-	file := filepath.Join(folder, prefix+now.Format(stampFormat)+".tar.gz")
+	file = filepath.Join(folder, prefix+now.Format(stampFormat)+".tar.gz")
 	_, err = backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile}.make(ctx, file)
 	if errors.Is(err, os.ErrExist) {
-		return nil // another instance has made it just now
+		return file, nil // another instance has made it just now
 	}
 	if err != nil {
-		return fmt.Errorf("before a migration there must be a backup: %w: make room there, or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
+		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)
-	return removeOldBackups(folder, migrationBackup, backupsAtMigration)
+	return file, removeOldBackups(folder, migrationBackup, backupsAtMigration)
 }

@@ -22,7 +22,9 @@ func TestCommands(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "newerdb": newerDatabase, "exits": checkExit},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "newerdb": newerDatabase, "olderdb": olderDatabase, "exits": checkExit,
+		},
 	})
 }
 
@@ -73,4 +75,24 @@ func newerDatabase(ts *testscript.TestScript, _ bool, args []string) {
 	defer func() { _ = db.Close() }()
 	_, err = db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)")
 	ts.Check(err)
+}
+
+// olderdb FILE: this database is that of an earlier program.
+func olderDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(undoMigrations(ts.MkAbs(args[0])))
+}
+
+// undoMigrations makes an installation one of schema 11.
+func undoMigrations(dsn string) error {
+	driver := "sqlite3"
+	if isURL(dsn) {
+		driver = "pgx"
+	}
+	db, err := sql.Open(driver, dsn)
+	for _, statement := range undoLastMigrations {
+		if err == nil {
+			_, err = db.Exec(statement)
+		}
+	}
+	return errors.Join(err, db.Close())
 }

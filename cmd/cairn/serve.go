@@ -51,19 +51,15 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
-	release, err := useWithOthers(p.ctx, checked)
-	if err != nil {
-		return err
-	}
-	defer release()
 	missing, err := dataKeyMissing(checked.DataKeyFile)
 	if err != nil {
 		return err
 	}
-	st, err := openExisting(p.ctx, checked, log)
+	st, release, err := openToServe(p.ctx, checked, log)
 	if err != nil {
 		return err
 	}
+	defer release()
 	defer func() { _ = st.Close() }()
 	if _, err := st.Sealed(p.ctx); err != nil {
 		return err
