@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cairn-id/cairn/config"
@@ -88,7 +89,7 @@ func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, us
 // before needs.
 func openToServe(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, release func(), err error) {
 	for {
-		if release, err = waiting(useWithOthers)(ctx, c); err != nil {
+		if release, err = waiting(useWithOthers, log)(ctx, c); err != nil {
 			return nil, nil, err
 		}
 		if st, err = openExisting(ctx, c, log); err == nil {
@@ -100,7 +101,7 @@ func openToServe(ctx context.Context, c config.Checked, log *slog.Logger) (st *s
 		}
 		use := useWithOthers
 		if !isURL(c.Database) {
-			use = waiting(useAlone)
+			use = waiting(useAlone, log)
 		}
 		if _, err := migrateDatabase(ctx, c, log, use); err != nil {
 			return nil, nil, err
@@ -116,13 +117,15 @@ var migrationWait = 10 * time.Second
 type useFunc func(context.Context, config.Checked) (release func(), err error)
 
 // waiting tries again for a while where the database is in use.
-func waiting(use useFunc) useFunc {
-	return func(ctx context.Context, c config.Checked) (func(), error) {
+func waiting(use useFunc, log *slog.Logger) useFunc {
+	return func(ctx context.Context, c config.Checked) (release func(), err error) {
+		say := sync.OnceFunc(func() { log.Warn("waiting for the database", "error", err) })
 		for end := time.Now().Add(migrationWait); ; time.Sleep(100 * time.Millisecond) {
-			release, err := use(ctx, c)
+			release, err = use(ctx, c)
 			if !errors.Is(err, store.ErrInUse) || time.Now().After(end) || ctx.Err() != nil {
 				return release, err
 			}
+			say()
 		}
 	}
 }
