@@ -34,8 +34,8 @@ type PendingError struct {
 }
 
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("the database has schema %d, this program has %d: "+
-		"restart cairn serve with this program, which migrates it, or run cairn migrate", e.Schema, e.Program)
+	return fmt.Sprintf("the database has schema %d, this program has %d: it has to be migrated: "+
+		"restart cairn serve with this program, or run cairn migrate", e.Schema, e.Program)
 }
 
 // Unwrap makes it ErrNotMigrated.
