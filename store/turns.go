@@ -71,7 +71,8 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 		}
 		until, renewed := toUnix(s.clock().Add(turnLease)), int64(0)
 		err := s.writeOne(ctx, "renew the turn of "+t.name, func(db *gorm.DB) error {
-			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?", until, t.name, t.until)
+			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?",
+				until, t.name, t.until)
 			renewed = res.RowsAffected
 			return res.Error
 		})
@@ -93,7 +94,9 @@ func (s *Store) TakeTurn(
 	t := Turn{name: name, until: toUnix(now.Add(lease))}
 	err = s.writeOne(ctx, "take the turn of "+name, func(db *gorm.DB) error {
 		taken := db.Exec(`INSERT INTO turns (name, leased_until) VALUES (?, ?)
-			ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until WHERE turns.leased_until <= ? AND turns.done_at <= ?`, name, t.until, toUnix(now), toUnix(now.Add(-every)))
+			ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until
+			WHERE turns.leased_until <= ? AND turns.done_at <= ?`,
+			name, t.until, toUnix(now), toUnix(now.Add(-every)))
 		ok = taken.RowsAffected == 1
 		return taken.Error
 	})

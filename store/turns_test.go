@@ -83,7 +83,10 @@ func TestTurnIsRenewedWhileItsWorkRuns(t *testing.T) {
 		s, other, ctx := storetest.Open(t, dsn), storetest.Open(t, dsn), t.Context()
 		tried := func(in *store.Store) (done bool) {
 			t.Helper()
-			must(t, in.InTurn(ctx, "sweep", time.Hour, func(context.Context, time.Time) (string, error) { done = true; return "", nil }))
+			must(t, in.InTurn(ctx, "sweep", time.Hour, func(context.Context, time.Time) (string, error) {
+				done = true
+				return "", nil
+			}))
 			return done
 		}
 		must(t, s.InTurn(ctx, "sweep", time.Hour, func(ctx context.Context, _ time.Time) (string, error) {

@@ -632,13 +632,15 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 			wait := migrationWait
 			migrationWait = 0
 			defer func() { migrationWait = wait }()
-			s.refused([]string{"nothing was migrated", "stop it first"}, "serve", "--private-key-file", "key.pem", "--log-level", "error")
+			s.refused([]string{"nothing was migrated", "stop it first"}, "serve", "--private-key-file", "key.pem",
+				"--log-level", "error")
 			release()
 		} else {
 			defer release()
 		}
 		s.refused([]string{"schema 11"}, "user", "list")
-		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key", "--backup-dir", folder)
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key",
+			"--backup-dir", folder)
 		p.stop()
 		<-p.code
 		files, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*.tar.gz"))

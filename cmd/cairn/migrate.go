@@ -22,9 +22,10 @@ type migrateCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*migrateCommand) Help() string {
-	return `A new version of this program may need another schema. cairn serve migrates the database when it starts; this command
-does it without starting the service, which must not run, on any instance. Every other command refuses a database of an
-earlier version. A backup is made first, in backup-dir, or beside an SQLite file: there is no other way back.`
+	return `A new version of this program may need another schema. cairn serve migrates the database when it starts;
+this command does it without starting the service, which must not run, on any instance. Every other command
+refuses a database of an earlier version. A backup is made first, in backup-dir, or beside an SQLite file:
+there is no other way back.`
 }
 
 // migrated is what migrate prints.
@@ -43,8 +44,10 @@ func (c *migrateCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	m := migrated{Database: checked.DatabaseLabel(), Program: store.SchemaOfProgram(), Migrations: []string{}, DryRun: c.DryRun}
-	m.Schema = m.Program
+	current := store.SchemaOfProgram()
+	m := migrated{
+		Database: checked.DatabaseLabel(), Schema: current, Program: current, Migrations: []string{}, DryRun: c.DryRun,
+	}
 	err = c.withStore(p, func(*store.Store) error { return nil })
 	what, backup := "pending", ""
 	if pending, ok := errors.AsType[*store.PendingError](err); ok {

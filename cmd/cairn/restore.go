@@ -262,7 +262,8 @@ func copyFile(to, from string) error {
 func useAlone(ctx context.Context, c config.Checked) (release func(), err error) {
 	release, err = store.Use(ctx, c.Database, true)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("%w: cairn serve runs on %s, or another command uses it: stop it first, every instance", store.ErrInUse, c.DatabaseLabel())
+		return nil, fmt.Errorf("%w: cairn serve runs on %s, or another command uses it: stop it first, every instance",
+			store.ErrInUse, c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)
@@ -278,7 +279,8 @@ func useWithOthers(ctx context.Context, c config.Checked) (release func(), err e
 	}
 	release, err = store.Use(ctx, c.Database, false)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("%w: %s is being restored, copied or migrated: wait until that is done", store.ErrInUse, c.DatabaseLabel())
+		return nil, fmt.Errorf("%w: %s is being restored, copied or migrated: wait until that is done",
+			store.ErrInUse, c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)

@@ -48,15 +48,17 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 
 func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (file string, err error) {
 	var after error // the backup is made all the same: it is not made again and again
-	err = source.store.InTurn(ctx, store.TurnScheduledBackup, b.Every, func(ctx context.Context, now time.Time) (string, error) {
+	work := func(ctx context.Context, now time.Time) (string, error) {
 		made := filepath.Join(b.Dir, "cairn-"+now.Format(stampFormat)+".tar.gz")
 		if _, err := source.make(ctx, made); err != nil {
 			return "", err
 		}
 		file = made
-		after = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file), removeOldBackups(b.Dir, scheduledBackup, b.Keep))
+		after = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file),
+			removeOldBackups(b.Dir, scheduledBackup, b.Keep))
 		return file, nil
-	})
+	}
+	err = source.store.InTurn(ctx, store.TurnScheduledBackup, b.Every, work)
 	return file, errors.Join(err, after)
 }
 
@@ -96,7 +98,9 @@ func stampOf(name string) string {
 
 // backupBeforeMigration makes a backup of an installation that is about to be migrated. file is empty where there is no
 // place for one.
-func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger) (file string, err error) {
+func backupBeforeMigration(
+	ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger,
+) (file string, err error) {
 	version, err := st.SchemaVersion(ctx)
 	if err != nil {
 		return "", err
@@ -127,7 +131,8 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 		return file, nil // another instance has made it just now
 	}
 	if err != nil {
-		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
+		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, "+
+			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)
 	return file, removeOldBackups(folder, migrationBackup, backupsAtMigration)

@@ -23,7 +23,8 @@ func TestCommands(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "newerdb": newerDatabase, "olderdb": olderDatabase, "exits": checkExit,
+			"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "exits": checkExit,
+			"newerdb": newerDatabase, "olderdb": olderDatabase,
 		},
 	})
 }
