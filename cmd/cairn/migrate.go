@@ -28,42 +28,33 @@ refuses a database of an earlier version. A backup is made first, in backup-dir,
 there is no other way back.`
 }
 
-// migrated is what migrate prints.
-type migrated struct {
-	Database   string   `json:"database"`
-	Schema     int64    `json:"schema"`  // before
-	Program    int64    `json:"program"` // schema of this program
-	Migrations []string `json:"migrations"`
-	DryRun     bool     `json:"dry_run"`
-	Backup     string   `json:"backup,omitempty"`
-}
-
 // Run migrates, or says what it would do.
 func (c *migrateCommand) Run(p *program) error {
 	checked, err := c.checked()
 	if err != nil {
 		return err
 	}
-	current := store.SchemaOfProgram()
-	m := migrated{
-		Database: checked.DatabaseLabel(), Schema: current, Program: current, Migrations: []string{}, DryRun: c.DryRun,
-	}
+	schema, names, what, backup := store.SchemaOfProgram(), []string{}, "pending", ""
 	err = c.withStore(p, func(*store.Store) error { return nil })
-	what, backup := "pending", ""
 	if pending, ok := errors.AsType[*store.PendingError](err); ok {
-		m.Schema, m.Migrations, err = pending.Schema, pending.Names, nil
+		schema, names, err = pending.Schema, pending.Names, nil
 		if !c.DryRun {
 			what = "migrated"
-			m.Backup, err = migrateDatabase(p.ctx, checked, quietLog(p), useAlone)
-			backup = cmp.Or(m.Backup, "none: set backup-dir to have one made before the next migration")
+			backup, err = migrateDatabase(p.ctx, checked, quietLog(p), useAlone)
+			backup = cmp.Or(backup, "none: set backup-dir to have one made before the next migration")
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return c.print(p, strings.Join(m.Migrations, "\n"), m, pairs{
-		{"database", m.Database}, {"schema", fmt.Sprintf("%d, this program has %d", m.Schema, m.Program)},
-		{what, cmp.Or(strings.Join(m.Migrations, ", "), "none")}, {"backup", backup},
+	database, list := checked.DatabaseLabel(), strings.Join(names, "\n")
+	done := map[string]any{
+		"database": database, "schema": schema, "program": store.SchemaOfProgram(), "migrations": names,
+		"dry_run": c.DryRun, "backup": backup,
+	}
+	return c.print(p, list, done, pairs{
+		{"database", database}, {"schema", fmt.Sprintf("%d, this program has %d", schema, store.SchemaOfProgram())},
+		{what, cmp.Or(strings.ReplaceAll(list, "\n", ", "), "none")}, {"backup", backup},
 	})
 }
 
