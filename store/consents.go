@@ -109,9 +109,12 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if live == 0 && consent.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
-		if err := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0", toUnix(now), sub, clientID).Error; err != nil {
-			return err
+		revoked := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0",
+			toUnix(now), sub, clientID)
+		if revoked.Error != nil {
+			return revoked.Error
 		}
+		noteRevoked(tx.Statement.Context, revokedGrant, revoked.RowsAffected)
 		return insertAudit(tx, a)
 	})
 }

@@ -31,7 +31,8 @@ func (s *Store) ofTest() *gorm.DB { return s.db.Set(testMark, true) }
 
 // Count is the single number that a query returns.
 func (s *Store) Count(query string, args ...any) (n int64, err error) {
-	return n, s.ofTest().Raw(query, args...).Find(&n).Error
+	err = s.ofTest().Raw(query, args...).Find(&n).Error
+	return n, err
 }
 
 // DropConnections closes those that are idle.
@@ -141,7 +142,8 @@ func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations stri
 
 // Texts is the single column that a query returns.
 func (s *Store) Texts(query string, args ...any) (out []string, err error) {
-	return out, s.ofTest().Raw(query, args...).Find(&out).Error
+	err = s.ofTest().Raw(query, args...).Find(&out).Error
+	return out, err
 }
 
 // Series is a table n(i) of the numbers from 0.

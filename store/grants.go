@@ -131,7 +131,7 @@ func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []p
 		}
 		refused = provider.ErrSpent
 		n, err := w.exec(revoke, revokeArgs...)
-		if n == 0 {
+		if noteRevoked(w.ctx, revokedGrant, n); n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 		}
 		return err
@@ -255,11 +255,10 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 		return nil
 	}
 	return s.writeOne(ctx, "revoke grant", func(db *gorm.DB) error {
-		for _, statement := range []string{
-			"UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
-			"UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
-		} {
-			if res := db.Exec(statement, toUnix(now), id); res.Error != nil || res.RowsAffected > 0 {
+		for _, of := range []struct{ kind, table string }{{revokedGrant, "grants"}, {revokedToken, "client_tokens"}} {
+			res := db.Exec("UPDATE "+of.table+" SET revoked_at = ? WHERE id = ? AND revoked_at = 0", toUnix(now), id)
+			if res.Error != nil || res.RowsAffected > 0 {
+				noteRevoked(db.Statement.Context, of.kind, res.RowsAffected)
 				return res.Error
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -25,6 +26,20 @@ var (
 	// one could damage what it does not know.
 	ErrNewerSchema = errors.New("the database was migrated by a newer version of this program: run that version, or restore a backup")
 )
+
+// PendingError is ErrNotMigrated with what is missing.
+type PendingError struct {
+	Schema, Program int64    // the last migration that was run, 0 for none, and the last of this program
+	Names           []string // of the migrations that were not, as "00012_turns"
+}
+
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("the database has schema %d, this program has %d: it has to be migrated: "+
+		"restart cairn serve with this program, or run cairn migrate", e.Schema, e.Program)
+}
+
+// Unwrap makes it ErrNotMigrated.
+func (e *PendingError) Unwrap() error { return ErrNotMigrated }
 
 const migrateTries = 5
 
@@ -106,19 +121,30 @@ func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
 	return version, nil
 }
 
-// CheckSchema tells whether the schema is this program's: ErrNotMigrated,
+// Initialized reports whether there is an installation, whatever its schema.
+func (s *Store) Initialized(ctx context.Context) (bool, error) {
+	version, err := s.SchemaVersion(ctx)
+	if err != nil || version == 0 {
+		return false, err
+	}
+	var n int64
+	err = s.conn(ctx).Raw("SELECT count(*) FROM settings").Find(&n).Error
+	return n > 0, fail("read settings", err)
+}
+
+// CheckSchema reports whether the schema is this program's: a PendingError,
 // ErrNewerSchema, or an error that wraps account.ErrUnavailable.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	version, err := s.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	want, err := programVersion(s.dialect)
+	want, pending, err := programVersion(s.dialect, version)
 	switch {
 	case err != nil:
 		return err
 	case version < want:
-		return fmt.Errorf("%w (version %d, this program has %d)", ErrNotMigrated, version, want)
+		return &PendingError{Schema: version, Program: want, Names: pending}
 	case version > want:
 		return fmt.Errorf("%w (version %d, this program has %d)", ErrNewerSchema, version, want)
 	}
@@ -127,26 +153,29 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 
 // SchemaOfProgram is the number of the last migration that this program has.
 func SchemaOfProgram() int64 {
-	version, err := programVersion(SQLite) // both dialects have the same numbers
+	version, _, err := programVersion(SQLite, 0) // both dialects have the same numbers
 	if err != nil {
 		panic(err) // the program was built with other files
 	}
 	return version
 }
 
-// programVersion is the highest number among the embedded migrations.
-func programVersion(dialect string) (int64, error) {
+// programVersion is the highest number among the embedded migrations; later are the names of those
+// above a version.
+func programVersion(dialect string, version int64) (highest int64, later []string, err error) {
 	files, err := migrations.ReadDir("migrations/" + dialect)
 	if err != nil {
-		return 0, fmt.Errorf("read embedded migrations: %w", err)
+		return 0, nil, fmt.Errorf("read embedded migrations: %w", err)
 	}
-	var highest int64
 	for _, f := range files {
 		n, err := goose.NumericComponent(f.Name())
 		if err != nil {
-			return 0, fmt.Errorf("read embedded migrations: %w", err)
+			return 0, nil, fmt.Errorf("read embedded migrations: %w", err)
 		}
 		highest = max(highest, n)
+		if n > version {
+			later = append(later, strings.TrimSuffix(f.Name(), ".sql"))
+		}
 	}
-	return highest, nil
+	return highest, later, nil
 }

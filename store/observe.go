@@ -41,10 +41,7 @@ func (s *Store) Observe(o Observer) error {
 			begin := s.clock()
 			run(db)
 			statement := db.Statement.SQL.String()
-			if ended, ok := db.Statement.Context.Value(revokedKey{}).(*revokedRows); ok {
-				if db.Error == nil {
-					ended.count(statement, db.RowsAffected)
-				}
+			if _, ok := db.Statement.Context.Value(revokedKey{}).(revokedRows); ok {
 				return // the write tells of itself
 			}
 			failed := db.Error != nil && !errors.Is(db.Error, gorm.ErrRecordNotFound) && !errors.Is(canceled(db.Statement.Context, db.Error), context.Canceled)
@@ -59,42 +56,39 @@ func (s *Store) Observe(o Observer) error {
 
 // observed is try for an observer.
 func (s *Store) observed(ctx context.Context, op operation) error {
-	var ended revokedRows
+	ended := revokedRows{}
 	begin, do := s.clock(), op.do
 	op.do = func(w *statements) error {
-		ended = revokedRows{}
+		clear(ended)
 		return do(w)
 	}
-	err := s.try(context.WithValue(ctx, revokedKey{}, &ended), op)
+	err := s.try(context.WithValue(ctx, revokedKey{}, ended), op)
 	s.observer.Operation(op.doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
 	if err == nil {
-		for i, n := range ended {
-			if n > 0 {
-				s.observer.Revoked(revokingStatements[i].kind, int(n))
-			}
+		for kind, n := range ended {
+			s.observer.Revoked(kind, int(n))
 		}
 	}
 	return err
 }
 
-// revokingStatements are the statements that end something, by how they begin.
-var revokingStatements = [...]struct{ kind, statement string }{
-	{"session", "UPDATE sessions SET ended_at = "},
-	{"grant", "UPDATE grants SET revoked_at = "},
-	{"token", "UPDATE client_tokens SET revoked_at = "},
-}
-
-// revokedRows counts for each of them the rows that a transaction has changed.
+// revokedRows are how many rows of each kind an operation has revoked.
 type (
-	revokedRows [len(revokingStatements)]int64
+	revokedRows map[string]int64
 	revokedKey  struct{}
 )
 
-func (r *revokedRows) count(statement string, n int64) {
-	for i, kind := range revokingStatements {
-		if strings.HasPrefix(statement, kind.statement) {
-			r[i] += n
-		}
+// Kinds of what an operation revokes, for the Observer.
+const (
+	revokedSession = "session"
+	revokedGrant   = "grant"
+	revokedToken   = "token"
+)
+
+// noteRevoked tells the observer, after its commit, what an operation has revoked.
+func noteRevoked(ctx context.Context, kind string, n int64) {
+	if ended, ok := ctx.Value(revokedKey{}).(revokedRows); ok && n > 0 {
+		ended[kind] += n
 	}
 }
 

@@ -272,9 +272,12 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 	for i, r := range rows {
 		ids[i], tokens[i] = r.ID, r.Token
 	}
-	if err := tx.Exec("UPDATE grants SET revoked_at = @now WHERE sub = @sub AND revoked_at = 0 AND "+grants, args).Error; err != nil {
-		return nil, err
+	noteRevoked(tx.Statement.Context, revokedSession, int64(len(rows)))
+	revoked := tx.Exec("UPDATE grants SET revoked_at = @now WHERE sub = @sub AND revoked_at = 0 AND "+grants, args)
+	if revoked.Error != nil {
+		return nil, revoked.Error
 	}
+	noteRevoked(tx.Statement.Context, revokedGrant, revoked.RowsAffected)
 	if err := addNotices(tx, sub, ids, now); err != nil {
 		return nil, err
 	}

@@ -195,7 +195,10 @@ func contentsOfSQLite(ctx context.Context, q querier) (c Contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	one := func(query string) (n int64, err error) { return n, q.QueryRowContext(ctx, query).Scan(&n) }
+	one := func(query string) (n int64, err error) {
+		err = q.QueryRowContext(ctx, query).Scan(&n)
+		return n, err
+	}
 	return contentsOf(tables, one)
 }
 
@@ -265,7 +268,7 @@ func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err 
 		return c, err
 	}
 	err = s.onPostgres(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		one := func(query string) (n int64, err error) { return n, tx.QueryRow(ctx, query).Scan(&n) }
+		one := oneOf(ctx, tx)
 		if c, err = contentsOf(tables, one); err != nil {
 			return err
 		}
@@ -310,6 +313,14 @@ func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return pgx.BeginTxFunc(ctx, conn, o, do)
+}
+
+// oneOf returns the number that a query gives in a transaction.
+func oneOf(ctx context.Context, tx pgx.Tx) func(query string) (int64, error) {
+	return func(query string) (n int64, err error) {
+		err = tx.QueryRow(ctx, query).Scan(&n)
+		return n, err
+	}
 }
 
 // withoutIndexes drops the indexes of a snapshot, which are made faster after do.
@@ -448,7 +459,7 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 		return err
 	}
 	err = s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		one := func(query string) (n int64, err error) { return n, tx.QueryRow(ctx, query).Scan(&n) }
+		one := oneOf(ctx, tx)
 		if n, err := one("SELECT count(*) FROM settings"); err != nil || n > 0 {
 			return errors.Join(err, errors.New("there is an installation already"))
 		}

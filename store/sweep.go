@@ -271,7 +271,8 @@ func (s *Store) giveBackSpace(ctx context.Context) error {
 		return nil
 	}
 	number := func(pragma string) (n int64, err error) {
-		return n, s.conn(ctx).Raw("PRAGMA " + pragma).Find(&n).Error
+		err = s.conn(ctx).Raw("PRAGMA " + pragma).Find(&n).Error
+		return n, err
 	}
 	const incremental = 2
 	if mode, err := number("auto_vacuum"); err != nil || mode != incremental {
@@ -308,7 +309,7 @@ func (s *Store) giveBackSpace(ctx context.Context) error {
 const (
 	firstBatch   = 200
 	largestBatch = 500 // also within what one statement of SQLite may name
-	smallBatch   = 10
+	smallBatch   = 30
 	batchTime    = 10 * time.Millisecond
 	shortestRest = time.Millisecond
 	longestRest  = time.Second
@@ -350,8 +351,9 @@ func (b *batch) exec(query string, args ...any) (n int64, err error) {
 type batcher func(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error
 
 // batches calls do until it says that there is no more. Between two batches it rests
-// as long as the one before has kept others from writing: those of this process stand
-// in a queue, and those of others, which try again and again, find it open.
+// half as long as the one before has kept others from writing: those of this process stand
+// in a queue, and those of others, which try again and again, find it open. So a million
+// tokens take less than five minutes.
 func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
 	for rows := firstBatch; ; {
 		b := &batch{ctx: ctx, store: s, doing: doing, rows: rows}
@@ -368,7 +370,7 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 		if b.held == 0 {
 			continue // nothing was written
 		}
-		t := time.NewTimer(min(max(b.held, shortestRest), longestRest))
+		t := time.NewTimer(min(max(b.held/2, shortestRest), longestRest))
 		select {
 		case <-t.C:
 		case <-ctx.Done():

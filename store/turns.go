@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,6 +19,13 @@ const (
 	TurnBackupCommand = "backup command"
 )
 
+// turnLease is how long a turn outlives a process that was killed. It is renewed three times as
+// often. Instances compare it by their own clocks: where these differ by more than twenty seconds,
+// one may take the turn of another, which then stops within ten.
+const turnLease = 30 * time.Second
+
+var errTurnLost = errors.New("another instance has taken the turn")
+
 // A Turn is the right to do a piece of background work, which only one instance has at a
 // time. The zero value is none.
 type Turn struct {
@@ -23,14 +33,72 @@ type Turn struct {
 	until int64 // Unix seconds; it also tells this turn from a later one
 }
 
+// InTurn does the work of a name, unless another instance does it or it was done less than every
+// ago. detail says what came of it. The lease is renewed while do runs: when another instance has
+// taken the turn nevertheless, the context of do ends. After an error the next caller tries again.
+func (s *Store) InTurn(ctx context.Context, name string, every time.Duration,
+	do func(ctx context.Context, now time.Time) (detail string, err error),
+) error {
+	now := s.clock().UTC()
+	turn, ok, err := s.TakeTurn(ctx, name, now, every, turnLease)
+	if err != nil || !ok {
+		return err
+	}
+	working, stop := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { stop(s.renewUntil(working, &turn)) })
+	detail, err := do(working, now)
+	stop(nil)
+	renewing.Wait()
+	done := now
+	if err != nil {
+		done = time.Time{}
+		if errors.Is(context.Cause(working), errTurnLost) {
+			err = fmt.Errorf("%s: %w", name, errTurnLost)
+		}
+	}
+	return errors.Join(err, s.EndTurn(context.WithoutCancel(ctx), turn, done, detail))
+}
+
+// renewUntil renews the lease of a turn until the context ends, or returns errTurnLost. While the
+// database does not answer, nobody else can take the turn either.
+func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
+	tick := time.NewTicker(turnLease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		until, renewed := toUnix(s.clock().Add(turnLease)), int64(0)
+		err := s.writeOne(ctx, "renew the turn of "+t.name, func(db *gorm.DB) error {
+			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?",
+				until, t.name, t.until)
+			renewed = res.RowsAffected
+			return res.Error
+		})
+		switch {
+		case err == nil && renewed == 0:
+			return errTurnLost
+		case err == nil:
+			t.until = until
+		}
+	}
+}
+
 // TakeTurn gives the turn to do the work of a name, unless another instance has it or the
 // work was done less than every ago. Without EndTurn, after a crash, the turn ends with
-// its lease. One that outlasts its lease loses it to the next caller.
-func (s *Store) TakeTurn(ctx context.Context, name string, now time.Time, every, lease time.Duration) (turn Turn, ok bool, err error) {
+// its lease. One that outlasts its lease loses it to the next caller: see InTurn.
+func (s *Store) TakeTurn(
+	ctx context.Context, name string, now time.Time, every, lease time.Duration,
+) (turn Turn, ok bool, err error) {
 	t := Turn{name: name, until: toUnix(now.Add(lease))}
 	err = s.writeOne(ctx, "take the turn of "+name, func(db *gorm.DB) error {
-		taken := db.Exec(`INSERT INTO turns (name, leased_until) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until
-			WHERE turns.leased_until <= ? AND turns.done_at <= ?`, name, t.until, toUnix(now), toUnix(now.Add(-every)))
+		taken := db.Exec(`INSERT INTO turns (name, leased_until) VALUES (?, ?)
+			ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until
+			WHERE turns.leased_until <= ? AND turns.done_at <= ?`,
+			name, t.until, toUnix(now), toUnix(now.Add(-every)))
 		ok = taken.RowsAffected == 1
 		return taken.Error
 	})
@@ -47,11 +115,12 @@ func (s *Store) EndTurn(ctx context.Context, t Turn, done time.Time, detail stri
 		if done.IsZero() {
 			return db.Exec("UPDATE turns SET leased_until = 0 WHERE name = ? AND leased_until = ?", t.name, t.until).Error
 		}
-		return db.Exec("UPDATE turns SET leased_until = 0, done_at = ?, detail = ? WHERE name = ? AND leased_until = ?", toUnix(done), sanitize(detail), t.name, t.until).Error
+		return db.Exec("UPDATE turns SET leased_until = 0, done_at = ?, detail = ? WHERE name = ? AND leased_until = ?",
+			toUnix(done), sanitize(detail), t.name, t.until).Error
 	})
 }
 
-// LastTurn tells when the work of a name was last done and what came of it; a zero time
+// LastTurn returns when the work of a name was last done and what came of it; a zero time
 // means that it was not done yet.
 func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, detail string, err error) {
 	var row struct {

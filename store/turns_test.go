@@ -1,9 +1,13 @@
 package store_test
 
 import (
+	"context"
+	"errors"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cairn-id/cairn/store"
@@ -67,6 +71,47 @@ func TestWorkIsDoneByOneInstanceAtATime(t *testing.T) {
 		}
 		if _, ok := take(at.Add(10 * time.Minute)); !ok {
 			t.Error("not done again")
+		}
+	})
+}
+
+// Work may take longer than a lease. What a killed process has left ends within seconds, and who has
+// lost the turn stops.
+func TestTurnIsRenewedWhileItsWorkRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dsn := filepath.Join(t.TempDir(), "cairn.db")
+		s, other, ctx := storetest.Open(t, dsn), storetest.Open(t, dsn), t.Context()
+		tried := func(in *store.Store) (done bool) {
+			t.Helper()
+			must(t, in.InTurn(ctx, "sweep", time.Hour, func(context.Context, time.Time) (string, error) {
+				done = true
+				return "", nil
+			}))
+			return done
+		}
+		must(t, s.InTurn(ctx, "sweep", time.Hour, func(ctx context.Context, _ time.Time) (string, error) {
+			for range 60 {
+				time.Sleep(5 * time.Second)
+				if ctx.Err() != nil || tried(other) {
+					t.Fatal("it has lost the turn")
+				}
+			}
+			return "long", nil
+		}))
+		if _, detail, err := s.LastTurn(ctx, "sweep"); err != nil || detail != "long" || tried(other) {
+			t.Errorf("detail %q: %v", detail, err)
+		}
+		time.Sleep(time.Hour)
+		err := s.InTurn(ctx, "sweep", time.Hour, func(ctx context.Context, _ time.Time) (string, error) {
+			must(t, s.Exec("UPDATE turns SET leased_until = leased_until + 7")) // another has it
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		if err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("lost: %v", err)
+		}
+		if time.Sleep(time.Minute); !tried(other) { // as after a kill: nobody renews that
+			t.Error("kept by nobody")
 		}
 	})
 }

@@ -95,9 +95,6 @@ func (w *statements) exec(q query, args ...any) (n int64, err error) {
 	if err != nil || w.s.clock().Sub(begin) > slowStatement {
 		w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
 	}
-	if ended, ok := w.ctx.Value(revokedKey{}).(*revokedRows); ok && err == nil {
-		ended.count(text, n)
-	}
 	if w.s.ran != nil {
 		w.s.ran(text, args...)
 	}

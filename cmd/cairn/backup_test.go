@@ -695,26 +695,37 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 // Before an installation is migrated there is a backup, which a later version restores.
 func TestMigrationHasABackupBeforeIt(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		driver := map[bool]string{false: "sqlite3", true: "pgx"}[store.IsPostgres(dsn)]
-		db, err := sql.Open(driver, dsn)
-		if err != nil {
+		if err := undoMigrations(dsn); err != nil {
 			t.Fatal(err)
 		}
-		for _, statement := range undoLastMigrations {
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-		}
-		_ = db.Close()
-		folder, end, unlock := t.TempDir(), ".tar.gz", []string(nil)
+		folder, end, recipient, unlock := t.TempDir(), ".tar.gz", []string(nil), []string(nil)
 		if !store.IsPostgres(dsn) {
 			folder, end, unlock = filepath.Dir(dsn), ".tar.gz.age", []string{"--identity", "identity.age"}
-			recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
-			s.environ = append(s.environ, "SERVICE_BACKUP_RECIPIENT="+recipient)
+			made := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
+			recipient = []string{"--backup-recipient", made}
 		} else {
 			s.environ = append(s.environ, "SERVICE_BACKUP_DIR="+folder)
 		}
-		s.must("user", "list", "-q")
+		release, err := store.Use(t.Context(), dsn, false) // as a service of the version before does
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.refused([]string{"nothing was migrated", "stop it first"}, "migrate")
+		if !store.IsPostgres(dsn) { // an instance that is replaced last goes on
+			wait := migrationWait
+			migrationWait = 0
+			defer func() { migrationWait = wait }()
+			s.refused([]string{"nothing was migrated", "stop it first"}, "serve", "--private-key-file", "key.pem",
+				"--log-level", "error")
+			release()
+		} else {
+			defer release()
+		}
+		s.refused([]string{"schema 11"}, "user", "list")
+		p := startProcess(t, append(recipient, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key",
+			"--backup-dir", folder)...)
+		p.stop()
+		<-p.code
 		files, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*"+end))
 		if len(files) != 1 {
 			t.Fatalf("backups before the migration: %q", files)
@@ -849,7 +860,7 @@ func TestCommandsStayAwayWhileTheDatabaseIsReplaced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.refused([]string{"being restored or copied"}, "invite", "add")
+		s.refused([]string{"being restored, copied or migrated"}, "invite", "add")
 		release()
 		s.must("invite", "add")
 	})
@@ -867,28 +878,32 @@ func TestBackupOfANewerProgramIsRefused(t *testing.T) {
 }
 
 // Instances that are updated at once have one folder for backups.
-func TestCommandsThatMigrateAtOnceShareABackup(t *testing.T) {
+func TestInstancesThatMigrateAtOnceShareABackup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		db, err := sql.Open(map[bool]string{false: "sqlite3", true: "pgx"}[store.IsPostgres(dsn)], dsn)
+		if err := undoMigrations(dsn); err != nil {
+			t.Fatal(err)
+		}
+		settings := config.Defaults()
+		settings.Database, settings.BackupDir, settings.DataKeyFile = dsn, t.TempDir(), "data.key"
+		checked, err := settings.Check()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, statement := range undoLastMigrations {
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-		}
-		_ = db.Close()
-		environ := append(s.environ, "SERVICE_BACKUP_DIR="+t.TempDir())
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				var out bytes.Buffer
-				if code := run(t.Context(), []string{"user", "list", "-q"}, environ, strings.NewReader(""), &out, &out); code != exitDone {
-					t.Errorf("exit code %d: %s", code, out.String())
+				st, release, err := openToServe(t.Context(), checked, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Error(err)
+					return
 				}
+				release()
+				_ = st.Close()
 			})
 		}
 		all.Wait()
+		if files, _ := os.ReadDir(settings.BackupDir); len(files) != 1 {
+			t.Errorf("%d backups", len(files))
+		}
 	})
 }

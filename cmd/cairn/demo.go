@@ -124,6 +124,13 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 		}
 	}
 	st, existed, err := openOrCreate(p.ctx, checked, quietLog(p))
+	if errors.Is(err, store.ErrNotMigrated) {
+		var release func()
+		if st, release, err = openToServe(p.ctx, checked, quietLog(p)); err == nil {
+			existed = true
+			defer release()
+		}
+	}
 	if err != nil {
 		return state, invite, err
 	}

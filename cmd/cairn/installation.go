@@ -24,12 +24,17 @@ type databaseFlags struct {
 	MailServer string `name:"smtp-url" env:"SERVICE_SMTP_URL" hidden:""`
 }
 
-// withStore opens the database for the length of do.
-func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
+// checked are the settings of a command that only needs the database.
+func (c databaseFlags) checked() (config.Checked, error) {
 	settings := config.Defaults()
 	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
 	settings.BackupRecipient = c.BackupRecipient
-	checked, err := settings.Check()
+	return settings.Check()
+}
+
+// withStore opens the database for the length of do.
+func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
+	checked, err := c.checked()
 	if err != nil {
 		return err
 	}
@@ -53,8 +58,8 @@ func (c databaseFlags) withUsers(p *program, do func(*account.Administration) er
 	})
 }
 
-// openExisting opens an initialized database without creating it: a mistyped path must
-// not become a second, empty installation.
+// openExisting opens an initialized database without creating or migrating it: a mistyped
+// path must not become a second, empty installation.
 func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*store.Store, error) {
 	if !store.IsPostgres(c.Database) {
 		if _, err := os.Stat(c.Database); errors.Is(err, os.ErrNotExist) {
@@ -71,8 +76,9 @@ func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*sto
 	return st, nil
 }
 
-// openOrCreate opens the database, creates and migrates it where needed, and
-// tells whether it was initialized before.
+// openOrCreate opens the database, makes its tables where there is no installation, and
+// reports whether it was initialized before. An installation of an earlier version is a
+// store.PendingError: only serve and migrate migrate it.
 func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
 	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
 	if err != nil {
@@ -80,7 +86,9 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 	}
 	switch err = st.CheckSchema(ctx); {
 	case errors.Is(err, store.ErrNotMigrated):
-		if err = backupBeforeMigration(ctx, st, c, log); err == nil {
+		if installed, failed := st.Initialized(ctx); failed != nil {
+			err = failed
+		} else if !installed {
 			err = st.Migrate(ctx)
 		}
 	case errors.Is(err, store.ErrNewerSchema):

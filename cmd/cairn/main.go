@@ -45,6 +45,7 @@ type cli struct {
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
 	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
 	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
+	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Bring the database to the schema of this program."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -268,7 +267,8 @@ func copyFile(ctx context.Context, to, from string) error {
 func useAlone(ctx context.Context, c config.Checked) (release func(), err error) {
 	release, err = store.Use(ctx, c.Database, true)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("cairn serve runs on %s, or another command uses it: stop it first, every instance", c.DatabaseLabel())
+		return nil, fmt.Errorf("%w: cairn serve runs on %s, or another command uses it: stop it first, every instance",
+			store.ErrInUse, c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)
@@ -284,7 +284,8 @@ func useWithOthers(ctx context.Context, c config.Checked) (release func(), err e
 	}
 	release, err = store.Use(ctx, c.Database, false)
 	if errors.Is(err, store.ErrInUse) {
-		return nil, fmt.Errorf("%s is being restored or copied: wait until that is done", c.DatabaseLabel())
+		return nil, fmt.Errorf("%w: %s is being restored, copied or migrated: wait until that is done",
+			store.ErrInUse, c.DatabaseLabel())
 	}
 	if err != nil {
 		return nil, databaseError(err)
@@ -311,14 +312,10 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 			return nil, databaseError(err)
 		}
 		defer func() { _ = st.Close() }()
-		version, err := st.SchemaVersion(ctx)
-		if err == nil && version > 0 {
-			if _, err = st.Secret(ctx, account.SecretJWT); err == nil || errors.Is(err, store.ErrDataKey) {
-				return nil, fmt.Errorf("%s has an installation, which is not replaced: name an empty database (createdb), or empty its schema with: DROP SCHEMA public CASCADE; CREATE SCHEMA public", c.DatabaseLabel())
-			}
-			if errors.Is(err, account.ErrNotInitialized) {
-				err = nil
-			}
+		initialized, err := st.Initialized(ctx)
+		if initialized {
+			return nil, fmt.Errorf("%s has an installation, which is not replaced: name an empty database (createdb), "+
+				"or empty its schema with: DROP SCHEMA public CASCADE; CREATE SCHEMA public", c.DatabaseLabel())
 		}
 		return pl, err
 	}
@@ -418,9 +415,7 @@ func (c *copyCommand) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
-	settings.BackupRecipient = c.BackupRecipient
-	from, err := settings.Check()
+	from, err := c.checked()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -21,8 +20,6 @@ import (
 const (
 	// stampFormat is that of times in the names of files.
 	stampFormat = "20060102T150405Z"
-	// backupLease is longer than a backup takes, and how long a crash in one delays the next.
-	backupLease = 2 * time.Hour
 	// backupsAtMigration is how many backups from before migrations are kept.
 	backupsAtMigration = 3
 	// migrationRetry is how long such a backup is taken for that of an earlier attempt: a
@@ -58,21 +55,22 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 }
 
 func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (file string, err error) {
-	now := time.Now().UTC()
-	turn, ok, err := source.store.TakeTurn(ctx, store.TurnScheduledBackup, now, b.Every, backupLease)
-	if err != nil || !ok {
-		return "", err
+	var after error // the backup is made all the same: it is not made again and again
+	work := func(ctx context.Context, now time.Time) (string, error) {
+		made, err := filepath.Abs(filepath.Join(b.Dir, source.fileName("cairn-", now)))
+		if err != nil {
+			return "", err
+		}
+		if _, err := source.make(ctx, made); err != nil {
+			return "", err
+		}
+		file = made
+		after = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file),
+			removeOldBackups(b.Dir, scheduledBackup, b.Keep))
+		return file, nil
 	}
-	if file, err = filepath.Abs(filepath.Join(b.Dir, source.fileName("cairn-", now))); err == nil {
-		_, err = source.make(ctx, file)
-	}
-	done := now
-	if err != nil {
-		done, file = time.Time{}, ""
-	} else {
-		err = errors.Join(source.store.NoteDone(ctx, store.TurnBackup, now, file), removeOldBackups(b.Dir, scheduledBackup, b.Keep))
-	}
-	return file, errors.Join(err, source.store.EndTurn(context.WithoutCancel(ctx), turn, done, file))
+	err = source.store.InTurn(ctx, store.TurnScheduledBackup, b.Every, work)
+	return file, errors.Join(err, after)
 }
 
 // fileName returns the name of a backup that is made without being asked for.
@@ -153,21 +151,20 @@ func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 	return err
 }
 
-// backupBeforeMigration makes a backup of an installation that is about to be migrated.
-func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger) error {
+// backupBeforeMigration makes a backup of an installation that is about to be migrated. file is empty where there is no
+// place for one.
+func backupBeforeMigration(
+	ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger,
+) (file string, err error) {
 	version, err := st.SchemaVersion(ctx)
-	if err != nil || version == 0 {
-		return err
-	}
-	if _, err := st.Secret(ctx, account.SecretJWT); errors.Is(err, account.ErrNotInitialized) {
-		return nil // there is nothing to lose
-	} else if err != nil && !errors.Is(err, store.ErrDataKey) {
-		return err
+	if err != nil {
+		return "", err
 	}
 	folder := c.Backup.Dir
 	if folder == "" && store.IsPostgres(c.Database) {
-		log.Warn("the database is migrated without a backup: set --backup-dir (SERVICE_BACKUP_DIR) to have one made before the next migration", "schema", version)
-		return nil
+		log.Warn("the database is migrated without a backup: "+
+			"set --backup-dir (SERVICE_BACKUP_DIR) to have one made before the next migration", "schema", version)
+		return "", nil
 	}
 	if folder == "" {
 		folder = filepath.Dir(c.Database)
@@ -175,24 +172,25 @@ func backupBeforeMigration(ctx context.Context, st *store.Store, c config.Checke
 	now := time.Now().UTC()
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return fmt.Errorf("--backup-dir (SERVICE_BACKUP_DIR): %w", err)
+		return "", fmt.Errorf("--backup-dir (SERVICE_BACKUP_DIR): %w", err)
 	}
 	prefix := fmt.Sprintf("cairn-before-schema-%d-", store.SchemaOfProgram())
 	for _, e := range entries {
 		made, err := time.Parse(stampFormat, stamp.FindString(e.Name()))
 		if err == nil && strings.HasPrefix(e.Name(), prefix) && now.Sub(made) < migrationRetry {
-			return nil
+			return filepath.Join(folder, e.Name()), nil
 		}
 	}
 	source := backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile, recipient: c.Backup.Recipient}
-	file := filepath.Join(folder, source.fileName(prefix, now))
+	file = filepath.Join(folder, source.fileName(prefix, now))
 	_, err = source.make(ctx, file)
 	if errors.Is(err, os.ErrExist) {
-		return nil // another instance has made it just now
+		return file, nil // another instance has made it just now
 	}
 	if err != nil {
-		return fmt.Errorf("before a migration there must be a backup: %w: make room there, or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
+		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, "+
+			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)
-	return removeOldBackups(folder, migrationBackup, backupsAtMigration)
+	return file, removeOldBackups(folder, migrationBackup, backupsAtMigration)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cairn-id/cairn/store"
 )
 
 // Each script in testdata/script is a session at a shell.
@@ -22,7 +24,10 @@ func TestCommands(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "newerdb": newerDatabase, "exits": checkExit},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mode": checkMode, "chmodfile": changeMode, "openfile": openMode, "exits": checkExit,
+			"newerdb": newerDatabase, "olderdb": olderDatabase,
+		},
 	})
 }
 
@@ -73,4 +78,24 @@ func newerDatabase(ts *testscript.TestScript, _ bool, args []string) {
 	defer func() { _ = db.Close() }()
 	_, err = db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)")
 	ts.Check(err)
+}
+
+// olderdb FILE: this database is that of an earlier program.
+func olderDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(undoMigrations(ts.MkAbs(args[0])))
+}
+
+// undoMigrations makes an installation one of schema 11.
+func undoMigrations(dsn string) error {
+	driver := "sqlite3"
+	if store.IsPostgres(dsn) {
+		driver = "pgx"
+	}
+	db, err := sql.Open(driver, dsn)
+	for _, statement := range undoLastMigrations {
+		if err == nil {
+			_, err = db.Exec(statement)
+		}
+	}
+	return errors.Join(err, db.Close())
 }

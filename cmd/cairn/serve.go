@@ -60,19 +60,15 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
-	release, err := useWithOthers(p.ctx, checked)
-	if err != nil {
-		return err
-	}
-	defer release()
 	missing, err := dataKeyMissing(checked.DataKeyFile)
 	if err != nil {
 		return err
 	}
-	st, err := openExisting(p.ctx, checked, log)
+	st, release, err := openToServe(p.ctx, checked, log)
 	if err != nil {
 		return err
 	}
+	defer release()
 	defer func() { _ = st.Close() }()
 	if _, err := st.Sealed(p.ctx); err != nil {
 		return err
@@ -216,12 +212,20 @@ func releaseMemory() {
 // depends on it: expired rows are refused whether they are still there or not.
 const sweepInterval = 10 * time.Minute
 
+// sweepLook is how often an instance looks whether it is to sweep: when it has been that long since the
+// last time, or the one that did has stopped on the way.
+const sweepLook = 30 * time.Second
+
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
-	t := time.NewTicker(sweepInterval)
+	t := time.NewTicker(sweepLook)
 	defer t.Stop()
 	afterFirst := sync.OnceFunc(releaseMemory)
 	for {
-		if err := sweepInTurn(ctx, st); err != nil && ctx.Err() == nil {
+		err := st.InTurn(ctx, "sweep", sweepInterval, func(ctx context.Context, now time.Time) (string, error) {
+			_, err := st.Sweep(ctx, now)
+			return "", err
+		})
+		if err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
 		afterFirst()
@@ -231,21 +235,6 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 		case <-t.C:
 		}
 	}
-}
-
-func sweepInTurn(ctx context.Context, st *store.Store) error {
-	now := time.Now().UTC()
-	// A little less than the interval: the clocks of the instances differ.
-	turn, ok, err := st.TakeTurn(ctx, "sweep", now, sweepInterval-time.Minute, 3*sweepInterval)
-	if err != nil || !ok {
-		return err
-	}
-	_, err = st.Sweep(ctx, now)
-	done := now
-	if err != nil {
-		done = time.Time{}
-	}
-	return errors.Join(err, st.EndTurn(context.WithoutCancel(ctx), turn, done, ""))
 }
 
 // drainTimeout is for requests in flight at a stop.

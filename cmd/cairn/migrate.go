@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
+)
+
+type migrateCommand struct {
+	databaseFlags
+	DryRun bool `name:"dry-run" help:"List the pending migrations and change nothing."`
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*migrateCommand) Help() string {
+	return `A new version of this program may need another schema. cairn serve migrates the database when it starts;
+this command does it without starting the service, which must not run, on any instance. Every other command
+refuses a database of an earlier version. A backup is made first, in backup-dir, or beside an SQLite file:
+there is no other way back.`
+}
+
+// Run migrates, or says what it would do.
+func (c *migrateCommand) Run(p *program) error {
+	checked, err := c.checked()
+	if err != nil {
+		return err
+	}
+	schema, names, what, backup := store.SchemaOfProgram(), []string{}, "pending", ""
+	err = c.withStore(p, func(*store.Store) error { return nil })
+	if pending, ok := errors.AsType[*store.PendingError](err); ok {
+		schema, names, err = pending.Schema, pending.Names, nil
+		if !c.DryRun {
+			what = "migrated"
+			backup, err = migrateDatabase(p.ctx, checked, quietLog(p), useAlone)
+			backup = cmp.Or(backup, "none: set backup-dir to have one made before the next migration")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	database, list := checked.DatabaseLabel(), strings.Join(names, "\n")
+	done := map[string]any{
+		"database": database, "schema": schema, "program": store.SchemaOfProgram(), "migrations": names,
+		"dry_run": c.DryRun, "backup": backup,
+	}
+	return c.print(p, list, done, pairs{
+		{"database", database}, {"schema", fmt.Sprintf("%d, this program has %d", schema, store.SchemaOfProgram())},
+		{what, cmp.Or(strings.ReplaceAll(list, "\n", ", "), "none")}, {"backup", backup},
+	})
+}
+
+// migrateDatabase brings an installation to this program's schema, after a backup, whose file it
+// returns. use marks the database as in use meanwhile.
+func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, use useFunc) (backup string, err error) {
+	release, err := use(ctx, c)
+	if err != nil {
+		return "", fmt.Errorf("nothing was migrated: %w", err)
+	}
+	defer release()
+	st, err := store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
+	if err != nil {
+		return "", databaseError(err)
+	}
+	defer func() { _ = st.Close() }()
+	if backup, err = backupBeforeMigration(ctx, st, c, log); err == nil {
+		err = st.Migrate(ctx)
+	}
+	return backup, err
+}
+
+// openToServe is openExisting for the service, which migrates the database first. On SQLite a
+// service of an earlier version must have ended: it would not start again. On PostgreSQL it may
+// run, because instances are replaced one after the other, and a migration leaves what the version
+// before needs.
+func openToServe(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, release func(), err error) {
+	for {
+		if release, err = waiting(useWithOthers, log)(ctx, c); err != nil {
+			return nil, nil, err
+		}
+		if st, err = openExisting(ctx, c, log); err == nil {
+			return st, release, nil
+		}
+		release()
+		if !errors.Is(err, store.ErrNotMigrated) {
+			return nil, nil, err
+		}
+		use := useWithOthers
+		if !store.IsPostgres(c.Database) {
+			use = waiting(useAlone, log)
+		}
+		if _, err := migrateDatabase(ctx, c, log, use); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// migrationWait is how long serve waits for the service that it replaces, or a backup, to close the
+// database. It is also why systemd does not give up (StartLimitBurst in cairn.service).
+var migrationWait = 10 * time.Second
+
+// useFunc is useAlone or useWithOthers.
+type useFunc func(context.Context, config.Checked) (release func(), err error)
+
+// waiting tries again for a while where the database is in use.
+func waiting(use useFunc, log *slog.Logger) useFunc {
+	return func(ctx context.Context, c config.Checked) (release func(), err error) {
+		say := sync.OnceFunc(func() { log.Warn("waiting for the database", "error", err) })
+		for end := time.Now().Add(migrationWait); ; time.Sleep(100 * time.Millisecond) {
+			release, err = use(ctx, c)
+			if !errors.Is(err, store.ErrInUse) || time.Now().After(end) || ctx.Err() != nil {
+				return release, err
+			}
+			say()
+		}
+	}
+}
