@@ -67,10 +67,12 @@ func TestPushedRequest(t *testing.T) {
 				t.Errorf("%s: nonce %q", c.id, id.Nonce)
 			}
 		}
-		uri := s.push(c.id, c.secret, rp.pushed("prompt", "none", "response_mode", "form_post"))
-		target, answer := answerOf(t, s.browser().get(s.pushedURL(c.id, uri)))
-		if target != callbackOf(c.id) || answer.Get("error") != "login_required" || answer.Get("state") != rp.state {
-			t.Errorf("%s: prompt=none: %s %v", c.id, target, answer)
+		for _, mode := range []string{"form_post", "fragment"} {
+			uri := s.push(c.id, c.secret, rp.pushed("prompt", "none", "response_mode", mode))
+			target, answer := answerOf(t, s.browser().get(s.pushedURL(c.id, uri)))
+			if target != callbackOf(c.id) || answer.Get("error") != "login_required" || answer.Get("state") != rp.state {
+				t.Errorf("%s: prompt=none: %s %v", c.id, target, answer)
+			}
 		}
 	}
 }
