@@ -147,3 +147,18 @@ func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 	allowInPopup(t, inPopup(t, tab, first))
 	waitFor(t, tab, `document.querySelector(".auth-container").textContent.includes("Logout")`)
 }
+
+// keycloak-js asks for response_mode=fragment.
+func TestKeycloakJSSignsIn(t *testing.T) {
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("ada")
+	app, pages := s.browserApp("map", "/", "/", "keycloak-js")
+	script := appBlocks(t, "keycloak-js", "js", "https://id.example.org", s.URL, "https://map.example.org", app.URL)[0]
+	pages.Handle("/", appPage(script))
+	tab := shortTab(t)
+	mustDo(t, tab, "the application", chromedp.Navigate(app.URL+"/"), chromedp.WaitVisible(page("login")))
+	signInAs(t, tab, "ada", password, "consent")
+	mustDo(t, tab, "consent", chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("sign-in")))
+	waitFor(t, tab, `document.querySelector("#name").textContent === "Ada"`)
+	mustDo(t, tab, "sign out", chromedp.Click(id("sign-out")), chromedp.WaitVisible(page("login")))
+}
