@@ -189,7 +189,7 @@ func (s *service) registerApplication(id, path string, change func(*provider.Cli
 
 // environment is what the scripts of testdata/rp read.
 func (a registeredApp) environment(issuer string) []string {
-	return []string{"ISSUER=" + issuer, "CLIENT_ID=" + a.ID, "CLIENT_SECRET=" + a.Secret, "BASE=" + a.URL}
+	return []string{"ISSUER=" + issuer, "CLIENT_ID=" + a.ID, "CLIENT_SECRET=" + a.Secret, "OIDC_CLIENT_SECRET=" + a.Secret, "BASE=" + a.URL}
 }
 
 // visit plays the person at an application: it follows redirects between both
@@ -307,7 +307,7 @@ var rpPrograms = map[string]struct {
 	"django": {func(t *testing.T) []string {
 		python := filepath.Join(relyingPartyHome(), "python/bin/python3")
 		needFiles(t, python)
-		return []string{python, "-I", "-B", "testdata/rp/django_app.py", filepath.Join(t.TempDir(), "django.db")}
+		return []string{python, "-I", "-B"}
 	}, func(q url.Values) bool { return q.Has("state") && q.Has("nonce") && q.Has("code_challenge") }, false},
 	// These read the ID token alone.
 	"passport": {func(t *testing.T) []string {
@@ -329,6 +329,12 @@ func TestApplicationsSignIn(t *testing.T) {
 			s := startService(t, serviceOptions{Limits: true})
 			u := s.addUserWithEmail("ada")
 			app := s.registerApplication(name, "/callback", nil)
+			if name == "django" {
+				page := appBlocks(t, "Django", "python", "https://id.example.org", s.URL, `"site"`, `"django"`, "club.oidc", "__main__")
+				script := filepath.Join(t.TempDir(), "site.py")
+				copyFile(t, "testdata/rp/django_app.py", script, map[string]string{"SETTINGS": page[0], "BACKEND": page[1]})
+				command = append(command, script, filepath.Join(t.TempDir(), "django.db"))
+			}
 			startProgram(t, app.Port, command, app.environment(s.URL)...)
 			trail := s.browser().visit(app.URL+"/", "ada")
 			if asked := authorizationRequest(t, trail); !c.shape(asked) {
@@ -357,7 +363,9 @@ func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
 	}{"default": {true, applicationSaw{Name: "Ada", Email: u.Email}}, "without-claims": {false, applicationSaw{}}} {
 		t.Run(id, func(t *testing.T) {
 			app := s.registerApplication(id, "/auth/callback/cairn", func(n *provider.Client) { n.IDTokenClaims = n.IDTokenClaims && c.claims })
-			startProgram(t, app.Port, script, app.environment(s.URL)...)
+			page := appBlocks(t, "Auth.js", "js", "https://id.example.org", s.URL, "'web'", "'"+id+"'")[0]
+			copyFile(t, "testdata/rp/authjs.mjs", script[1], map[string]string{"PAGE": page})
+			startProgram(t, app.Port, script, append(app.environment(s.URL), "AUTH_SECRET=only for this test: 0123456789abcdef")...)
 			b := s.browser()
 			f := pageForm(t, b.get(app.URL+"/auth/signin").Text)
 			f.values.Set("callbackUrl", app.URL+"/")
