@@ -90,7 +90,9 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 
 // describeLogin is the page for the request's session and what v says it is for.
 // The continuation is opaque here: only package provider, which sealed it, looks inside.
-func (s *Service) describeLogin(w http.ResponseWriter, r *http.Request, v url.Values) (templates.Login, *Identity, error) {
+func (s *Service) describeLogin(
+	w http.ResponseWriter, r *http.Request, v url.Values,
+) (templates.Login, *Identity, error) {
 	page := templates.Login{}
 	page.Continue, page.ClientName = s.continuation(w, r, v)
 	id, err := s.Current(r)

@@ -345,7 +345,8 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	case mode == "form_post" && !survivesForm(f.Get("state")):
 		wrong("response_mode", errInvalidRequest, "form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
 	case mode != "" && !slices.Contains(responseModes, mode):
-		wrong("response_mode", errUnsupportedResponseMode, "%q: only query, fragment and form_post are supported.", clip(mode))
+		wrong("response_mode", errUnsupportedResponseMode,
+			"%q: only query, fragment and form_post are supported.", clip(mode))
 	}
 	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
 	case challenge == "" && c.IsPublic():

@@ -154,7 +154,9 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now}).wrap(byPath)
+	h.Handler = (&middleware{
+		config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now,
+	}).wrap(byPath)
 	return h, nil
 }
 

@@ -38,7 +38,7 @@ func appBlocks(t *testing.T, section, language string, names ...string) []string
 }
 
 // browserApp is an application in the browser, at an origin of its own: a public client.
-func (s *service) browserApp(id, path, redirect string, packages ...string) (a registeredApp, pages *http.ServeMux) {
+func (s *service) browserApp(id, redirect string, packages ...string) (a registeredApp, pages *http.ServeMux) {
 	s.t.Helper()
 	modules := filepath.Join(relyingPartyHome(), "node_modules")
 	var need []string
@@ -52,7 +52,8 @@ func (s *service) browserApp(id, path, redirect string, packages ...string) (a r
 	s.t.Cleanup(server.Close)
 	a = registeredApp{ID: id, URL: strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}
 	s.addClient(id, func(c *provider.Client) {
-		c.AuthMethod, c.RedirectURIs, c.PostLogoutRedirectURIs = provider.AuthNone, []string{a.URL + redirect}, []string{a.URL + path}
+		c.AuthMethod = provider.AuthNone
+		c.RedirectURIs, c.PostLogoutRedirectURIs = []string{a.URL + redirect}, []string{a.URL + "/"}
 	})
 	return a, pages
 }
@@ -70,10 +71,11 @@ func appPage(script string) http.HandlerFunc {
 	return serveText("text/html", `<!doctype html><script type="importmap">{"imports": {
 "oidc-client-ts": "/modules/oidc-client-ts/dist/esm/oidc-client-ts.js", "jwt-decode": "/modules/jwt-decode/build/esm/index.js",
 "keycloak-js": "/modules/keycloak-js/lib/keycloak.js"}}</script>
-<button id="sign-in">Sign in</button> <button id="sign-out">Sign out</button> <p id="name"></p><div id="swagger-ui"></div>
+<button id="sign-in">Sign in</button> <button id="sign-out">Sign out</button> <p id="name"></p>
 <script type="module">`+script+`</script>`)
 }
 
+// shortTab is a tab for a minute.
 func shortTab(t *testing.T) context.Context {
 	t.Helper()
 	tab, cancel := context.WithTimeout(chromium(t), time.Minute)
@@ -114,13 +116,14 @@ func waitFor(t *testing.T, tab context.Context, expression string) {
 	}
 }
 
-// The popup's way goes from the application by our pages to the application's redirect URI, which reports to window.opener.
+// The popup goes from the application by our pages to the redirect URI, which reports to window.opener.
 func TestPopupOfOIDCClientReportsToItsOpener(t *testing.T) {
 	s := startService(t, serviceOptions{Limits: true})
 	s.addUser("ada")
-	app, pages := s.browserApp("map", "/", "/callback", "oidc-client-ts", "jwt-decode")
+	app, pages := s.browserApp("map", "/callback", "oidc-client-ts", "jwt-decode")
 	script := appBlocks(t, "oidc-client-ts", "js", "https://id.example.org", s.URL, "https://map.example.org", app.URL)[0]
-	pages.Handle("/", appPage(`if (location.pathname === "/callback") localStorage.opener = window.opener !== null;`+script))
+	pages.Handle("/", appPage(`if (location.pathname === "/callback") localStorage.opener = window.opener !== null;
+`+script))
 	tab := shortTab(t)
 	mustDo(t, tab, "the application", chromedp.Navigate(app.URL+"/"))
 	allowInPopup(t, inPopup(t, tab, id("sign-in")))
@@ -133,18 +136,19 @@ func TestPopupOfOIDCClientReportsToItsOpener(t *testing.T) {
 func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 	s := startService(t, serviceOptions{Limits: true})
 	s.addUser("ada")
-	app, pages := s.browserApp("documents", "/", "/docs/oauth2-redirect.html", "swagger-ui-dist")
-	names := []string{"https://id.example.org", s.URL}
-	scheme := appBlocks(t, "Swagger UI", "yaml", names...)[0]
+	app, pages := s.browserApp("documents", "/docs/oauth2-redirect.html", "swagger-ui-dist")
+	scheme := appBlocks(t, "Swagger UI", "yaml", "https://id.example.org", s.URL)[0]
 	script := appBlocks(t, "Swagger UI", "js", "https://api.example.org", app.URL)[0]
-	pages.Handle("/openapi.yaml", serveText("application/yaml", "openapi: 3.0.3\ninfo: {title: Test, version: '1'}\npaths: {}\n"+scheme))
-	pages.Handle("/docs/", http.StripPrefix("/docs/", http.FileServer(http.Dir(filepath.Join(relyingPartyHome(), "node_modules/swagger-ui-dist")))))
-	pages.Handle("/{$}", serveText("text/html", `<!doctype html><div id="swagger-ui"></div><script src="/docs/swagger-ui-bundle.js"></script><script>`+script+`</script>`))
+	pages.Handle("/openapi.yaml", serveText("application/yaml", "openapi: 3.0.3\ninfo: {title: API, version: '1'}\npaths: {}\n"+scheme))
+	files := http.Dir(filepath.Join(relyingPartyHome(), "node_modules/swagger-ui-dist"))
+	pages.Handle("/docs/", http.StripPrefix("/docs/", http.FileServer(files)))
+	pages.Handle("/{$}", serveText("text/html", `<!doctype html><div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script><script>`+script+`</script>`))
 	tab := shortTab(t)
-	mustDo(t, tab, "the application", chromedp.Navigate(app.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".btn.authorize")), chromedp.Click(chromedp.CSS(".btn.authorize")))
+	show := chromedp.CSS(".btn.authorize")
+	mustDo(t, tab, "the application", chromedp.Navigate(app.URL+"/"), chromedp.WaitVisible(show), chromedp.Click(show))
 	waitFor(t, tab, `document.querySelector(".auth-container") !== null`)
-	first := chromedp.CSS(".auth-container .authorize")
-	allowInPopup(t, inPopup(t, tab, first))
+	allowInPopup(t, inPopup(t, tab, chromedp.CSS(".auth-container .authorize")))
 	waitFor(t, tab, `document.querySelector(".auth-container").textContent.includes("Logout")`)
 }
 
@@ -152,7 +156,7 @@ func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 func TestKeycloakJSSignsIn(t *testing.T) {
 	s := startService(t, serviceOptions{Limits: true})
 	s.addUser("ada")
-	app, pages := s.browserApp("map", "/", "/", "keycloak-js")
+	app, pages := s.browserApp("map", "/", "keycloak-js")
 	script := appBlocks(t, "keycloak-js", "js", "https://id.example.org", s.URL, "https://map.example.org", app.URL)[0]
 	pages.Handle("/", appPage(script))
 	tab := shortTab(t)

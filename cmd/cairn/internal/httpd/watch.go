@@ -32,7 +32,8 @@ func observe(o Options, accounts *account.Service, ready *readiness) error {
 		}
 	}
 	sources := metrics.Sources{
-		Now: o.Now, HeldStatus: accounts.StatusLists.Held, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats, Ready: ready.states,
+		Now: o.Now, HeldStatus: accounts.StatusLists.Held, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats,
+		Ready: ready.states,
 		Outboxes: map[string]func(context.Context) (int, time.Time, error){
 			"mails": func(ctx context.Context) (int, time.Time, error) {
 				state, err := o.Store.MailState(ctx)
