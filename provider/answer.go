@@ -35,14 +35,13 @@ var (
 	errUnauthorizedClient      = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
 	errAccessDenied            = &oauthError{400, "access_denied", "The request was denied."}
 	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
-	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode",
-		"Only response_mode=query, fragment and form_post are supported."}
-	errInvalidScope        = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
-	errServer              = &oauthError{500, "server_error", "The service failed to answer. Try again."}
-	errUnavailable         = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
-	errLoginRequired       = &oauthError{400, "login_required", "The user has to sign in."}
-	errConsentRequired     = &oauthError{400, "consent_required", "The user has to give consent."}
-	errInteractionRequired = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
+	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query, fragment and form_post are supported."}
+	errInvalidScope            = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+	errServer                  = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+	errUnavailable             = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
+	errLoginRequired           = &oauthError{400, "login_required", "The user has to sign in."}
+	errConsentRequired         = &oauthError{400, "consent_required", "The user has to give consent."}
+	errInteractionRequired     = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
 	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
 	errUnmetAuthentication      = &oauthError{400, "unmet_authentication_requirements", "The user cannot sign in as the request or the registration of the client demands."}
 	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
