@@ -34,7 +34,7 @@ func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) error {
 func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
-	page.Continue, _ = s.continuation(r, q)
+	page.Continue, _ = s.continuation(w, r, q)
 	if page.Code == "" {
 		return s.showRegister(w, r, http.StatusOK, page)
 	}
@@ -73,7 +73,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := r.PostForm
-	next, _ := s.continuation(r, f)
+	next, _ := s.continuation(w, r, f)
 	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"), DisplayName: f.Get("display_name"), Email: f.Get("email")}
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {

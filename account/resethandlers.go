@@ -30,7 +30,7 @@ const mailedField = "mailed"
 func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength), Mailed: q.Has(mailedField)}
-	page.Continue, _ = s.continuation(r, q)
+	page.Continue, _ = s.continuation(w, r, q)
 	if h, err := CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
 	}
@@ -52,7 +52,7 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := r.PostForm
-	next, _ := s.continuation(r, f)
+	next, _ := s.continuation(w, r, f)
 	in := Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	u, err := s.ResetPassword(r.Context(), s.Caller(r), in)
 	if err == nil {
@@ -95,7 +95,7 @@ func (s *Service) apiForgotPassword(w http.ResponseWriter, r *http.Request) erro
 func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ForgotPassword{}
-	page.Continue, _ = s.continuation(r, q)
+	page.Continue, _ = s.continuation(w, r, q)
 	page.Handle, _ = accountName(q.Get("handle"))
 	return s.showForgot(w, r, http.StatusOK, page)
 }
@@ -116,7 +116,7 @@ func (s *Service) forgotForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	typed := r.PostForm.Get("handle")
 	page := templates.ForgotPassword{Handle: text.Cut(typed, 254)}
-	page.Continue, _ = s.continuation(r, r.PostForm)
+	page.Continue, _ = s.continuation(w, r, r.PostForm)
 	err := s.ForgotPassword(r.Context(), s.Caller(r), typed)
 	if err == nil {
 		page.Sent = true

@@ -69,7 +69,7 @@ const (
 // loginPage shows the form, or sends on who is signed in already.
 func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page, id, err := s.describeLogin(r, q)
+	page, id, err := s.describeLogin(w, r, q)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,11 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 
 // describeLogin is the page for the request's session and what v says it is for.
 // The continuation is opaque here: only package provider, which sealed it, looks inside.
-func (s *Service) describeLogin(r *http.Request, v url.Values) (templates.Login, *Identity, error) {
+func (s *Service) describeLogin(
+	w http.ResponseWriter, r *http.Request, v url.Values,
+) (templates.Login, *Identity, error) {
 	page := templates.Login{}
-	page.Continue, page.ClientName = s.continuation(r, v)
+	page.Continue, page.ClientName = s.continuation(w, r, v)
 	id, err := s.Current(r)
 	if errors.Is(err, ErrNotAuthenticated) {
 		page.Handle, page.Ended, err = s.endedSession(r)
@@ -156,14 +158,17 @@ func (s *Service) NameApplications(name func(ctx context.Context, continuation s
 func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) { s.scopeTexts = texts }
 
 // continuation is the sealed authorization request that a page goes on with, and the
-// name of its application; the page speaks the language that this asks for.
-func (s *Service) continuation(r *http.Request, v url.Values) (sealed, application string) {
+// name of its application; the page speaks the language that this asks for, and a popup keeps its opener.
+func (s *Service) continuation(w http.ResponseWriter, r *http.Request, v url.Values) (sealed, application string) {
 	sealed = continuation(v)
 	if back, ok := s.opened(sealed); ok {
 		return sealed, web.HostOf(back)
 	}
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)
+	}
+	if application != "" {
+		web.KeepOpener(w)
 	}
 	return sealed, application
 }
@@ -183,7 +188,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	next, _ := s.continuation(r, r.PostForm)
+	next, _ := s.continuation(w, r, r.PostForm)
 	in := Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
 	var out SignedIn
 	var err error
@@ -203,7 +208,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, _, err := s.describeLogin(r, r.PostForm)
+	page, _, err := s.describeLogin(w, r, r.PostForm)
 	if err != nil {
 		return err
 	}
@@ -310,6 +315,7 @@ func (s *Service) secondFactorPage(w http.ResponseWriter, r *http.Request) error
 // showSecondFactor shows the form to the browser in which the password was right; the
 // others begin again.
 func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor) error {
+	page.Continue, _ = s.continuation(w, r, v)
 	u, _, err := s.pendingSignIn(r.Context(), s.Caller(r))
 	if errors.Is(err, ErrSignInExpired) {
 		return s.Redirect(w, r, "/login/"+signInQuery(v, url.Values{"expired": {"1"}}))
@@ -327,7 +333,6 @@ func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, statu
 	}
 	page.Contact = settings.Contact
 	page.Handle, page.Methods, page.Fresh = u.Handle, s.factorMethods(f), v.Get("fresh")
-	page.Continue, _ = s.continuation(r, v)
 	page.NoPasskeys = s.noPasskeys(r.Context(), f)
 	s.Show(w, r, status, page)
 	return nil
@@ -337,7 +342,7 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	next, _ := s.continuation(r, r.PostForm)
+	next, _ := s.continuation(w, r, r.PostForm)
 	var out SignedIn
 	var err error
 	if passkey, ok := passkeyInForm(r, ""); ok {

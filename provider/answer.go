@@ -35,7 +35,7 @@ var (
 	errUnauthorizedClient      = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
 	errAccessDenied            = &oauthError{400, "access_denied", "The request was denied."}
 	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
-	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query and form_post are supported."}
+	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query, fragment and form_post are supported."}
 	errInvalidScope            = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
 	errServer                  = &oauthError{500, "server_error", "The service failed to answer. Try again."}
 	errUnavailable             = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
@@ -127,8 +127,8 @@ func (req *authorization) responseMode() string {
 }
 
 // answer sends the parameters to the redirect URI, with state as it came and
-// iss (RFC 9207), by query or by form_post; in the fragment only the refusal of a
-// request object that says so.
+// iss (RFC 9207), by query, in the fragment or by form_post. An application in the browser asks for the fragment to
+// keep the code out of its server's log and of the Referer.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
 	params.Set("iss", p.issuer)
 	mode := req.responseMode()
@@ -143,7 +143,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	}
 	// Not http.Redirect: it would rewrite a private-use scheme's path.
 	location := withQuery(req.redirectURI, params)
-	if mode == "fragment" && !req.form.Has("response_mode") {
+	if mode == "fragment" { // a registered URI has none
 		location = req.redirectURI + "#" + params.Encode()
 	}
 	w.Header().Set("Location", location)

@@ -281,6 +281,9 @@ func (req *authorization) silent() bool {
 	return slices.Contains(strings.Fields(req.form.Get("prompt")), "none")
 }
 
+// responseModes are those of OAuth 2.0 Multiple Response Types section 2.1, and of Form Post.
+var responseModes = []string{"query", "fragment", "form_post"}
+
 // challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
@@ -341,8 +344,9 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	switch mode := f.Get("response_mode"); {
 	case mode == "form_post" && !survivesForm(f.Get("state")):
 		wrong("response_mode", errInvalidRequest, "form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
-	case mode != "" && mode != "query" && mode != "form_post":
-		wrong("response_mode", errUnsupportedResponseMode, "%q: only query and form_post are supported.", clip(mode))
+	case mode != "" && !slices.Contains(responseModes, mode):
+		wrong("response_mode", errUnsupportedResponseMode,
+			"%q: only query, fragment and form_post are supported.", clip(mode))
 	}
 	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
 	case challenge == "" && c.IsPublic():

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -307,12 +308,12 @@ const (
 )
 
 // assertionAlgorithms are what client assertions may be signed with.
-var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256}
+var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
 // CheckClientKeys holds the key set of a client (RFC 7517 section 5) to the
-// rules of registration: 1 to 16 public keys, RSA of 2048 to 8192 bits or
-// P-256, for signatures, no kid twice. It returns the set as it is kept, without members that
-// is ignored. The error says what to change.
+// rules of registration: 1 to 16 public keys, RSA of 2048 to 8192 bits, P-256 or
+// Ed25519, for signatures, no kid twice. It returns the set as it is kept, without members that
+// are ignored. The error says what to change.
 func CheckClientKeys(raw []byte) ([]byte, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -384,7 +385,7 @@ func readClientKey(raw []byte) (jose.JSONWebKey, error) {
 	algorithms := keyAlgorithms(k.Key)
 	switch {
 	case !k.Valid() || algorithms == nil:
-		return k, errors.New("neither RSA of 2048 to 8192 bits nor P-256")
+		return k, errors.New("neither RSA of 2048 to 8192 bits nor P-256 nor Ed25519")
 	case len(k.KeyID) > maxKeyID || strings.ContainsFunc(k.KeyID, func(r rune) bool { return r < ' ' || r > '~' }):
 		return k, fmt.Errorf("its kid has more than %d characters, or others than printable ASCII", maxKeyID)
 	case k.Use != "" && k.Use != "sig":
@@ -408,6 +409,8 @@ func keyAlgorithms(key any) []jose.SignatureAlgorithm {
 		if k.Curve == elliptic.P256() {
 			return []jose.SignatureAlgorithm{jose.ES256}
 		}
+	case ed25519.PublicKey: // go-jose has refused points of small order
+		return []jose.SignatureAlgorithm{jose.EdDSA}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -58,6 +59,7 @@ const testIssuer = "https://id.example.org"
 type assertionKeys struct {
 	rsa, otherRSA *rsa.PrivateKey
 	ec            *ecdsa.PrivateKey
+	ed            ed25519.PrivateKey
 }
 
 var newAssertionKeys = sync.OnceValue(func() assertionKeys {
@@ -71,7 +73,11 @@ var newAssertionKeys = sync.OnceValue(func() assertionKeys {
 	if err != nil {
 		panic(err)
 	}
-	return assertionKeys{must(rsa.GenerateKey(rand.Reader, 2048)), must(rsa.GenerateKey(rand.Reader, 2048)), ec}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return assertionKeys{must(rsa.GenerateKey(rand.Reader, 2048)), must(rsa.GenerateKey(rand.Reader, 2048)), ec, ed}
 })
 
 func keySet(t testing.TB, keys ...jose.JSONWebKey) []byte {
@@ -83,12 +89,13 @@ func keySet(t testing.TB, keys ...jose.JSONWebKey) []byte {
 	return b
 }
 
-// assertionProvider knows the client "signer" with an RSA and an EC key.
+// assertionProvider knows the client "signer" with an RSA, an EC and an Ed25519 key.
 func assertionProvider(t testing.TB) (*Provider, assertionKeys) {
 	t.Helper()
 	k := newAssertionKeys()
 	c := &Client{ID: "signer", AuthMethod: AuthJWT, JWKS: keySet(t,
-		jose.JSONWebKey{Key: &k.rsa.PublicKey, KeyID: "r", Algorithm: "RS256", Use: "sig"}, jose.JSONWebKey{Key: &k.ec.PublicKey, KeyID: "e", Use: "sig"})}
+		jose.JSONWebKey{Key: &k.rsa.PublicKey, KeyID: "r", Algorithm: "RS256", Use: "sig"}, jose.JSONWebKey{Key: &k.ec.PublicKey, KeyID: "e", Use: "sig"},
+		jose.JSONWebKey{Key: k.ed.Public(), KeyID: "d", Algorithm: "EdDSA", Use: "sig"})}
 	clock := func() time.Time { return noon }
 	st := &assertionStorage{clients: map[string]*Client{"signer": c, "secret": {ID: "secret", AuthMethod: AuthAny, JWKS: c.JWKS}}, seen: map[string]bool{}}
 	return &Provider{issuer: testIssuer, clock: clock, storage: st, clients: web.NewCache(clientTTL, clock, st.Client)}, k
@@ -157,6 +164,7 @@ func TestGenuineAssertionAuthenticates(t *testing.T) {
 	}{
 		"RS256":     {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), nil},
 		"ES256":     {"token", signJWT(t, jose.ES256, k.ec, "e", assertionClaims()), nil},
+		"EdDSA":     {"token", signJWT(t, jose.EdDSA, k.ed, "d", assertionClaims()), nil},
 		"no kid":    {"token", signJWT(t, jose.ES256, k.ec, "", assertionClaims()), nil},
 		"client_id": {"token", signJWT(t, jose.RS256, k.rsa, "r", assertionClaims()), []string{"client_id", "signer"}},
 		// RFC 6749 section 3.2: a parameter without a value is not there.
@@ -334,9 +342,12 @@ func TestUnsuitableKeyIsNotRegistered(t *testing.T) {
 		want string
 	}{
 		"nothing": {nil, "not a key set"}, "a key": {[]byte(`{"kty":"RSA"}`), "not a key set"}, "no keys": {[]byte(`{"keys":[]}`), "not a key set"}, "text": {[]byte(`x`), "not a key set"}, "large": {make([]byte, maxClientKeySet+1), "32 KiB"},
-		"private": {one(k.rsa, nil), "public half"}, "private EC": {one(k.ec, nil), "public half"}, "symmetric": {one([]byte("0123456789abcdef0123456789abcdef"), nil), "public half"},
+		"private": {one(k.rsa, nil), "public half"}, "private EC": {one(k.ec, nil), "public half"}, "private Ed25519": {one(k.ed, nil), "public half"}, "symmetric": {one([]byte("0123456789abcdef0123456789abcdef"), nil), "public half"},
 		"short": {one(&small.PublicKey, nil), "2048"}, "P-384": {one(&p384.PublicKey, nil), "P-256"}, "for encryption": {one(&k.rsa.PublicKey, func(j *jose.JSONWebKey) { j.Use = "enc" }), "use"},
-		"RS512": {one(&k.rsa.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "RS512" }), "alg"}, "HS256": {one(&k.rsa.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "HS256" }), "alg"}, "RS256 on EC": {one(&k.ec.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "RS256" }), "alg"},
+		"RS512": {one(&k.rsa.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "RS512" }), "alg"}, "HS256": {one(&k.rsa.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "HS256" }), "alg"}, "ES256 on Ed25519": {one(k.ed.Public(), func(j *jose.JSONWebKey) { j.Algorithm = "ES256" }), "alg"},
+		// With these, of small order, a signature without a key is right for one message of four or eight.
+		"Ed25519 of zeros": {with(k.ed.Public(), "x", strings.Repeat("A", 43)), "can be read"}, "Ed25519 of order 8": {with(k.ed.Public(), "x", "xxdqcD1N2E-6PAt2DRBnDyogU_osOczGTsf9d5KsA_o"), "can be read"},
+		"RS256 on EC":      {one(&k.ec.PublicKey, func(j *jose.JSONWebKey) { j.Algorithm = "RS256" }), "alg"},
 		"same kid":         {keySet(t, jose.JSONWebKey{Key: &k.rsa.PublicKey, KeyID: "1"}, jose.JSONWebKey{Key: &k.ec.PublicKey, KeyID: "1"}), "same kid"},
 		"too many":         {keySet(t, many...), "more than 16"},
 		"leftover prime":   {with(&k.rsa.PublicKey, "p", "AQAB"), "public half"},
@@ -372,7 +383,7 @@ func TestUnsuitableKeyDoesNotVerify(t *testing.T) {
 		want     bool
 	}{
 		"fits": {keySet(t, rsaKey), "", "RS256", true}, "two fit": {keySet(t, rsaKey, jose.JSONWebKey{Key: &k.otherRSA.PublicKey}), "", "RS256", false}, "one of two by kid": {keySet(t, jose.JSONWebKey{Key: &k.rsa.PublicKey, KeyID: "a"}, jose.JSONWebKey{Key: &k.otherRSA.PublicKey, KeyID: "b"}), "b", "PS256", true},
-		"one of two by alg": {keySet(t, rsaKey, jose.JSONWebKey{Key: &k.ec.PublicKey}), "", "ES256", true}, "private": {keySet(t, jose.JSONWebKey{Key: k.rsa}), "", "RS256", false}, "for encryption": {keySet(t, jose.JSONWebKey{Key: &k.rsa.PublicKey, Use: "enc"}), "", "RS256", false},
+		"Ed25519 by alg": {keySet(t, rsaKey, jose.JSONWebKey{Key: k.ed.Public()}), "", "EdDSA", true}, "one of two by alg": {keySet(t, rsaKey, jose.JSONWebKey{Key: &k.ec.PublicKey}), "", "ES256", true}, "private": {keySet(t, jose.JSONWebKey{Key: k.rsa}), "", "RS256", false}, "for encryption": {keySet(t, jose.JSONWebKey{Key: &k.rsa.PublicKey, Use: "enc"}), "", "RS256", false},
 		"a kid that the key lacks": {keySet(t, rsaKey), "a", "RS256", false}, "unreadable beside it": {[]byte(strings.Replace(string(keySet(t, rsaKey)), `[`, `[{"kty":"X"},7,`, 1)), "", "RS256", true}, "no set": {nil, "", "RS256", false},
 	} {
 		if _, ok := (&Client{JWKS: c.set}).keyFor(c.kid, c.alg); ok != c.want {

@@ -113,14 +113,17 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := templates.Consent{
-		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle, NewOnly: len(had) > 0,
+		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle,
 		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI),
 	}
-	for _, s := range scopes {
-		if page.NewOnly && slices.Contains(had, s) && !strings.Contains(req.form.Get("prompt"), "consent") {
-			continue
+	added := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(had, s) })
+	if len(had) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
+		page.NewOnly, scopes = true, added
+	}
+	for _, s := range Scopes { // in its order, which begins with the sign-in
+		if slices.Contains(scopes, s) {
+			page.Scopes = append(page.Scopes, consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client))
 		}
-		page.Scopes = append(page.Scopes, consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client))
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
 }

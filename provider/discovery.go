@@ -33,7 +33,7 @@ func (p *Provider) metadata() map[string]any {
 		"jwks_uri":                                       p.issuer + "/.well-known/jwks.json",
 		"scopes_supported":                               Scopes,
 		"response_types_supported":                       []string{"code"},
-		"response_modes_supported":                       []string{"query", "form_post"},
+		"response_modes_supported":                       responseModes,
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials"},
 		"subject_types_supported":                        []string{"public"},
 		"id_token_signing_alg_values_supported":          p.idTokens.algorithms(),

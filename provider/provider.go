@@ -107,14 +107,22 @@ func (p *Provider) Mount(m *mux.Router) {
 	a.NameApplications(p.applicationName)
 	a.DescribeScopes(scopeTexts)
 	p.mountMetadata(m)
-	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(p.authorize), "POST": p.authorize})
-	a.Handle(m, "/oauth2/consent", web.Methods{"GET": p.consentPage, "POST": p.consentForm})
+	authorize := keepOpener(p.authorize)
+	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(authorize), "POST": authorize})
+	a.Handle(m, "/oauth2/consent", web.Methods{"GET": keepOpener(p.consentPage), "POST": keepOpener(p.consentForm)})
 	a.Handle(m, "/oauth2/logout", web.Methods{"GET": p.notHead(p.endSession), "POST": p.endSession})
 	m.HandleFunc("/oauth2/userinfo", p.userinfo)
 	m.HandleFunc("/oauth2/token", p.clientEndpoint(checkGrantType, p.token))
 	m.HandleFunc("/oauth2/revoke", p.clientEndpoint(nil, p.revoke))
 	m.HandleFunc("/oauth2/introspect", p.clientEndpoint(nil, p.introspect))
 	m.HandleFunc("/oauth2/par", p.clientEndpoint(nil, p.pushRequest))
+}
+
+func keepOpener(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		web.KeepOpener(w)
+		h(w, r)
+	}
 }
 
 // notHead refuses HEAD where a GET spends something: a code or a pushed

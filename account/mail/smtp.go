@@ -42,9 +42,10 @@ type Server struct {
 	RequireTLS     bool
 	User, Password string // empty: no authentication
 	From           netmail.Address
-	Hello          string         // the name of this machine for EHLO; empty: localhost
-	RootCAs        *x509.CertPool // nil: the system's
-	Timeout        time.Duration  // for one mail from the connection to the answer; 0: 30 s
+	Hello          string           // the name of this machine for EHLO; empty: localhost
+	RootCAs        *x509.CertPool   // nil: the system's
+	Timeout        time.Duration    // for one mail from the connection to the answer; 0: 30 s
+	Now            func() time.Time // of the mails' Date; nil: time.Now
 }
 
 // SMTP sends messages by a mail server. It keeps connections for the mails that follow
@@ -60,6 +61,9 @@ type SMTP struct {
 // NewSMTP makes a Sender. It connects to nothing yet.
 func NewSMTP(s Server) *SMTP {
 	s.Timeout, s.Hello = cmp.Or(s.Timeout, defaultTimeout), cmp.Or(s.Hello, "localhost")
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	return &SMTP{server: s}
 }
 
@@ -112,7 +116,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 
 // Deliver is Send, with what the server has answered.
 func (s *SMTP) Deliver(ctx context.Context, m Message) (answer string, err error) {
-	data, err := encode(&s.server.From, m, time.Now())
+	data, err := encode(&s.server.From, m, s.server.Now())
 	if err != nil {
 		return "", err
 	}
@@ -354,7 +358,9 @@ func (s *SMTP) Close() {
 }
 
 func (c *conn) quit() {
-	_ = c.wire.SetDeadline(time.Now().Add(quitTime))
+	ctx, cancel := context.WithTimeout(context.Background(), quitTime)
+	defer cancel()
+	defer c.wire.begin(ctx)()
 	_ = c.Quit()
 	_ = c.Close()
 }

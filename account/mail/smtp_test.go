@@ -42,7 +42,8 @@ func with(change func(m *mail.Message)) mail.Message {
 func TestMessageArrivesWhole(t *testing.T) {
 	for _, o := range []mailtest.Options{{}, {TLS: true}, {Plain: true}, {Plain: true, Anonymous: true}} {
 		s := mailtest.New(t, o)
-		m := sender(t, s, func(c *mail.Server) { c.RequireTLS = !o.Plain })
+		sent := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		m := sender(t, s, func(c *mail.Server) { c.RequireTLS, c.Now = !o.Plain, func() time.Time { return sent } })
 		for range 2 {
 			if answer, err := m.Deliver(t.Context(), hello); err != nil || answer == "" {
 				t.Fatalf("%+v: %q, %v", o, answer, err)
@@ -56,8 +57,8 @@ func TestMessageArrivesWhole(t *testing.T) {
 		if err != nil || *from != s.Settings.From {
 			t.Errorf("from %v, %v", from, err)
 		}
-		if _, err := got.Header.Date(); err != nil {
-			t.Error(err)
+		if date, err := got.Header.Date(); err != nil || !date.Equal(sent) {
+			t.Error(date, err)
 		}
 		for field, want := range map[string]string{"To": "<ada@example.net>", "Auto-Submitted": "auto-generated", "Content-Language": "de", "Mime-Version": "1.0", "User-Agent": "", "X-Mailer": ""} {
 			if got := got.Header.Get(field); got != want {

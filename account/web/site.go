@@ -40,6 +40,10 @@ func (s *Site) URL(path string) string { return s.issuer + path }
 // Path is the local path of this service as a browser sees it.
 func (s *Site) Path(path string) string { return s.basePath + path }
 
+// KeepOpener leaves window.opener to the application that has opened a popup for its authorization. The answer must
+// be one on the way from its request to its redirect URI: every other page cuts the tie.
+func KeepOpener(w http.ResponseWriter) { w.Header().Set("Cross-Origin-Opener-Policy", "unsafe-none") }
+
 // Methods says what a path can do. HEAD is served by GET; anything else is
 // answered 405 with Allow.
 type Methods map[string]http.HandlerFunc

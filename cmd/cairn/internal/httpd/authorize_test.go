@@ -130,17 +130,21 @@ func TestAnswerNamesItsIssuer(t *testing.T) {
 	for name, change := range map[string][]string{
 		"success": nil, "success without state": {"state", ""}, "nobody": {"prompt", "none", "client_id", "app"}, "bad request": {"response_type", "token"}, "bad request without state": {"response_type", "token", "state", ""},
 		"form_post": {"response_mode", "form_post"}, "form_post error": {"response_mode", "form_post", "max_age", "x"},
+		"fragment": {"response_mode", "fragment"}, "fragment error": {"response_mode", "fragment", "max_age", "x"},
 	} {
 		if name == "nobody" {
 			b = s.browser()
 		}
 		got := b.follow(b.get(rp.authURL(change...)), "ada")
 		target, answer := answerOf(t, got)
-		form := strings.HasPrefix(name, "form_post")
+		form, begin := strings.HasPrefix(name, "form_post"), uri+"&"
+		if strings.HasPrefix(name, "fragment") {
+			begin = uri + "#"
+		}
 		if answer.Get("iss") != s.URL || got.Header.Get("Cache-Control") != "no-store" || len(answer["iss"]) != 1 {
 			t.Errorf("%s: %v, Cache-Control %q", name, answer, got.Header.Get("Cache-Control"))
 		}
-		if form && (target != uri || got.Header.Get("Location") != "") || !form && (got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), uri+"&")) {
+		if form && (target != uri || got.Header.Get("Location") != "") || !form && (got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), begin)) {
 			t.Errorf("%s: %d to %s", name, got.StatusCode, got.Header.Get("Location"))
 		}
 		if strings.Contains(name, "without state") == answer.Has("state") {
@@ -191,7 +195,7 @@ func TestUnsupportedRequestIsRefused(t *testing.T) {
 // Attack 21: silence means silence, whatever is missing.
 func TestSilentRequestShowsNoPage(t *testing.T) {
 	s, rp := startApp(t, nil)
-	for _, mode := range []string{"query", "form_post"} {
+	for _, mode := range []string{"query", "fragment", "form_post"} {
 		b := s.browser()
 		silent := func(change ...string) url.Values {
 			_, answer := answerOf(t, b.get(rp.authURL(append([]string{"prompt", "none", "response_mode", mode}, change...)...)))
@@ -785,7 +789,7 @@ func TestErrorBodiesAndRedirects(t *testing.T) {
 	}
 	for name, change := range map[string][]string{
 		"request": {"request", "x"}, "request_uri": {"request_uri", "https://x.example/"}, "registration": {"registration", "{}"}, "response_type": {"response_type", "token"},
-		"response_type missing": {"response_type", ""}, "response_mode": {"response_mode", "fragment"}, "prompt": {"prompt", "x"}, "max_age": {"max_age", "x"}, "claims": {"claims", "["},
+		"response_type missing": {"response_type", ""}, "response_mode": {"response_mode", "web_message"}, "prompt": {"prompt", "x"}, "max_age": {"max_age", "x"}, "claims": {"claims", "["},
 		"code_challenge": {"code_challenge", "x"}, "client": {"client_id", "x"}, "redirect_uri": {"redirect_uri", "https://evil.example/"}, "without state": {"state", "", "prompt", "x"},
 		"flag": {"client_id", "flagged", "redirect_uri", callbackOf("flagged")},
 	} {

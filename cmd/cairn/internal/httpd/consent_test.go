@@ -52,8 +52,12 @@ func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
 			t.Errorf("%s: no page for %v alone", scope, want)
 		}
 	}
-	if page := consentPageOf(ada, rp.authURL("scope", "openid profile", "prompt", "consent")); page == nil || len(scopesShown(t, page.Text)) != 2 {
-		t.Error("prompt=consent does not ask for everything again")
+	const news = "Now it asks for something new"
+	if page := consentPageOf(ada, rp.authURL("scope", "profile openid", "prompt", "consent")); page == nil || strings.Contains(page.Text, news) || !slices.Equal(scopesShown(t, page.Text), []string{"openid", "profile"}) {
+		t.Error("prompt=consent does not ask for everything again, names it in another order, or calls it new")
+	}
+	if page := consentPageOf(ada, rp.authURL("scope", "openid email")); !strings.Contains(page.Text, news) {
+		t.Error("what is new is not called so")
 	}
 	if consentPageOf(bob, rp.authURL("scope", "openid")) == nil {
 		t.Error("another person's consent counted")

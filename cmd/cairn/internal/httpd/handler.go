@@ -79,6 +79,9 @@ func (h *Handler) Run(ctx context.Context) {
 
 // New wires the packages.
 func New(ctx context.Context, o Options) (*Handler, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	h := &Handler{}
 	base := strings.TrimSuffix(o.Config.Issuer.EscapedPath(), "/")
 	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now})
@@ -151,7 +154,9 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Handler = (&middleware{config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics}).wrap(byPath)
+	h.Handler = (&middleware{
+		config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now,
+	}).wrap(byPath)
 	return h, nil
 }
 

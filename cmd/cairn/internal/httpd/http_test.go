@@ -89,6 +89,17 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 			t.Errorf("%s: %v", path, got.Header)
 		}
 	}
+	// Libraries add headers of their own; none of them brings the cookie along. The API stays with what it knows.
+	for path, method := range map[string]string{
+		"/oauth2/token": "POST", "/oauth2/userinfo": "GET", "/oauth2/revoke": "POST", "/oauth2/introspect": "POST", "/.well-known/openid-configuration": "GET",
+		"/.well-known/jwks.json": "GET", "/api/me": "GET",
+	} {
+		const asked = "authorization,content-type,x-requested-with"
+		h := b.do("OPTIONS", path, "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method", method, "Access-Control-Request-Headers", asked).Header
+		if public := path != "/api/me"; public != (h.Get("Access-Control-Allow-Headers") == asked) || public && (h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "") {
+			t.Errorf("preflight of %s: %v", path, h)
+		}
+	}
 	if got := b.do("GET", "/login/", "", "", "Origin", "https://app.example.org"); got.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Error("a page is readable from elsewhere")
 	}
@@ -101,9 +112,27 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 
 // Attacks 86 to 88.
 func TestSecurityHeaders(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s, rp := startApp(t, nil)
 	b := s.signedIn("ada")
+	// A popup keeps its opener on the way of an authorization, and on no other page.
+	toLogin := s.browser().get(rp.authURL())
+	for path, want := range map[string]string{
+		rp.authURL(): "unsafe-none", toLogin.Header.Get("Location") + "&fresh=confirm": "unsafe-none", b.get(rp.authURL()).Header.Get("Location"): "unsafe-none",
+		"/login/?fresh=confirm": "same-origin", "/login/?fresh=confirm&continue=a.b": "same-origin", "/account/": "same-origin", "/account/security": "same-origin", "/logout/": "same-origin",
+		"/register/": "same-origin", "/oauth2/logout": "same-origin",
+	} {
+		if got := b.get(path).Header.Get("Cross-Origin-Opener-Policy"); got != want {
+			t.Errorf("%.60s: Cross-Origin-Opener-Policy %q, want %s", path, got, want)
+		}
+	}
+	login := pageForm(t, s.browser().get(toLogin.Header.Get("Location")).Text)
+	for _, pass := range []string{"not this one", password} {
+		login.values.Set("handle", "ada")
+		login.values.Set("password", pass)
+		if got := s.browser().postForm(login.action, login.values).Header.Get("Cross-Origin-Opener-Policy"); got != "unsafe-none" {
+			t.Errorf("the answer to the sign-in form: Cross-Origin-Opener-Policy %q", got)
+		}
+	}
 	for _, path := range []string{"/login/", "/account/", "/api/me", "/nowhere", "/oauth2/authorize", "/.well-known/jwks.json", "/register/", "/api/auth/login"} {
 		got := b.get(path)
 		h := got.Header

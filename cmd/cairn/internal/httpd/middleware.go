@@ -28,6 +28,7 @@ type middleware struct {
 	limits   *web.Limits
 	log      *slog.Logger
 	metrics  *metrics.Metrics // nil: nothing is counted
+	now      func() time.Time
 }
 
 // wrap puts the layers around h. From the outside in:
@@ -52,7 +53,7 @@ var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 // log line when it is done: the path without its query, never a header, a code or a token.
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{begun: time.Now(), answer: answer{ResponseWriter: w}}
+		x := &exchange{begun: m.now(), answer: answer{ResponseWriter: w}}
 		info := &x.info
 		info.ID = rand.Text()[:20]
 		if m.metrics != nil {
@@ -108,7 +109,7 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (m *middleware) ended(r *http.Request, x *exchange) {
-	now, info := time.Now(), &x.info
+	now, info := m.now(), &x.info
 	took, code := now.Sub(x.begun), cmp.Or(x.answer.code, http.StatusOK)
 	if m.metrics != nil {
 		m.metrics.RequestEnded(info.Route(), r.Method, code, took)

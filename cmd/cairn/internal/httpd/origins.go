@@ -14,18 +14,17 @@ import (
 func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
 	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json", "/openapi.yaml",
-		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke":
+		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect":
 		return true
 	}
 	return strings.HasPrefix(path, m.base+"/oauth2/status/") || strings.HasPrefix(path, m.base+"/schemas/")
 }
 
 // cors lets any page read what is public, and the configured origins call the
-// API with the session. Nothing is reflected, null is never allowed.
+// API with the session. No origin is reflected, null is never allowed.
 func (m *middleware) cors(next http.Handler) http.Handler {
 	public := handlers.CORS(
 		handlers.AllowedOrigins([]string{"*"}), handlers.AllowedMethods([]string{"GET", "HEAD", "POST"}),
-		handlers.AllowedHeaders([]string{"Authorization", "Content-Type", "If-None-Match", "Prefer"}),
 		handlers.ExposedHeaders([]string{"ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
 		handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
 	)(next)
@@ -41,6 +40,12 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.publicPath(r.URL.Path):
+			// Any header: without cookies it gives a page nothing that curl does not have. A list would stop libraries
+			// that add their own, and * leaves Authorization out.
+			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" && r.Method == http.MethodOptions {
+				w.Header().Set("Access-Control-Allow-Headers", asked)
+				delete(r.Header, "Access-Control-Request-Headers") // the handler knows no "any"
+			}
 			public.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, m.base+"/api/"):
 			// Always: a cache must not hand one origin's answer to another.

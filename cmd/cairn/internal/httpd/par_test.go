@@ -67,10 +67,12 @@ func TestPushedRequest(t *testing.T) {
 				t.Errorf("%s: nonce %q", c.id, id.Nonce)
 			}
 		}
-		uri := s.push(c.id, c.secret, rp.pushed("prompt", "none", "response_mode", "form_post"))
-		target, answer := answerOf(t, s.browser().get(s.pushedURL(c.id, uri)))
-		if target != callbackOf(c.id) || answer.Get("error") != "login_required" || answer.Get("state") != rp.state {
-			t.Errorf("%s: prompt=none: %s %v", c.id, target, answer)
+		for _, mode := range []string{"form_post", "fragment"} {
+			uri := s.push(c.id, c.secret, rp.pushed("prompt", "none", "response_mode", mode))
+			target, answer := answerOf(t, s.browser().get(s.pushedURL(c.id, uri)))
+			if target != callbackOf(c.id) || answer.Get("error") != "login_required" || answer.Get("state") != rp.state {
+				t.Errorf("%s: prompt=none: %s %v", c.id, target, answer)
+			}
 		}
 	}
 }
@@ -149,7 +151,7 @@ func TestWrongRequestIsNotPushed(t *testing.T) {
 	}{
 		"redirect_uri": {[]string{"redirect_uri", "https://evil.example/"}, "invalid_request"}, "no redirect_uri": {[]string{"redirect_uri", ""}, "invalid_request"}, "redirect_uri with more": {[]string{"redirect_uri", callbackOf("app") + "?x"}, "invalid_request"},
 		"request_uri": {[]string{"request_uri", requestURIPrefix + "x"}, "invalid_request"}, "request": {[]string{"request", "a.b.c"}, "invalid_request"}, "registration": {[]string{"registration", "{}"}, "invalid_request"},
-		"response_type": {[]string{"response_type", "token"}, "unsupported_response_type"}, "no response_type": {[]string{"response_type", ""}, "invalid_request"}, "response_mode": {[]string{"response_mode", "fragment"}, "unsupported_response_mode"},
+		"response_type": {[]string{"response_type", "token"}, "unsupported_response_type"}, "no response_type": {[]string{"response_type", ""}, "invalid_request"}, "response_mode": {[]string{"response_mode", "web_message"}, "unsupported_response_mode"},
 		"plain": {[]string{"code_challenge_method", "plain"}, "invalid_request"}, "no method": {[]string{"code_challenge_method", ""}, "invalid_request"}, "short challenge": {[]string{"code_challenge", "x"}, "invalid_request"},
 		"prompt": {[]string{"prompt", "create"}, "invalid_request"}, "max_age": {[]string{"max_age", "x"}, "invalid_request"}, "claims": {[]string{"claims", "{"}, "invalid_request"}, "too long": {[]string{"state", strings.Repeat("a", 5000)}, "invalid_request"},
 	} {

@@ -100,12 +100,15 @@ func (b *browser) follow(got response, handle string) response {
 	return got
 }
 
-// answerOf is what the client gets: by redirect, or by the form of form_post.
+// answerOf is what the client gets: by redirect, in the query or the fragment, or by the form of form_post.
 func answerOf(t *testing.T, got response) (target string, answer url.Values) {
 	t.Helper()
 	switch {
 	case got.StatusCode == http.StatusSeeOther:
-		target, query, _ := strings.Cut(got.Header.Get("Location"), "?")
+		target, query, inFragment := strings.Cut(got.Header.Get("Location"), "#")
+		if !inFragment {
+			target, query, _ = strings.Cut(target, "?")
+		}
 		answer, err := url.ParseQuery(query)
 		noError(t, err)
 		return target, answer

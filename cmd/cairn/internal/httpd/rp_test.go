@@ -189,7 +189,7 @@ func (s *service) registerApplication(id, path string, change func(*provider.Cli
 
 // environment is what the scripts of testdata/rp read.
 func (a registeredApp) environment(issuer string) []string {
-	return []string{"ISSUER=" + issuer, "CLIENT_ID=" + a.ID, "CLIENT_SECRET=" + a.Secret, "BASE=" + a.URL}
+	return []string{"ISSUER=" + issuer, "CLIENT_ID=" + a.ID, "CLIENT_SECRET=" + a.Secret, "OIDC_CLIENT_SECRET=" + a.Secret, "BASE=" + a.URL}
 }
 
 // visit plays the person at an application: it follows redirects between both
@@ -307,7 +307,7 @@ var rpPrograms = map[string]struct {
 	"django": {func(t *testing.T) []string {
 		python := filepath.Join(relyingPartyHome(), "python/bin/python3")
 		needFiles(t, python)
-		return []string{python, "-I", "-B", "testdata/rp/django_app.py", filepath.Join(t.TempDir(), "django.db")}
+		return []string{python, "-I", "-B"}
 	}, func(q url.Values) bool { return q.Has("state") && q.Has("nonce") && q.Has("code_challenge") }, false},
 	// These read the ID token alone.
 	"passport": {func(t *testing.T) []string {
@@ -329,6 +329,12 @@ func TestApplicationsSignIn(t *testing.T) {
 			s := startService(t, serviceOptions{Limits: true})
 			u := s.addUserWithEmail("ada")
 			app := s.registerApplication(name, "/callback", nil)
+			if name == "django" {
+				page := appBlocks(t, "Django", "python", "https://id.example.org", s.URL, `"site"`, `"django"`, "club.oidc", "__main__")
+				script := filepath.Join(t.TempDir(), "site.py")
+				copyFile(t, "testdata/rp/django_app.py", script, map[string]string{"SETTINGS": page[0], "BACKEND": page[1]})
+				command = append(command, script, filepath.Join(t.TempDir(), "django.db"))
+			}
 			startProgram(t, app.Port, command, app.environment(s.URL)...)
 			trail := s.browser().visit(app.URL+"/", "ada")
 			if asked := authorizationRequest(t, trail); !c.shape(asked) {
@@ -357,7 +363,9 @@ func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
 	}{"default": {true, applicationSaw{Name: "Ada", Email: u.Email}}, "without-claims": {false, applicationSaw{}}} {
 		t.Run(id, func(t *testing.T) {
 			app := s.registerApplication(id, "/auth/callback/cairn", func(n *provider.Client) { n.IDTokenClaims = n.IDTokenClaims && c.claims })
-			startProgram(t, app.Port, script, app.environment(s.URL)...)
+			page := appBlocks(t, "Auth.js", "js", "https://id.example.org", s.URL, "'web'", "'"+id+"'")[0]
+			copyFile(t, "testdata/rp/authjs.mjs", script[1], map[string]string{"PAGE": page})
+			startProgram(t, app.Port, script, append(app.environment(s.URL), "AUTH_SECRET=only for this test: 0123456789abcdef")...)
 			b := s.browser()
 			f := pageForm(t, b.get(app.URL+"/auth/signin").Text)
 			f.values.Set("callbackUrl", app.URL+"/")
@@ -382,8 +390,8 @@ const (
 )
 
 // startApache runs Apache with mod_auth_openidc in front of an application
-// that knows nothing of OpenID Connect: it answers with the headers it got.
-func (s *service) startApache(app registeredApp) {
+// that knows nothing of OpenID Connect: it answers with the headers it got. names are further changes of the page's.
+func (s *service) startApache(app registeredApp, names ...string) {
 	s.t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -394,15 +402,19 @@ func (s *service) startApache(app registeredApp) {
 	noError(s.t, err)
 	config, err := filepath.Abs("testdata/rp/httpd.conf")
 	noError(s.t, err)
-	env := append(app.environment(s.URL), "DIR="+s.t.TempDir(), "PORT="+app.Port, "BACKEND="+at.Port())
-	startProgram(s.t, app.Port, []string{apacheFile, "-f", config, "-DFOREGROUND"}, env...)
+	dir := s.t.TempDir()
+	names = append(names, "https://id.example.org", s.URL, "https://www.example.org", app.URL, "/etc/apache2", dir)
+	for name, text := range map[string]string{"page.conf": appBlocks(s.t, "mod_auth_openidc", "apache", names...)[0], "passphrase": "0123456789abcdef0123456789abcdef\n"} {
+		noError(s.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	startProgram(s.t, app.Port, []string{apacheFile, "-f", config, "-DFOREGROUND"}, "OIDC_CLIENT_SECRET="+app.Secret, "DIR="+dir, "PORT="+app.Port, "BACKEND="+at.Port())
 }
 
 // forwarded are the headers that the application behind Apache got.
 func (a registeredApp) forwarded(t *testing.T, trail []response) http.Header {
 	t.Helper()
 	last := trail[len(trail)-1]
-	if last.StatusCode != http.StatusOK || !strings.HasPrefix(last.Request.URL.String(), a.URL+"/secure/") {
+	if last.StatusCode != http.StatusOK || !strings.HasPrefix(last.Request.URL.String(), a.URL+"/members/") {
 		t.Fatalf("ended at %s%s with %d: %.600s", last.Request.URL.Host, last.Request.URL.Path, last.StatusCode, last.Text)
 	}
 	got := http.Header{}
@@ -417,11 +429,14 @@ func (a registeredApp) forwarded(t *testing.T, trail []response) http.Header {
 func TestModAuthOpenIDC(t *testing.T) {
 	needFiles(t, apacheFile, apacheOIDC)
 	s := startService(t, serviceOptions{Limits: true})
-	u := s.addUser("ada")
-	app := s.registerApplication("apache", "/secure/redirect_uri", nil)
-	s.startApache(app)
+	u := s.addUser("ada", "activity")
+	s.addUser("bob")
+	app := s.registerApplication("pages", "/members/redirect_uri", nil)
+	s.startApache(app, `email groups"`, `email groups offline_access"`)
+	without := s.browser().visit(app.URL+"/members/page", "bob")
+	wantStatus(t, "a member without the flag", without[len(without)-1], http.StatusUnauthorized)
 	b := s.browser()
-	trail := b.visit(app.URL+"/secure/page", "ada")
+	trail := b.visit(app.URL+"/members/page", "ada")
 	if asked := authorizationRequest(t, trail); !asked.Has("state") || !asked.Has("nonce") || asked.Get("code_challenge_method") != "S256" {
 		t.Errorf("the request has another shape than this test is for: %v", asked)
 	}
@@ -430,12 +445,12 @@ func TestModAuthOpenIDC(t *testing.T) {
 		t.Errorf("Apache forwarded %v", got)
 	}
 	// The session of Apache holds on its own: no way back to the service.
-	if again := b.visit(app.URL+"/secure/page", "ada"); len(again) != 1 || app.forwarded(t, again).Get("X-Remote-User") != "ada" {
+	if again := b.visit(app.URL+"/members/page", "ada"); len(again) != 1 || app.forwarded(t, again).Get("X-Remote-User") != "ada" {
 		t.Errorf("the second visit took %d requests", len(again))
 	}
 	// Its refresh hook: the old access token names the session, a new one comes.
 	old := got.Get("OIDC_access_token")
-	refresh := app.URL + "/secure/redirect_uri?" + url.Values{"refresh": {app.URL + "/secure/page"}, "access_token": {old}}.Encode()
+	refresh := app.URL + "/members/redirect_uri?" + url.Values{"refresh": {app.URL + "/members/page"}, "access_token": {old}}.Encode()
 	trail = b.visit(refresh, "ada")
 	if fresh := app.forwarded(t, trail).Get("OIDC_access_token"); old == "" || fresh == "" || fresh == old {
 		t.Errorf("the access token was not refreshed: %s", trail[len(trail)-1].Request.URL)
@@ -447,8 +462,8 @@ func apacheWithLogout(t *testing.T) (s *service, app registeredApp, here, elsewh
 	t.Helper()
 	needFiles(t, apacheFile, apacheOIDC)
 	s = startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
-	app = s.registerApplication("apache", "/secure/redirect_uri", func(c *provider.Client) {
+	s.addUser("ada", "activity")
+	app = s.registerApplication("pages", "/members/redirect_uri", func(c *provider.Client) {
 		c.BackchannelPrivate = true
 		c.BackchannelLogoutURI = c.RedirectURIs[0] + "?logout=backchannel"
 		c.PostLogoutRedirectURIs = []string{s.URL + "/healthz"}
@@ -456,7 +471,7 @@ func apacheWithLogout(t *testing.T) (s *service, app registeredApp, here, elsewh
 	s.startApache(app)
 	here, elsewhere = s.browser(), s.browser()
 	for _, b := range []*browser{here, elsewhere} {
-		if got := app.forwarded(t, b.visit(app.URL+"/secure/page", "ada")); got.Get("X-Remote-User") != "ada" {
+		if got := app.forwarded(t, b.visit(app.URL+"/members/page", "ada")); got.Get("X-Remote-User") != "ada" {
 			t.Fatalf("Apache forwarded %v", got)
 		}
 	}
@@ -470,7 +485,7 @@ func (a registeredApp) waitForEnd(t *testing.T, b *browser) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.After(10 * time.Second); ; {
-		if got := b.get(a.URL + "/secure/page"); got.StatusCode == http.StatusFound {
+		if got := b.get(a.URL + "/members/page"); got.StatusCode == http.StatusFound {
 			return
 		}
 		select {
@@ -487,12 +502,17 @@ func TestSignOutReachesModAuthOpenIDC(t *testing.T) {
 	s, app, here, elsewhere := apacheWithLogout(t)
 	needStatus(t, "sign-out", here.api("POST", "/api/auth/logout", nil), http.StatusOK)
 	app.waitForEnd(t, here)
-	wantStatus(t, "the other browser was signed out too", elsewhere.get(app.URL+"/secure/page"), http.StatusOK)
+	wantStatus(t, "the other browser was signed out too", elsewhere.get(app.URL+"/members/page"), http.StatusOK)
 	admin := s.browser()
 	s.addUser("keeper", account.FlagAdmin)
 	admin.signIn("keeper")
 	needStatus(t, "suspend", admin.api("POST", "/api/admin/users/ada/suspend", map[string]string{"reason": "test"}), http.StatusOK)
 	app.waitForEnd(t, elsewhere)
+	// Apache ends its session before it asks who may see the redirect URI.
+	s.log.wait(t, "logout delivered")
+	if log := s.log.String(); strings.Contains(log, "logout not delivered") || strings.Contains(log, "logout refused") {
+		t.Error("Apache answered a logout token with an error")
+	}
 }
 
 // The sign-out that begins at the application: Apache sends id_token_hint and
@@ -500,7 +520,7 @@ func TestSignOutReachesModAuthOpenIDC(t *testing.T) {
 func TestSignOutAtModAuthOpenIDC(t *testing.T) {
 	s, app, here, _ := apacheWithLogout(t)
 	after := s.URL + "/healthz"
-	got := here.get(app.URL + "/secure/redirect_uri?logout=" + after)
+	got := here.get(app.URL + "/members/redirect_uri?logout=" + after)
 	for range 5 {
 		if got.StatusCode != http.StatusFound && got.StatusCode != http.StatusSeeOther {
 			break

@@ -25,10 +25,6 @@ func observe(o Options, accounts *account.Service, ready *readiness) error {
 		}
 	}
 	o.Metrics.Limits(slices.Sorted(slices.Values(limits)))
-	now := o.Now
-	if now == nil {
-		now = time.Now
-	}
 	work := func(name string) func(context.Context) (time.Time, error) {
 		return func(ctx context.Context) (time.Time, error) {
 			done, _, err := o.Store.LastTurn(ctx, name)
@@ -36,7 +32,8 @@ func observe(o Options, accounts *account.Service, ready *readiness) error {
 		}
 	}
 	sources := metrics.Sources{
-		Now: now, HeldStatus: accounts.StatusLists.Held, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats, Ready: ready.states,
+		Now: o.Now, HeldStatus: accounts.StatusLists.Held, HashQueue: o.Hasher.Queue, Pool: o.Store.PoolStats,
+		Ready: ready.states,
 		Outboxes: map[string]func(context.Context) (int, time.Time, error){
 			"mails": func(ctx context.Context) (int, time.Time, error) {
 				state, err := o.Store.MailState(ctx)
