@@ -53,7 +53,8 @@ func (n NewUser) Check(settings Settings) (User, error) {
 			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(text.Cut(f, 32)))
 		}
 	}
-	return u, web.AllFaults(refused, change.Apply(&u), unknown)
+	err := web.AllFaults(refused, change.Apply(&u), unknown)
+	return u, err
 }
 
 // CreateUser makes the user of n, who is not stored yet: the one way in which
