@@ -93,25 +93,26 @@ func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, e
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, error) {
-	if err := a.Allow(by, "user.create"); err != nil {
+	u, row, err := a.newUser(ctx, by, h, n)
+	if err != nil {
 		return User{}, err
+	}
+	return u, a.store.CreateUser(ctx, u, row)
+}
+
+// newUser is a user to be stored, with the audit row.
+func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (u User, row Audit, err error) {
+	if err := a.Allow(by, "user.create"); err != nil {
+		return u, row, err
 	}
 	settings, err := a.Settings(ctx)
-	if err != nil {
-		return User{}, err
+	if err == nil {
+		u, err = CreateUser(ctx, h, settings, n, a.Now())
 	}
-	u, err := CreateUser(ctx, h, settings, n, a.Now())
-	if err != nil {
-		return User{}, err
+	if err == nil {
+		row, err = a.begin(ctx, by, "user.create", u, "")
 	}
-	row, err := a.begin(ctx, by, "user.create", u, "")
-	if err != nil {
-		return User{}, err
-	}
-	if err := a.store.CreateUser(ctx, u, row); err != nil {
-		return User{}, fmt.Errorf("create user: %w", err)
-	}
-	return u, nil
+	return u, row, err
 }
 
 // Add adds a user without an invite and without a password, with a reset code to set
@@ -119,18 +120,7 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 // and the result has none. Whoever sets the password with it has proven the address; until then it is
 // not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
-	if err := a.Allow(by, "user.create"); err != nil {
-		return User{}, ResetCode{}, err
-	}
-	settings, err := a.Settings(ctx)
-	if err != nil {
-		return User{}, ResetCode{}, err
-	}
-	u, err := CreateUser(ctx, nil, settings, n, a.Now())
-	if err != nil {
-		return User{}, ResetCode{}, err
-	}
-	row, err := a.begin(ctx, by, "user.create", u, "")
+	u, row, err := a.newUser(ctx, by, nil, n)
 	if err != nil {
 		return User{}, ResetCode{}, err
 	}
