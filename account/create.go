@@ -101,7 +101,8 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 }
 
 // newUser is a user to be stored, with the audit row.
-func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (u User, row Audit, err error) {
+func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, Audit, error) {
+	u, row := User{}, Audit{}
 	if err := a.Allow(by, "user.create"); err != nil {
 		return u, row, err
 	}

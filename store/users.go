@@ -278,8 +278,9 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 		column += ` COLLATE "C"`
 	}
 	var row userRow // empty where there is none
-	err := s.conn(ctx).Raw("SELECT password_hash FROM users WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' "+
-		"AND password_hash <> '' AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
+	err := s.conn(ctx).Raw("SELECT password_hash FROM users "+
+		"WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' AND password_hash <> '' "+
+		"AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
 	return row.PasswordHash, fail("hash of another form", err)
 }
 

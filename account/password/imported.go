@@ -152,7 +152,9 @@ func workOf(hash string) (w work, err error) {
 			return w, errHashForm
 		}
 		salt, key = m[5], m[6]
-		w = work{amount: 1, part: max(part(memory, maxHashMemory), part(memory*passes, maxArgonWork), part(lanes, maxArgonParallelism))}
+		w = work{amount: 1, part: max(
+			part(memory, maxHashMemory), part(memory*passes, maxArgonWork), part(lanes, maxArgonParallelism),
+		)}
 	} else if m := pbkdf2Form.FindStringSubmatch(hash); m != nil {
 		digest, iterations := cmp.Or(m[1], "sha1"), number(m[2])
 		if iterations < 1 {
