@@ -78,6 +78,7 @@ type Service struct {
 	clock     func() time.Time
 	log       *slog.Logger
 	settings  *web.Cache[Settings]
+	refusals  *web.Cache[password.Work] // what a wrong password costs
 	visits    visits
 	// applications names the application of a continuation; nil without OpenID Connect.
 	applications func(ctx context.Context, continuation string) string
@@ -113,6 +114,9 @@ func New(o Options) (*Service, error) {
 	}
 	s.proofs = s.sessionProofs()
 	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
+	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
+		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
+	})
 	s.store = seenStore{o.Store, &s.visits}
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
@@ -120,11 +124,10 @@ func New(o Options) (*Service, error) {
 	if s.passkeys, err = newPasskeys(o.Issuer); err != nil {
 		return nil, err
 	}
-	if s.emailKey, err = hkdf.Key(sha256.New, o.Key, nil, "cairn email code", 32); err != nil {
-		return nil, fmt.Errorf("derive key: %w", err)
-	}
-	if s.deviceKey, err = hkdf.Key(sha256.New, o.Key, nil, "cairn device", 32); err != nil {
-		return nil, fmt.Errorf("derive key: %w", err)
+	for purpose, key := range map[string]*[]byte{"cairn email code": &s.emailKey, "cairn device": &s.deviceKey} {
+		if *key, err = hkdf.Key(sha256.New, o.Key, nil, purpose, 32); err != nil {
+			return nil, fmt.Errorf("derive key: %w", err)
+		}
 	}
 	if s.minter, err = newMinter(o.Issuer, o.Secret, o.Keys, o.Signer); err != nil {
 		return nil, err

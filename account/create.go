@@ -53,7 +53,8 @@ func (n NewUser) Check(settings Settings) (User, error) {
 			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(text.Cut(f, 32)))
 		}
 	}
-	return u, web.AllFaults(refused, change.Apply(&u), unknown)
+	err := web.AllFaults(refused, change.Apply(&u), unknown)
+	return u, err
 }
 
 // CreateUser makes the user of n, who is not stored yet: the one way in which
@@ -92,25 +93,27 @@ func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, e
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, error) {
-	if err := a.Allow(by, "user.create"); err != nil {
+	u, row, err := a.newUser(ctx, by, h, n)
+	if err != nil {
 		return User{}, err
+	}
+	return u, a.store.CreateUser(ctx, u, row)
+}
+
+// newUser is a user to be stored, with the audit row.
+func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, Audit, error) {
+	u, row := User{}, Audit{}
+	if err := a.Allow(by, "user.create"); err != nil {
+		return u, row, err
 	}
 	settings, err := a.Settings(ctx)
-	if err != nil {
-		return User{}, err
+	if err == nil {
+		u, err = CreateUser(ctx, h, settings, n, a.Now())
 	}
-	u, err := CreateUser(ctx, h, settings, n, a.Now())
-	if err != nil {
-		return User{}, err
+	if err == nil {
+		row, err = a.begin(ctx, by, "user.create", u, "")
 	}
-	row, err := a.begin(ctx, by, "user.create", u, "")
-	if err != nil {
-		return User{}, err
-	}
-	if err := a.store.CreateUser(ctx, u, row); err != nil {
-		return User{}, fmt.Errorf("create user: %w", err)
-	}
-	return u, nil
+	return u, row, err
 }
 
 // Add adds a user without an invite and without a password, with a reset code to set
@@ -118,18 +121,7 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 // and the result has none. Whoever sets the password with it has proven the address; until then it is
 // not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
-	if err := a.Allow(by, "user.create"); err != nil {
-		return User{}, ResetCode{}, err
-	}
-	settings, err := a.Settings(ctx)
-	if err != nil {
-		return User{}, ResetCode{}, err
-	}
-	u, err := CreateUser(ctx, nil, settings, n, a.Now())
-	if err != nil {
-		return User{}, ResetCode{}, err
-	}
-	row, err := a.begin(ctx, by, "user.create", u, "")
+	u, row, err := a.newUser(ctx, by, nil, n)
 	if err != nil {
 		return User{}, ResetCode{}, err
 	}

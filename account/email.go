@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -83,8 +82,8 @@ func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 
 // verificationLimit counts a mail to an address that a user has entered: nobody shall
 // fill the mailbox of another.
-func (s *Service) verificationLimit(ctx context.Context, u User) (wait time.Duration, err error) {
-	return s.limits.Take(ctx, web.LimitMail, "verify:"+u.Sub)
+func (s *Service) verificationLimit(ctx context.Context, u User) error {
+	return s.limits.Count(ctx, web.LimitKey{Name: web.LimitMail, Key: "verify:" + u.Sub})
 }
 
 // SendVerification sends the mail once more.
@@ -96,8 +95,8 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	case u.Email == "" || u.EmailVerified:
 		return ErrNoEmailToVerify
 	}
-	if wait, err := s.verificationLimit(ctx, u); err != nil || wait > 0 {
-		return cmp.Or(err, web.RateLimited(wait))
+	if err := s.verificationLimit(ctx, u); err != nil {
+		return err
 	}
 	a, err := s.begin(ctx, c, "email.ask", "")
 	if err != nil {

@@ -22,8 +22,8 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) er
 	if !s.MailEnabled() {
 		return s.withContact(ctx, ErrMailOff, mailOffContact)
 	}
-	if wait, err := s.limits.Take(ctx, web.LimitForgot, c.Address); err != nil || wait > 0 {
-		return cmp.Or(err, web.RateLimited(wait))
+	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitForgot, Key: c.Address}); err != nil {
+		return err
 	}
 	name, ok := accountName(typed)
 	if !ok {
@@ -56,8 +56,7 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 	if u.Sub == "" || u.Suspended() || u.Email == "" || !u.EmailVerified && u.PasswordHash != "" {
 		return templates.Mail{}, errMailPointless
 	}
-	wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub)
-	if err != nil || wait > 0 {
+	if wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {
 		return templates.Mail{}, cmp.Or(err, errMailPointless)
 	}
 	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.now())

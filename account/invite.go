@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -61,8 +60,8 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err != nil {
 		return Invite{}, err
 	}
-	if wait, err := s.limits.Take(ctx, web.LimitInvite, u.Sub); err != nil || wait > 0 {
-		return Invite{}, cmp.Or(err, web.RateLimited(wait))
+	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
+		return Invite{}, err
 	}
 	i, err := NewInvite(u.Sub, note, s.now())
 	if err != nil {

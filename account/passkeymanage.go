@@ -121,9 +121,9 @@ var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, p
 func passkeyName(text string) (string, error) {
 	name, err := CheckDisplayName(text)
 	if err != nil {
-		return "", ErrInvalidPasskeyName
+		err = ErrInvalidPasskeyName
 	}
-	return name, nil
+	return name, err
 }
 
 // RenamePasskey gives one of the caller's passkeys another name.
@@ -178,10 +178,7 @@ func (s *Service) ownPasskey(ctx context.Context, c Caller, text string) (Passke
 // authenticatorName names the model of an authenticator; "" where its AAGUID is not known
 // or tells nothing.
 func authenticatorName(aaguid []byte) string {
-	id, err := uuid.FromBytes(aaguid)
-	if err != nil {
-		return ""
-	}
+	id, _ := uuid.FromBytes(aaguid) // the nil UUID is no authenticator's
 	return authenticators[id.String()]
 }
 

@@ -240,11 +240,11 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 	row.EndOthers = !keepOthers
 	verify := false
 	if draft.Email != "" && s.MailEnabled() {
-		wait, err := s.verificationLimit(ctx, u)
-		if err != nil {
+		err := s.verificationLimit(ctx, u)
+		if err != nil && !errors.Is(err, web.ErrRateLimited) {
 			return u, err
 		}
-		verify = wait == 0
+		verify = err == nil
 	}
 	told := row.Mails
 	return s.store.ChangeUser(ctx, u.Sub, func(now *User) error {

@@ -22,7 +22,12 @@ func with(claims map[string]any, name string, v any) map[string]any {
 
 // Who knows the claims of a session that was just looked at has not its signature.
 func TestRememberedTokenIsTheWholeToken(t *testing.T) {
-	w := newWorld(t, withKey)
+	t.Run("RS256", func(t *testing.T) { testRemembered(t, withKey) })
+	t.Run("HS256", func(t *testing.T) { testRemembered(t) })
+}
+
+func testRemembered(t *testing.T, change ...func(*account.Options)) {
+	w := newWorld(t, change...)
 	w.addUser("ada")
 	b := w.signedIn("ada")
 	for range 2 {
@@ -38,6 +43,7 @@ func TestRememberedTokenIsTheWholeToken(t *testing.T) {
 	}
 	for what, token := range map[string]string{
 		"another signature": signed + first + signature[1:], "no signature": signed, "the secret's": signed + strings.Split(forged(t, sharedSecret, jose.HS256, claimsOf(t, genuine)), ".")[2],
+		"other claims": signed[:len(signed)-2] + "A." + signature,
 	} {
 		thief := w.browser()
 		thief.cookies["cairn_session"] = token

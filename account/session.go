@@ -311,6 +311,12 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	return t, nil
 }
 
+// isProven reports whether the signature of a session token was verified a moment ago.
+func (s *Service) isProven(token string) bool {
+	_, ok := s.proven.find(sha256.Sum256([]byte(token)), s.clock())
+	return ok
+}
+
 // SessionEntry is a session as lists show it, to its user and to administrators.
 type SessionEntry struct {
 	ID         string    `json:"id"`

@@ -101,22 +101,33 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	if err != nil {
 		return User{}, err
 	}
-	account := s.accountLimit(ctx, c, accountKey(typed), u)
-	if err := s.limits.Blocked(ctx, account); err != nil {
+	key := accountKey(typed)
+	account := s.accountLimit(ctx, c, key, u)
+	signIns := web.LimitKey{Name: web.LimitSignIn, Key: key + " " + c.Address}
+	for _, limit := range []web.LimitKey{account, signIns} {
+		if err := s.limits.Blocked(ctx, limit); err != nil {
+			return User{}, err
+		}
+	}
+	refusal, err := s.refusals.Get(ctx, "")
+	if err != nil {
 		return User{}, err
 	}
-	leave, err := s.hasher.Enter(ctx)
+	leave, err := s.hasher.Enter(ctx, key)
 	if err != nil {
 		return User{}, err
 	}
 	defer leave()
 	// Inside the slot: at most one attempt a core is in flight.
 	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
-		if !s.hasher.Match(u.PasswordHash, password) || u.Sub == "" {
+		if !s.hasher.Match(u.PasswordHash, password, refusal) || u.Sub == "" {
 			return ErrInvalidCredentials
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.limits.Count(ctx, signIns)
+	}
 	if err != nil {
 		return User{}, err
 	}
@@ -175,7 +186,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 			good, err = s.useRecoveryCode(ctx, c, typed)
 		}
 		if err == nil && !good {
-			s.recordRefusal(ctx, s.auditRow(c, "factor.refused", c.Name, ""))
+			s.recordRefusal(ctx, c.Audit(s.now(), "factor.refused", c.Name, ""))
 			err = ErrInvalidOTP
 		}
 		return err
@@ -255,7 +266,7 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 
 // refuseSuspended is ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
-	s.recordRefusal(ctx, s.auditRow(c, "session.refused", c.Name, "suspended"))
+	s.recordRefusal(ctx, c.Audit(s.now(), "session.refused", c.Name, "suspended"))
 	return ErrSuspended
 }
 
@@ -533,7 +544,7 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 // endEach ends sessions; one that has ended since is no error.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
-		a := s.auditRow(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
+		a := c.as(id.User).Audit(s.now(), "session.end", id.User.Handle, id.Session.ID)
 		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
@@ -568,14 +579,7 @@ func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 	if c.Device != "" {
 		detail += ", " + c.Device
 	}
-	return s.auditRow(c, action, c.Name, detail)
-}
-
-// auditRow is the row of what happens in a sign-in, which needs no other proof.
-func (s *Service) auditRow(c Caller, action, target, detail string) Audit {
-	return Audit{
-		At: s.now(), Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address, RequestID: c.RequestID,
-	}
+	return c.Audit(s.now(), action, c.Name, detail)
 }
 
 // refusalMemory is how long a refusal of an account is not recorded again: whoever guesses does not fill the
@@ -600,7 +604,7 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action st
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // in place of the look at the audit log
 	default:
-		s.recordRefusal(ctx, s.auditRow(c.as(User{}), action, u.Handle, ""))
+		s.recordRefusal(ctx, c.as(User{}).Audit(s.now(), action, u.Handle, ""))
 	}
 }
 

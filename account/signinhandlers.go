@@ -240,10 +240,7 @@ func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next strin
 // (base64url "." base64url); anything else is dropped.
 func continuation(v url.Values) string {
 	c := v.Get("continue")
-	if len(c) > 12<<10 || strings.Count(c, ".") != 1 {
-		return ""
-	}
-	if strings.Trim(c, base64urlAlphabet+".") != "" {
+	if len(c) > 12<<10 || strings.Count(c, ".") != 1 || strings.Trim(c, base64urlAlphabet+".") != "" {
 		return ""
 	}
 	return c

@@ -61,6 +61,9 @@ type UserStore interface {
 	// UpgradeHash replaces the password hash only where it still is old. Not an
 	// error when it no longer is.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
+	// ForeignHash returns the least password hash that sorts after a text, byte by byte, and is not of the form of
+	// password.NewHasher; "" when there is none.
+	ForeignHash(ctx context.Context, after string) (string, error)
 	// ChangePassword sets the hash only where it still is old (else
 	// ErrInvalidCredentials), ends every session but keepSession, revokes every
 	// grant and voids reset codes.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -38,7 +39,14 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	if !known {
 		return web.BadRequest("The parameters are flag=NAME, which may be repeated, and redirect=1.")
 	}
-	id, err := s.verify(r, q["flag"])
+	// Requests of members are those of their applications; only the others are counted, and refused before a
+	// signature is verified.
+	address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
+	b := s.sharedCookie(r)
+	if err := s.limits.Blocked(r.Context(), address); err != nil && !slices.ContainsFunc(b.tokens, s.isProven) {
+		return err
+	}
+	id, err := s.verify(r.Context(), b, q["flag"])
 	if err == nil {
 		h := w.Header()
 		email := "" // not left out: a proxy then has nothing of the client's to keep
@@ -54,12 +62,8 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	// Requests of members are those of their applications; only the others are counted.
-	switch wait, limit := s.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r)); {
-	case limit != nil:
-		return limit
-	case wait > 0:
-		return web.RateLimited(wait)
+	if err := s.limits.Count(r.Context(), address); err != nil {
+		return err
 	}
 	next := ""
 	switch {
@@ -93,24 +97,22 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 }
 
 // verify finds who may use an application that wants all of these flags.
-func (s *Service) verify(r *http.Request, flags []string) (*Identity, error) {
-	id, err := s.shared(r)
-	if err != nil {
-		return nil, err
+func (s *Service) verify(ctx context.Context, b browser, flags []string) (*Identity, error) {
+	id, err := s.live(ctx, s.byToken(ctx, b))
+	if err == nil {
+		err = s.CheckSecondFactor(ctx, id)
 	}
-	if err := s.CheckSecondFactor(r.Context(), id); err != nil {
-		return nil, err
+	if err == nil && slices.ContainsFunc(flags, func(f string) bool { return !id.User.Has(f) }) {
+		err = errFlagMissing
 	}
-	if !slices.ContainsFunc(flags, func(f string) bool { return !id.User.Has(f) }) {
-		return id, nil
-	}
-	return nil, errFlagMissing
+	return id, err
 }
 
-// shared is Current by the session token alone: with a cookie domain, by what the
-// applications of the domain get of the browser. It opens nothing of this service.
-func (s *Service) shared(r *http.Request) (*Identity, error) {
-	return s.live(r.Context(), s.byToken(r.Context(), s.sessionCookies(r)))
+// sharedCookie is what the applications get of a browser: the session token alone, of several the first. With a
+// cookie domain it opens nothing of this service.
+func (s *Service) sharedCookie(r *http.Request) browser {
+	tokens := s.sessionCookies(r).tokens
+	return browser{tokens: tokens[:min(len(tokens), 1)]}
 }
 
 // signInAddress is the sign-in page, from which the browser comes back to what it asked
@@ -182,7 +184,7 @@ func (s *Service) loops(r *http.Request, continuation string) bool {
 	if _, ok := s.opened(continuation); !ok {
 		return false
 	}
-	_, err := s.shared(r)
+	_, err := s.live(r.Context(), s.byToken(r.Context(), s.sharedCookie(r)))
 	return errors.Is(err, ErrNotAuthenticated)
 }
 

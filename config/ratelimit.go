@@ -21,12 +21,15 @@ const (
 )
 
 // DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
-// in -account, mail and verify count by account, invite, invite-mail and activity by user, the others by client address; login counts failures only.
-// token and all are counted by each instance, the others over all instances that share a database.
+// in -account, mail and verify count by account, sign-in by account and client address, invite, invite-mail and activity
+// by user, the others by client address. login counts failures only, and sign-in right passwords only: more than a
+// household, a script each few seconds or a test of an application causes. sign-in, token and all are counted by each
+// instance, the others over all instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
 		"login-account": {10, 15 * time.Minute},
+		"sign-in":       {300, 15 * time.Minute},
 		"second-factor": {20, 24 * time.Hour},
 		"register":      {5, 15 * time.Minute},
 		"reset":         {10, 15 * time.Minute},
@@ -72,9 +75,12 @@ func checkRateLimits(c *Checked, s Settings) error {
 		}
 		c.RateLimits[name] = limit
 	}
-	// An operator who loosens or turns off login means sign-in as a whole; the account's limit can still be given by itself.
+	// An operator who loosens or turns off login means sign-in as a whole; the other limits can still be given by themselves.
 	if given["login"] && !given["login-account"] {
 		c.RateLimits["login-account"] = c.RateLimits["login"]
+	}
+	if given["login"] && !given["sign-in"] && c.RateLimits["login"].Count == 0 {
+		c.RateLimits["sign-in"] = Limit{}
 	}
 	return nil
 }

@@ -271,6 +271,19 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 	})
 }
 
+// ForeignHash implements account.Store.
+func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
+	column := "password_hash"
+	if s.dialect == Postgres {
+		column += ` COLLATE "C"`
+	}
+	var row userRow // empty where there is none
+	err := s.conn(ctx).Raw("SELECT password_hash FROM users "+
+		"WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' AND password_hash <> '' "+
+		"AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
+	return row.PasswordHash, fail("hash of another form", err)
+}
+
 // ChangePassword implements account.Store.
 func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit) error {
 	if invalidKey(sub) || invalidKey(old) {

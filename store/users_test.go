@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,6 +173,31 @@ func TestHashUpgradeKeepsANewerPassword(t *testing.T) {
 		must(t, err)
 		if got.PasswordHash != "better" {
 			t.Errorf("hash %q", got.PasswordHash)
+		}
+	})
+}
+
+func TestForeignHashesAreFoundInTheOrderOfTheirBytes(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, left := t.Context(), addUser(t, s, "left")
+		must(t, s.UpgradeHash(ctx, left.Sub, left.PasswordHash, "$2b$12$left"))
+		must(t, s.DeleteUser(ctx, left.Sub, noon, act("user.delete")))
+		for i, hash := range []string{"$scrypt$b", "$2b$12$x", "$argon2id$v=19$m=19456,t=2,p=1$c$d", "$argon2id$v=19$m=64,t=1,p=1$c$d", "$2b$12$X", "$SCRYPT$b"} {
+			u := addUser(t, s, fmt.Sprint("ada", i))
+			must(t, s.UpgradeHash(ctx, u.Sub, u.PasswordHash, hash))
+		}
+		var got []string
+		for after := ""; ; {
+			hash, err := s.ForeignHash(ctx, after)
+			must(t, err)
+			if hash == "" {
+				break
+			}
+			got, after = append(got, hash), hash
+		}
+		want := []string{"$2b$12$X", "$2b$12$x", "$SCRYPT$b", "$argon2id$v=19$m=64,t=1,p=1$c$d", "$scrypt$b"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -1,25 +1,28 @@
 package password
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
-// What verifying a hash of another system may cost: about a second of a core, and 128 MiB
-// for each core. A hash beyond it would hold the queue of sign-ins up.
+// What verifying a hash of another system may cost: less than half a second of a core, and 128 MiB.
+// Each refusal costs as much (RefusalWork), and a hash beyond it would hold the queue of sign-ins up.
+// argon2id is verified twice where the opaque form of a password is another one.
 const (
-	maxBcryptCost       = 14
+	maxBcryptCost       = 12
 	maxHashMemory       = 128 << 10 // KiB
-	maxArgonWork        = 1 << 20   // KiB times passes
+	maxArgonWork        = 200 << 10 // KiB times passes
 	maxArgonParallelism = 64
-	maxPBKDF2Iterations = 2_000_000
-	maxScryptWork       = 1 << 20 // N*r*p
+	maxPBKDF2Work       = 1_500_000 // iterations for each part of the key that one digest fills
+	maxScryptWork       = 1 << 20   // N*r*p
 )
 
 // A short key matches too many passwords; a long salt or key is not what any of the forms has.
@@ -61,8 +64,12 @@ func (h *Hasher) Imported(foreign string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkHashCost(hash); err != nil {
+	w, err := workOf(hash)
+	switch {
+	case err != nil:
 		return "", err
+	case w.part > 1:
+		return "", errHashCost
 	}
 	if _, err := h.decoder.Decode(hash); err != nil {
 		return "", errHashForm // its text may repeat parts of the hash
@@ -108,49 +115,126 @@ func phcOf(foreign string) (string, error) {
 	return foreign, nil
 }
 
-// checkHashCost goes by the parameters.
-func checkHashCost(hash string) error {
+// work is what verifying a hash costs, by its parameters.
+type work struct {
+	kind       string // amounts of work of one kind add up
+	amount     int
+	part       float64 // of what a hash may cost
+	parameters string  // the hash without its salt and key
+}
+
+const (
+	bcryptKind = "$2"
+	pbkdf2Kind = "$pbkdf2-"
+)
+
+// digestSizes are those of the digests of PBKDF2, which makes a longer key of several.
+var digestSizes = map[string]int{"sha1": 20, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
+
+// workOf refuses what is not of a known form.
+func workOf(hash string) (w work, err error) {
 	number := func(s string) int {
 		n, _ := strconv.Atoi(s) // at most nine digits
 		return n
 	}
-	var cheap bool
+	part := func(n, most int) float64 { return float64(n) / float64(most) }
+	length := base64.RawStdEncoding.DecodedLen
 	var salt, key string
 	if m := bcryptForm.FindStringSubmatch(hash); m != nil {
-		if cost := number(m[1]); cost < 4 || cost > 31 {
-			return errHashForm
-		} else if cost > maxBcryptCost {
-			return errHashCost
+		cost := number(m[1])
+		if cost < 4 || cost > 31 {
+			return w, errHashForm
 		}
-		return nil
+		return work{bcryptKind, 1 << cost, part(1<<cost, 1<<maxBcryptCost), hash[:len("$2b$12$")]}, nil
 	} else if m := argonForm.FindStringSubmatch(hash); m != nil {
 		memory, passes, lanes := number(m[2]), number(m[3]), number(m[4])
 		if memory < 8*lanes || passes < 1 || lanes < 1 {
-			return errHashForm
+			return w, errHashForm
 		}
-		cheap, salt, key = memory <= maxHashMemory && memory*passes <= maxArgonWork && lanes <= maxArgonParallelism, m[5], m[6]
+		salt, key = m[5], m[6]
+		w = work{amount: 1, part: max(
+			part(memory, maxHashMemory), part(memory*passes, maxArgonWork), part(lanes, maxArgonParallelism),
+		)}
 	} else if m := pbkdf2Form.FindStringSubmatch(hash); m != nil {
-		iterations := number(m[2])
+		digest, iterations := cmp.Or(m[1], "sha1"), number(m[2])
 		if iterations < 1 {
-			return errHashForm
+			return w, errHashForm
 		}
-		cheap, salt, key = iterations <= maxPBKDF2Iterations, m[3], m[4]
+		salt, key = m[3], m[4]
+		w = work{kind: pbkdf2Kind + digest, amount: iterations * ((length(len(key))-1)/digestSizes[digest] + 1)}
+		if w.part = part(w.amount, maxPBKDF2Work); digestSizes[digest] > 32 {
+			w.part *= 3 // processors compute the shorter ones in hardware
+		}
 	} else if m := scryptForm.FindStringSubmatch(hash); m != nil {
 		ln, r, p := number(m[1]), number(m[2]), number(m[3])
 		if ln < 1 || r < 1 || p < 1 {
-			return errHashForm
+			return w, errHashForm
 		}
-		cheap = ln <= 20 && r <= 1<<20 && p <= 1<<20 && r<<ln <= maxHashMemory<<10/128 && (r<<ln)*p <= maxScryptWork
 		salt, key = m[4], m[5]
+		memory := math.Ldexp(float64(r), ln) // 128 bytes each
+		w = work{amount: 1, part: max(memory/(maxHashMemory<<10/128), memory*float64(p)/maxScryptWork)}
 	} else {
-		return errHashForm
+		return w, errHashForm
 	}
-	length := base64.RawStdEncoding.DecodedLen
-	switch {
-	case length(len(key)) < minHashKey || length(len(key)) > maxHashKey || length(len(salt)) > maxHashSalt:
-		return errHashForm
-	case !cheap:
-		return errHashCost
+	if length(len(key)) < minHashKey || length(len(key)) > maxHashKey || length(len(salt)) > maxHashSalt {
+		return w, errHashForm
 	}
-	return nil
+	w.parameters = strings.TrimSuffix(hash, salt+"$"+key)
+	w.kind = cmp.Or(w.kind, w.parameters)
+	return w, nil
+}
+
+// Work is how much work of which kinds is done.
+type Work map[string]int
+
+// Bounds of RefusalWork: of how many parameters of hashes, and of their cost, by that of one that is accepted.
+const (
+	maxRefusalForms = 200
+	maxRefusalParts = 2
+)
+
+// RefusalWork is what each refusal costs: for a hash of this program, and for the dearest of each other kind that
+// an installation has, so that the time tells nobody who has which. next returns the least hash that sorts after a
+// text and is not this program's, or "".
+func (h *Hasher) RefusalWork(next func(after string) (string, error)) (Work, error) {
+	all, parts := Work{h.current: 1}, map[string]float64{}
+	total, after := 0.0, ""
+	for range maxRefusalForms {
+		hash, err := next(after)
+		if err != nil || hash == "" {
+			return all, err
+		}
+		after = hash
+		w, err := workOf(hash)
+		if err != nil {
+			continue
+		}
+		if w.amount > all[w.kind] && total-parts[w.kind]+w.part <= maxRefusalParts {
+			total += w.part - parts[w.kind]
+			all[w.kind], parts[w.kind] = w.amount, w.part
+		}
+		after = w.parameters + "~" // after all that differ in salt and key alone
+	}
+	return all, nil
+}
+
+// spend does work of a kind.
+func (h *Hasher) spend(kind string, amount int) {
+	ending := func(key int) string {
+		return strings.Repeat("A", 22) + "$" + strings.Repeat("A", base64.RawStdEncoding.EncodedLen(key))
+	}
+	const nobodys = "nobody's password"
+	switch digest, isPBKDF2 := strings.CutPrefix(kind, pbkdf2Kind); {
+	case amount < 1:
+	case isPBKDF2:
+		h.verify(fmt.Sprintf("%s$%d$%s", kind, amount, ending(digestSizes[digest])), nobodys)
+	case kind == bcryptKind: // a sum of powers of two, each a hash
+		for cost := bits.Len(uint(amount)) - 1; cost >= 4; cost-- {
+			if amount&(1<<cost) != 0 {
+				h.verify(fmt.Sprintf("$2b$%02d$%s", cost, strings.Repeat(".", 53)), nobodys)
+			}
+		}
+	default:
+		h.verify(kind+ending(32), nobodys)
+	}
 }

@@ -11,11 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/ccojocar/zxcvbn-go/data"
@@ -44,25 +41,16 @@ var ErrWeak = web.ForField(400, "weak_password", "/password", "Choose a longer o
 // handle: every second sentence contains a handle of one or two letters.
 const minHandle = 3
 
-// Bounds of the queue in front of the hasher: beyond the first a sign-in is refused at once
-// (503), beyond the second after its wait: the caller has probably left.
-const (
-	maxHashWaiters = 256
-	maxHashWait    = 5 * time.Second
-)
-
 // Hasher makes password hashes (argon2id) and verifies them, those of other systems too
 // (Imported). It leaves a core to the other endpoints, where there is more than one: a storm
 // of sign-ins neither takes the memory (19 MiB each) nor starves them.
 type Hasher struct {
 	argon   *argon2.Hasher
 	decoder *crypt.Decoder
-	slots   chan struct{}
-	waiting atomic.Int64
-	params  string // the "m=…,t=…,p=…" of a current hash
-	dummy   func() algorithm.Digest
+	queue   queue
+	current string // the beginning of a hash of its own
 
-	clock func() time.Time // nil: time.Now; how long a hash took
+	verified func(hash string) // for tests that count the work; nil
 
 	// Observer is told of each use, unless it is nil. Set it before the first use.
 	Observer Observer
@@ -77,7 +65,11 @@ type Observer interface {
 }
 
 // Queue tells how many wait for a slot, and how many slots are taken.
-func (h *Hasher) Queue() (waiting, busy int) { return int(h.waiting.Load()), len(h.slots) }
+func (h *Hasher) Queue() (waiting, busy int) {
+	h.queue.mu.Lock()
+	defer h.queue.mu.Unlock()
+	return h.queue.queued[key{}], h.queue.running[key{}]
+}
 
 // HashMemory is what a hash of the product takes, in bytes.
 const HashMemory = 19 << 20
@@ -105,88 +97,36 @@ func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
 			return nil, fmt.Errorf("password decoder: %w", err)
 		}
 	}
-	h := &Hasher{
-		argon: a, decoder: d, slots: make(chan struct{}, HashSlots()),
-		params: fmt.Sprintf("$m=%d,t=%d,p=1$", memoryKiB, passes),
-	}
-	if h.clock == nil {
-		h.clock = time.Now
-	}
-	h.dummy = sync.OnceValue(func() algorithm.Digest { return a.MustHash("nobody's password") })
-	return h, nil
-}
-
-// Enter waits for a slot. web.ErrBusy when too many wait already, or when it takes too long.
-// Whoever holds it calls leave, once.
-func (h *Hasher) Enter(ctx context.Context) (leave func(), err error) {
-	if h.waiting.Add(1) > maxHashWaiters {
-		h.waiting.Add(-1)
-		return nil, h.refused()
-	}
-	patience := time.NewTimer(maxHashWait)
-	defer patience.Stop()
-	select {
-	case h.slots <- struct{}{}: // in the order in which they came
-	case <-patience.C:
-		err = web.ErrBusy
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	h.waiting.Add(-1)
-	if errors.Is(err, web.ErrBusy) {
-		return nil, h.refused()
-	} else if err != nil {
-		return nil, err
-	}
-	ended := func() {}
-	if h.Observer != nil {
-		ended = h.Observer.HashBegun()
-	}
-	began, before := h.clock(), waitsForProcessor()
-	return func() {
-		ended()
-		free := func() { <-h.slots }
-		if waitsForProcessor()-before > hashWaits {
-			time.AfterFunc(min(hashRest*h.clock().Sub(began), maxHashRest), free)
-			return
-		}
-		free()
+	return &Hasher{
+		argon: a, decoder: d, queue: newQueue(HashSlots()),
+		current: fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$", memoryKiB, passes),
 	}, nil
 }
 
-// Other requests keep most of their speed in a storm of sign-ins: where more than hashWaits
-// goroutines waited for a processor during a hash, which 20 and more do beside other requests and
-// fewer than 5 among sign-ins alone, its slot rests for hashRest times as long as it took.
-const (
-	hashWaits   = 6
-	hashRest    = 3
-	maxHashRest = 250 * time.Millisecond
-)
-
-// waitsForProcessor counts the goroutines that have waited for a processor for more than 0.1 ms
-// since the start, of which the runtime notes one in eight.
-func waitsForProcessor() (n uint64) {
-	waits := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
-	metrics.Read(waits)
-	h := waits[0].Value.Float64Histogram()
-	for i, count := range h.Counts {
-		if h.Buckets[i] >= 1e-4 {
-			n += count
+// Enter waits for a slot, in fair turns by the client's address and by account, which is as it was
+// typed, or empty. web.ErrBusy when too many wait already, or when it takes too long. Whoever holds the slot calls
+// leave, once.
+func (h *Hasher) Enter(ctx context.Context, account string) (func(), error) {
+	leave, err := h.queue.enter(ctx, keysOf(web.Address(ctx), account))
+	if h.Observer == nil {
+		return leave, err
+	}
+	if err != nil {
+		if errors.Is(err, web.ErrBusy) {
+			h.Observer.HashRefused()
 		}
+		return nil, err
 	}
-	return n
-}
-
-func (h *Hasher) refused() error {
-	if h.Observer != nil {
-		h.Observer.HashRefused()
-	}
-	return web.ErrBusy
+	ended := h.Observer.HashBegun()
+	return func() {
+		ended()
+		leave()
+	}, nil
 }
 
 // Hash makes a PHC string. The password must have passed Check.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	leave, err := h.Enter(ctx)
+	leave, err := h.Enter(ctx, "")
 	if err != nil {
 		return "", err
 	}
@@ -203,31 +143,51 @@ func (h *Hasher) Rehash(password string) (string, error) {
 	return d.Encode(), nil
 }
 
-// Match compares inside a slot that the caller holds. An empty hash (unknown
-// user) costs the same and never matches.
-func (h *Hasher) Match(hash, password string) bool {
+// Match compares inside a slot that the caller holds. An empty hash (unknown user) never
+// matches. What does not match costs all of refusal, whatever the hash.
+func (h *Hasher) Match(hash, password string, refusal Work) bool {
 	if utf8.RuneCountInString(password) > maximum || strings.ContainsRune(password, 0) {
 		password, hash = "", ""
 	}
-	kept := opaque(password)
-	if hash == "" {
-		_ = h.dummy().Match(kept) || kept != password && h.dummy().Match(password)
-		return false
+	if strings.HasPrefix(hash, bcryptKind) && len(password) > 72 {
+		hash = "" // bcrypt cuts at 72 bytes: a longer password never had such a hash
 	}
+	kept := opaque(password)
+	// Other systems hash what was typed, and some of them with argon2id.
+	if h.verify(hash, password) || kept != password && isOpaque(hash) && h.verify(hash, kept) {
+		return true
+	}
+	done, _ := workOf(hash)
+	for kind, amount := range refusal {
+		if kind == done.kind {
+			amount -= done.amount
+		}
+		h.spend(kind, amount)
+		if kept != password && isOpaque(kind) {
+			h.spend(kind, amount)
+		}
+	}
+	return false
+}
+
+// isOpaque reports whether a hash may be of the opaque form of a password: those of this program are.
+func isOpaque(hash string) bool { return strings.HasPrefix(hash, "$argon2id$") }
+
+// verify is where all hashes are verified.
+func (h *Hasher) verify(hash, password string) bool {
 	d, err := h.decoder.Decode(hash)
 	if err != nil {
 		return false
 	}
-	if strings.HasPrefix(hash, "$2") && len(password) > 72 {
-		return false // bcrypt cuts at 72 bytes: a longer password never had such a hash
+	if h.verified != nil {
+		h.verified(hash)
 	}
-	// Other systems hash what was typed.
-	return d.Match(kept) || kept != password && d.Match(password)
+	return d.Match(password)
 }
 
 // Outdated reports whether a hash should be replaced after a successful sign-in.
 func (h *Hasher) Outdated(hash string) bool {
-	return !strings.HasPrefix(hash, "$argon2id$") || !strings.Contains(hash, h.params)
+	return !strings.HasPrefix(hash, h.current)
 }
 
 // opaque is the form that is hashed: what looks the same is the same (RFC 8265

@@ -3,9 +3,12 @@ package password_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,5 +141,113 @@ func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 		for range password.HashSlots() {
 			s.next <- struct{}{}
 		}
+	})
+}
+
+// at is the context of a request from an address.
+func at(t *testing.T, address string) context.Context {
+	return web.WithRequestInfo(t.Context(), &web.RequestInfo{Address: netip.MustParseAddr(address)})
+}
+
+func TestTurnsAreByNetworkAndByAccount(t *testing.T) {
+	for what, attack := range map[string]struct{ address, account func(n int) string }{
+		"one account, with many addresses": {func(n int) string { return fmt.Sprintf("2001:db8:%x::1", n) }, func(int) string { return "mallory" }},
+		"a /64 for each account of a /48":  {func(n int) string { return fmt.Sprintf("2001:db8:1:%x::1", n) }, func(n int) string { return fmt.Sprint("user", n) }},
+		"the account of the other, too":    {func(n int) string { return fmt.Sprintf("2001:db8:1:%x::1", n) }, func(int) string { return "eve" }},
+		"a network of IPv4":                {func(n int) string { return fmt.Sprintf("192.0.2.%d", n) }, func(n int) string { return fmt.Sprint("user", n) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, err := password.NewTestHasher()
+				if err != nil {
+					t.Fatal(err)
+				}
+				next := make(chan struct{})
+				var done, refused atomic.Int32
+				enter := func(address, account string) {
+					go func() {
+						leave, err := h.Enter(at(t, address), account)
+						if err != nil {
+							refused.Add(1)
+							return
+						}
+						<-next
+						done.Add(1)
+						leave()
+					}()
+					synctest.Wait()
+				}
+				for n := range 60 {
+					enter(attack.address(n), attack.account(n))
+				}
+				for range 10 { // the fifth turn is as good as the first
+					before := done.Load()
+					other := false
+					go func() {
+						leave, err := h.Enter(at(t, "198.51.100.7"), "eve")
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						other = true
+						leave()
+					}()
+					for synctest.Wait(); !other; synctest.Wait() {
+						next <- struct{}{}
+					}
+					if turns := int(done.Load() - before); turns > password.HashSlots() {
+						t.Errorf("after %d others", turns)
+					}
+				}
+				for n := range 4 * 256 { // no key takes all places, and who comes last gives one up
+					enter(attack.address(n%250), attack.account(n))
+				}
+				if waiting, busy := h.Queue(); waiting > 128 || busy < 1 || refused.Load() == 0 {
+					t.Errorf("%d wait, %d busy, %d refused", waiting, busy, refused.Load())
+				}
+				close(next)
+			})
+		})
+	}
+}
+
+func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := password.NewTestHasher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan struct{})
+		refused := 0
+		for n := range 400 {
+			go func() {
+				leave, err := h.Enter(at(t, fmt.Sprintf("2001:db8:%x:%x::1", n%3, n)), fmt.Sprint("user", n))
+				if err != nil {
+					refused++
+					return
+				}
+				<-next
+				leave()
+			}()
+			synctest.Wait()
+		}
+		ctx, hangUp := context.WithCancel(at(t, "198.51.100.7"))
+		got := make(chan error, 1)
+		go func() {
+			_, err := h.Enter(ctx, "eve")
+			got <- err
+		}()
+		synctest.Wait()
+		if waiting, _ := h.Queue(); waiting != 256 || refused != 400-256-password.HashSlots()+1 || len(got) > 0 {
+			t.Errorf("%d wait, %d refused", waiting, refused)
+		}
+		hangUp()
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Errorf("who hangs up: %v", err)
+		}
+		if waiting, _ := h.Queue(); waiting != 255 {
+			t.Errorf("%d wait", waiting)
+		}
+		close(next)
 	})
 }

@@ -15,6 +15,7 @@ import (
 const (
 	LimitLogin        = "login"         // failures per address
 	LimitLoginAccount = "login-account" // failures per account
+	LimitSignIn       = "sign-in"       // right passwords per account, for each address
 	LimitSecondFactor = "second-factor" // wrong codes of authenticator apps per account
 	LimitRegister     = "register"      // unknown invite codes per address
 	LimitReset        = "reset"         // refused resets per address
@@ -33,7 +34,7 @@ const (
 // instances share a database: they bound work, so that two instances may do twice
 // as much, and a statement for each request would cost more than many a request
 // does. What bounds guessing is shared.
-var instanceLimits = []string{LimitToken, LimitAll}
+var instanceLimits = []string{LimitSignIn, LimitToken, LimitAll}
 
 // Rate is at most Count events in any Window; Count 0 turns it off.
 //
@@ -133,8 +134,8 @@ type namedLimit struct {
 }
 
 // NewLimits makes limits. shared keeps the counts for several instances that share
-// a database; nil means that there is one process, whose memory does. LimitAll and
-// LimitToken are counted in memory anyway: by each instance for itself. now is the
+// a database; nil means that there is one process, whose memory does. LimitSignIn, LimitAll
+// and LimitToken are counted in memory anyway: by each instance for itself. now is the
 // clock; nil means time.Now. log may be nil for slog.Default.
 func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log *slog.Logger) *Limits {
 	if now == nil {
@@ -187,6 +188,15 @@ func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time
 	}
 	noteLimited(ctx, name)
 	return max(time.Second, c.Rate.wait(counts.Previous.Events, counts.Current.Events, now)), nil
+}
+
+// Count is Take as an error: ErrRateLimited where k must wait.
+func (l *Limits) Count(ctx context.Context, k LimitKey) error {
+	wait, err := l.Take(ctx, k.Name, k.Key)
+	if err == nil && wait > 0 {
+		err = RateLimited(wait)
+	}
+	return err
 }
 
 func noteLimited(ctx context.Context, name string) {

@@ -151,6 +151,14 @@ func (i *RequestInfo) Summary() (user, event string) {
 	return i.user, i.event
 }
 
+// Address is the client's address, behind trusted proxies; the zero Addr where it is not known.
+func Address(ctx context.Context) netip.Addr {
+	if i := infoOf(ctx); i != nil {
+		return i.Address.Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
 // ClientAddress is the canonical form of the client's address, as limits and
 // sessions keep it.
 func ClientAddress(r *http.Request) string {

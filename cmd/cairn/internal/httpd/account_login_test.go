@@ -69,14 +69,19 @@ func comparable(got response) string {
 }
 
 // The work for a handle that nobody has, or that nobody can have, is that of a wrong
-// password: else the time would tell (security.md 93). The work shows in the memory of
-// the hash, which the cheap hashes of the other tests do not need.
-func TestUnknownHandleCostsAPasswordHashToo(t *testing.T) {
+// password, and that for a hash of another system is the same: else the time would tell
+// (security.md 93). The work shows in the memory of the hashes, which the cheap ones of the other tests do not need.
+func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 	real, err := passwords.NewHasher()
 	noError(t, err)
 	s := startService(t, serviceOptions{Hasher: real})
 	s.addUser("ada")
 	s.addUser("banned")
+	for handle, parameters := range map[string]string{"dear": "m=65536,t=1,p=1", "cheap": "m=64,t=1,p=1"} {
+		u := s.addUser(handle)
+		imported := "$argon2id$v=19$" + parameters + "$" + strings.Repeat("A", 22) + "$" + strings.Repeat("A", 43)
+		noError(t, s.store.UpgradeHash(t.Context(), u.Sub, u.PasswordHash, imported))
+	}
 	s.signedIn("ada") // what is made once is there
 	s.visitor().login("nobody", "a wrong password")
 	u, err := s.store.UserByHandle(t.Context(), "banned")
@@ -84,13 +89,13 @@ func TestUnknownHandleCostsAPasswordHashToo(t *testing.T) {
 		err = s.store.Suspend(t.Context(), u.Sub, "", time.Now(), operator("user.suspend", "banned", ""))
 	}
 	noError(t, err)
-	for _, handle := range []string{"ada", "banned", "nobody", "no body"} {
+	for _, handle := range []string{"ada", "banned", "nobody", "no body", "dear", "cheap"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		wantProblem(t, handle, s.visitor().login(handle, "a wrong password"), http.StatusUnauthorized, "invalid_credentials")
 		runtime.ReadMemStats(&after)
-		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used < 16 || used > 32 {
-			t.Errorf("%s: %d MiB, a hash needs 19", handle, used)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used < 80 || used > 96 {
+			t.Errorf("%s: %d MiB, the hashes need 83", handle, used)
 		}
 	}
 }
@@ -148,6 +153,21 @@ func TestGuessesFromOneAddressEnd(t *testing.T) {
 			t.Errorf("in parallel: %v", got)
 		}
 	})
+}
+
+// A machine that signs in over and over is held at its address; wrong passwords do not count, and other addresses go on.
+func TestRightPasswordsHaveALimitOfTheirOwn(t *testing.T) {
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = []string{"sign-in=3/1h", "login=off"} }})
+	s.addUser("ada")
+	s.addUser("bob")
+	script := s.visitor()
+	for range 3 {
+		wantStatus(t, "a wrong password", script.login("ada", "a wrong password"), http.StatusUnauthorized)
+		wantStatus(t, "the right one", script.login("ada", password), http.StatusOK)
+	}
+	wantProblem(t, "once too often", script.login(" ADA ", password), http.StatusTooManyRequests, "rate_limited")
+	wantStatus(t, "somebody else there", script.login("bob", password), http.StatusOK)
+	wantStatus(t, "the same account elsewhere", s.visitor().login("ada", password), http.StatusOK)
 }
 
 // Only an address that gave the password is known. Whoever holds a stolen

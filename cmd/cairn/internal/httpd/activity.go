@@ -28,11 +28,8 @@ func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
 	c := &activitycheck.Checker{Lint: true}
 	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(a.Do(func(w http.ResponseWriter, r *http.Request) error {
-		wait, err := limits.Take(r.Context(), web.LimitActivity, account.IdentityFrom(r.Context()).User.Sub)
-		if wait > 0 {
-			err = web.RateLimited(wait)
-		}
-		if err != nil {
+		user := web.LimitKey{Name: web.LimitActivity, Key: account.IdentityFrom(r.Context()).User.Sub}
+		if err := limits.Count(r.Context(), user); err != nil {
 			return err
 		}
 		data, err := readDocument(w, r)

@@ -393,6 +393,15 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	if !slices.Contains(codes, http.StatusTooManyRequests) || codes[0] != http.StatusUnauthorized {
 		t.Errorf("30 requests without a session: %v", codes)
 	}
+	// Then no signature is verified there, be it genuine; one that was a moment ago is good.
+	fresh := stranger.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password}) // "all" holds there, too
+	wantStatus(t, "a sign-in at the address", fresh, http.StatusTooManyRequests)
+	other := s.signedIn("root1").cookie("cairn_session")
+	wantStatus(t, "a new token", stranger.verify("", "Cookie", "cairn_session="+other), http.StatusTooManyRequests)
+	wantStatus(t, "a member of before", stranger.verify("", "Cookie", "cairn_session="+b.cookie("cairn_session")), http.StatusOK)
+	// One cookie of each name: a header full of forged ones costs one signature.
+	ahead := "cairn_session=" + strings.Repeat("x", 20) + "; cairn_session=" + other
+	wantStatus(t, "the second cookie of a name", s.visitor().verify("", "Cookie", ahead), http.StatusUnauthorized)
 
 	_, err := account.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"second_factor_flags": []string{"admin"}})
 	noError(t, err)

@@ -212,11 +212,8 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
 		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {
-			wait, err := m.limits.Take(r.Context(), web.LimitAll, web.ClientAddress(r))
-			if err == nil && wait > 0 {
-				err = web.RateLimited(wait)
-			}
-			if err != nil {
+			address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
+			if err := m.limits.Count(r.Context(), address); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,211 @@
+package password
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// Bounds of the queue in front of the hasher. Who would be one too many, or waits longer than
+// maxHashWait, is refused with 503: by then the caller has probably left.
+const (
+	maxHashWaiters = 256
+	maxKeyWaiters  = 128 // of a network or for an account
+	maxHashWait    = 5 * time.Second
+)
+
+// key is what requests have in common: a network that the client's address is in, the account
+// as it was typed, or, the zero key, nothing.
+type key struct {
+	network netip.Prefix
+	account string
+}
+
+// places is how many requests with the key may wait.
+func (k key) places() int {
+	if k == (key{}) {
+		return maxHashWaiters
+	}
+	return maxKeyWaiters
+}
+
+const maxKeys = 5
+
+// keysOf are the keys of a request. A customer has a /64 of IPv6, and often the /56 or the /48 around it.
+func keysOf(address netip.Addr, account string) []key {
+	keys, bits := []key{{}}, []int{24, 32}
+	if address.Is6() {
+		bits = []int{48, 56, 64}
+	}
+	for _, n := range bits {
+		if network, _ := address.Prefix(n); network.IsValid() { // there may be no address
+			keys = append(keys, key{network: network})
+		}
+	}
+	if account != "" {
+		keys = append(keys, key{account: account})
+	}
+	return keys
+}
+
+// queue hands out the slots of the hasher. The next one goes to the request whose keys have
+// recently had the fewest, so that the many requests of a network or for an account take
+// turns with one another and not with everybody else.
+type queue struct {
+	mu      sync.Mutex
+	slots   int
+	waiting []*waiter // in the order in which they came
+	// By key: how many wait, how many have a slot, and how many have recently got one, which is halved
+	// after each recentSlots.
+	queued, running, recent map[key]int
+	begun                   int
+}
+
+const recentSlots = 64
+
+func newQueue(slots int) queue {
+	return queue{slots: slots, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{}}
+}
+
+type waiter struct {
+	keys   []key
+	served chan bool // once: it has a slot, or it has lost its place
+}
+
+// score orders requests, the least first: by the busiest of their keys, and where these are
+// equal, as for the owner of an account that others try, by the next.
+func (w *waiter) score(counts ...map[key]int) (s [maxKeys]int) {
+	for i, k := range w.keys {
+		for _, count := range counts {
+			s[i] += count[k]
+		}
+	}
+	slices.Sort(s[:])
+	slices.Reverse(s[:])
+	return s
+}
+
+// count changes how many there are with the keys of a request.
+func (w *waiter) count(counts map[key]int, by int) {
+	for _, k := range w.keys {
+		if counts[k] += by; counts[k] == 0 {
+			delete(counts, k)
+		}
+	}
+}
+
+// enter waits for a slot; whoever holds it calls leave, once.
+func (q *queue) enter(ctx context.Context, keys []key) (leave func(), err error) {
+	w := &waiter{keys: keys, served: make(chan bool, 1)}
+	q.mu.Lock()
+	admitted := q.admit(w)
+	q.serve()
+	q.mu.Unlock()
+	if !admitted {
+		return nil, web.ErrBusy
+	}
+	patience := time.NewTimer(maxHashWait)
+	defer patience.Stop()
+	select {
+	case served := <-w.served:
+		if !served {
+			return nil, web.ErrBusy
+		}
+		return func() { q.leave(w) }, nil
+	case <-patience.C:
+		err = web.ErrBusy
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	q.mu.Lock()
+	left := q.remove(w)
+	q.mu.Unlock()
+	if !left && <-w.served {
+		q.leave(w)
+	}
+	return nil, err
+}
+
+// admit puts w into the queue. Where that or the part of one of its keys is full, the request of
+// those who have most in it loses its place, which may be w.
+func (q *queue) admit(w *waiter) bool {
+	var out []*waiter
+	for _, k := range w.keys {
+		if q.queued[k] < k.places() {
+			continue
+		}
+		last, most := w, w.score(q.queued, q.recent)
+		for _, other := range slices.Backward(q.waiting) {
+			if !slices.Contains(other.keys, k) {
+				continue
+			}
+			if score := other.score(q.queued, q.recent); slices.Compare(score[:], most[:]) > 0 {
+				last, most = other, score
+			}
+		}
+		if last == w {
+			return false
+		}
+		out = append(out, last)
+	}
+	for _, other := range out {
+		if q.remove(other) {
+			other.served <- false
+		}
+	}
+	q.waiting = append(q.waiting, w)
+	w.count(q.queued, 1)
+	return true
+}
+
+func (q *queue) remove(w *waiter) bool {
+	i := slices.Index(q.waiting, w)
+	if i < 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	w.count(q.queued, -1)
+	return true
+}
+
+// serve hands out the slots that are free. Where there are several, no network or account has all of them.
+func (q *queue) serve() {
+	for q.running[key{}] < q.slots {
+		var next *waiter
+		var least [maxKeys]int
+		for _, w := range q.waiting {
+			if slices.ContainsFunc(w.keys[1:], func(k key) bool { return q.running[k] >= max(1, q.slots-1) }) {
+				continue
+			}
+			if score := w.score(q.recent); next == nil || slices.Compare(score[:], least[:]) < 0 {
+				next, least = w, score
+			}
+		}
+		if next == nil {
+			return
+		}
+		q.remove(next)
+		next.count(q.running, 1)
+		next.count(q.recent, 1)
+		if q.begun++; q.begun%recentSlots == 0 {
+			maps.DeleteFunc(q.recent, func(k key, n int) bool {
+				q.recent[k] = n / 2
+				return n < 2
+			})
+		}
+		next.served <- true
+	}
+}
+
+// leave gives a slot back.
+func (q *queue) leave(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w.count(q.running, -1)
+	q.serve()
+}
