@@ -222,6 +222,9 @@ func (c *comparison) summary(file string, at string, s *Summary) {
 		mismatches(l, at, &s.Activity, &d.Activity)
 		if d.extent != nil {
 			l.beyond(at, &s.Activity, d.extent)
+			if s.StartedAt.Sub(d.StartedAt.Time).Abs().Seconds() > timeSlackS {
+				l.add(CodePrivacyBlurLength, at+"/started_at", "not the start in the detail, which tells how much was cut: give both the later one")
+			}
 		}
 	}
 	if s.Privacy == PrivacyPrivate {

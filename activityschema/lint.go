@@ -76,7 +76,7 @@ func (l *linter) detail(d *Detail) {
 	l.bbox(d, t)
 	l.endpoint("/start_latlng", d.StartLatLng, t.first, t.beforeS, t, d.Privacy)
 	l.endpoint("/end_latlng", d.EndLatLng, t.last, t.afterS, t, d.Privacy)
-	l.laps(d)
+	l.laps(d, t)
 	l.timeseries(&d.Timeseries)
 	l.provenance(d)
 	l.noGPS(d)

@@ -147,18 +147,30 @@ func (l *linter) distance(d *Detail, t *track) {
 // laps looks at the laps one after another and against the activity. Laps of
 // which one begins just before the other ends are common, and so are gaps
 // between laps: both are ignored.
-func (l *linter) laps(d *Detail) {
+func (l *linter) laps(d *Detail, t *track) {
 	duration := -1.0 // -1 if unknown
 	if d.DurationS != nil {
 		duration = float64(*d.DurationS)
 	}
 	end := max(0, duration)
+	cut, rounding := d.Privacy == PrivacyBlurStart && t.first >= 0, float64(roundingS)
 	if t := d.Timeseries.T; len(t) > 0 {
 		end = max(end, float64(t[len(t)-1])) // within the samples, the duration is what is wrong, and is reported
+		if cut {                             // nothing beyond them is shown, whatever the duration
+			duration = float64(t[len(t)-1])
+			end, rounding = duration, timeSlackS
+		}
 	}
 	// Between laps the clock may have stood still, and the duration be that of the clock.
 	lapEnd, pauses := -1.0, 0.0 // lapEnd is that of the lap before, -1 if unknown
-	next, together, before := int64(0), 0.0, l.counts[CodeLapOutside]
+	next, together, reported := int64(0), 0.0, false
+	outside := func(at, format string, args ...any) {
+		if reported = true; cut {
+			l.add(CodePrivacyBlurLength, at, lapsUncut)
+		} else {
+			l.add(CodeLapOutside, at, format, args...)
+		}
+	}
 	for i := range d.Laps {
 		lap := &d.Laps[i]
 		at := item("/laps", i)
@@ -179,21 +191,21 @@ func (l *linter) laps(d *Detail) {
 			lapEnd = after + float64(*lap.DurationS)
 		}
 		switch {
-		case after < -roundingS:
-			l.add(CodeLapOutside, at+"/started_at", "starts before the activity")
+		case after < -rounding:
+			outside(at+"/started_at", "starts before the activity")
 		case duration < 0:
-		case after > end+roundingS:
-			l.add(CodeLapOutside, at+"/started_at", "starts after the end of the activity")
-		case lapEnd > end+pauses+2*roundingS:
-			l.add(CodeLapOutside, at+"/duration_s", "ends %.0f seconds after the activity", lapEnd-end)
+		case after > end+rounding:
+			outside(at+"/started_at", "starts after the end of the activity")
+		case lapEnd > end+pauses+2*rounding:
+			outside(at+"/duration_s", "ends %.0f seconds after the activity", lapEnd-end)
 		}
 		l.figures(at, lap)
 		if lap.DurationS != nil {
 			together += float64(*lap.DurationS)
 		}
 	}
-	if slack := roundingS * float64(len(d.Laps)+1); duration >= 0 && together > duration+slack && l.counts[CodeLapOutside] == before {
-		l.add(CodeLapOutside, "/laps", "the laps last %.0f seconds together, the activity %.0f", together, duration)
+	if slack := roundingS * float64(len(d.Laps)+1); duration >= 0 && together > duration+slack && !reported {
+		outside("/laps", "the laps last %.0f seconds together, the activity %.0f", together, duration)
 	}
 }
 
