@@ -37,6 +37,9 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Warnings, err = s.warnings(ctx); err != nil {
 		return err
 	}
+	if page.Steps, err = s.nextSteps(ctx); err != nil {
+		return err
+	}
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil
 }

@@ -69,7 +69,7 @@ var AuditActions = sortedActions([]AuditAction{
 // auditKinds are the headings of actions by what their names begin with.
 var auditKinds = map[string]Text{
 	"account": "Data", "app": "Applications", "audit": "Audit log", "email": "Email", "factor": "Second factor",
-	"installation": "Installation", "invite": "Invites", "keys": "Keys", "mail": "Mail", "password": "Password",
+	"installation": "The whole installation", "invite": "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
 	"profile": "Profile", "session": "Sign-ins", "settings": "Settings", "user": "People",
 }
 
