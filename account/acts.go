@@ -191,7 +191,7 @@ var Acts = []Act{
 	{Name: "settings.update", Proof: ProofFresh, Routes: []string{
 		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags", "POST /admin/settings/security",
 	}},
-	{Name: "settings.steps", Routes: []string{"POST /admin/steps"}},
+	{Name: "settings.steps", Proof: ProofFresh, Routes: []string{"POST /admin/steps"}},
 	{Name: "settings.logo", Proof: ProofFresh, Routes: []string{
 		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
 	}},
