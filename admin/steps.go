@@ -32,8 +32,8 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 	steps := []templates.NextStep{
 		{Name: "invite", Text: l.Text("Invite somebody"), Path: "/account/invites", Done: members > 1 || invites > 0},
 		{
-			Name: "application", Text: l.Text("Register an application that people sign in to"), Command: "cairn client add --help",
-			Done: len(clients) > 0,
+			Name: "application", Text: l.Text("Register an application that people sign in to"),
+			Command: "cairn client add --help", Done: len(clients) > 0,
 		},
 	}
 	if s.options.LastBackup != nil {

@@ -69,7 +69,8 @@ var AuditActions = sortedActions([]AuditAction{
 // auditKinds are the headings of actions by what their names begin with.
 var auditKinds = map[string]Text{
 	"account": "Data", "app": "Applications", "audit": "Audit log", "email": "Email", "factor": "Second factor",
-	"installation": "The whole installation", "invite": "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
+	"installation": "The whole installation",
+	"invite":       "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
 	"profile": "Profile", "session": "Sign-ins", "settings": "Settings", "user": "People",
 }
 
@@ -82,7 +83,8 @@ var auditWords = map[string]Text{
 	"address.postal_code": "Postal code", "address.locality": "Town", "address.region": "Region",
 	"address.country": "Country", "address.formatted": "The whole address, as on a letter",
 	"email_verified": "Email address verified", "phone_number_verified": "Phone number verified",
-	"imported": "imported", "first administrator": "first administrator", "totp": "authenticator app", "passkey": "passkey",
+	"imported": "imported", "first administrator": "first administrator",
+	"totp": "authenticator app", "passkey": "passkey",
 }
 
 func sortedActions(list []AuditAction) []AuditAction {
