@@ -82,6 +82,8 @@ type Service struct {
 	visits    visits
 	// applications names the application of a continuation; nil without OpenID Connect.
 	applications func(ctx context.Context, continuation string) string
+	// nextSteps reports whether administrators begin on their overview; nil: they do not.
+	nextSteps func(context.Context) (bool, error)
 	// scopeTexts say what an application has by its scopes; nil without OpenID Connect.
 	scopeTexts func(scopes []string) []templates.Text
 }

@@ -270,23 +270,15 @@ const shownHistory, readHistory = 20, 100
 
 // describeHistory shows what has recently happened with the account.
 func (s *Service) describeHistory(r *http.Request, page *templates.AccountSecurity) error {
-	l := templates.LanguageOf(r.Context())
 	rows, err := s.store.AuditLog(r.Context(), AuditQuery{Person: page.Handle, Limit: readHistory})
 	for _, a := range rows {
 		if a.Target != page.Handle || len(page.History) == shownHistory {
 			continue
 		}
-		row := templates.HistoryRow{Action: a.Action, Text: l.Text(AuditSentence(a.Action)), At: a.At, Address: a.Address}
-		switch {
-		case a.Actor == Operator().Name:
-			row.By, row.Address = l.Text("by the operator"), ""
-		case a.Actor != page.Handle && a.Actor != "": // their address is their own affair
-			row.By, row.Address = l.Text("by {handle}", "handle", a.Actor), ""
-		case strings.HasPrefix(a.Action, "session."):
-			_, device, _ := strings.Cut(a.Detail, ", ")
-			row.Browser, row.System, _ = strings.Cut(device, " on ")
+		if a.Actor != page.Handle && a.Actor != "" {
+			a.Address = "" // their own affair
 		}
-		page.History = append(page.History, row)
+		page.History = append(page.History, a.Row())
 	}
 	return err
 }

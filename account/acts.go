@@ -47,10 +47,9 @@ const (
 // Act is a row of the table that decides what an operation on an account needs and brings
 // about. Operations begin with it: see Administration.begin.
 type Act struct {
-	// Name is the action in the audit log, Sentence what it was, to the person whom it is about.
-	Name     string
-	Sentence templates.Text
-	Proof    Proof
+	// Name is the action in the audit log; templates.AuditActions say it in words.
+	Name  string
+	Proof Proof
 	// Told is the kind of the mail to the address that was verified before, "" for none.
 	Told string
 	Ends Ending
@@ -62,136 +61,137 @@ type Act struct {
 
 // Acts is the table. docs/threat-model.md shows it.
 var Acts = []Act{
-	{Name: "session.create", Sentence: "Signed in", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
+	{Name: "session.create", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
 		"POST /api/auth/login", "POST /api/auth/passkey/begin", "POST /api/auth/passkey/finish", "POST /login/",
 		"POST /login/second-factor/",
 	}},
-	{Name: "session.reauthenticate", Sentence: "Signed in again", Proof: ProofSignIn},
-	{Name: "session.confirm", Sentence: "Confirmed who they are", Proof: ProofSignIn, Routes: []string{
+	{Name: "session.reauthenticate", Proof: ProofSignIn},
+	{Name: "session.confirm", Proof: ProofSignIn, Routes: []string{
 		"POST /api/auth/confirm", "POST /account/confirm",
 	}},
-	{Name: "session.end", Sentence: "A session has ended", Proof: ProofFresh, Ends: EndsOne, Routes: []string{
+	{Name: "session.end", Proof: ProofFresh, Ends: EndsOne, Routes: []string{
 		"DELETE /api/me/sessions/{id}", "POST /account/sessions/end",
 	}},
-	{Name: "session.sign_out", Sentence: "Signed out", Ends: EndsOne, Routes: []string{
+	{Name: "session.sign_out", Ends: EndsOne, Routes: []string{
 		"POST /api/auth/logout", "POST /logout/",
 	}},
-	{Name: "session.end_others", Sentence: "All other sessions have ended", Proof: ProofFresh, Ends: EndsOthers, Routes: []string{
+	{Name: "session.end_others", Proof: ProofFresh, Ends: EndsOthers, Routes: []string{
 		"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 	}},
-	{Name: "session.not_me", Sentence: "A sign-in was reported as somebody else’s", Proof: ProofCode, Ends: EndsSignIn, Routes: []string{
+	{Name: "session.not_me", Proof: ProofCode, Ends: EndsSignIn, Routes: []string{
 		"POST /not-me/",
 	}},
-	{Name: "session.refused", Sentence: "A sign-in was refused, as the account is suspended", Proof: ProofSignIn},
-	{Name: "session.limited", Sentence: "Too many wrong passwords were tried"},
+	{Name: "session.refused", Proof: ProofSignIn},
+	{Name: "session.limited"},
 
-	{Name: "user.register", Sentence: "The account was made with an invite", Proof: ProofCode, Routes: []string{
+	{Name: "user.register", Proof: ProofCode, Routes: []string{
 		"POST /api/register", "POST /register/",
 	}},
-	{Name: "profile.change", Sentence: "The profile was changed", Routes: []string{
+	{Name: "profile.change", Routes: []string{
 		"PATCH /api/me", "POST /account/profile", "PUT /api/me/prefs",
 	}},
-	{Name: "email.change", Sentence: "The email address was changed", Proof: ProofFresh, Told: MailEmailChanged, Ends: EndsOthers, Routes: []string{
+	{Name: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: EndsOthers, Routes: []string{
 		"PATCH /api/me", "POST /account/profile",
 	}},
-	{Name: "email.ask", Sentence: "A mail to verify the email address was asked for", Routes: []string{
+	{Name: "email.ask", Routes: []string{
 		"POST /api/me/email/send-verification", "POST /account/send-verification",
 	}},
-	{Name: "email.verify", Sentence: "The email address was confirmed", Proof: ProofCode, Routes: []string{
+	{Name: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}},
-	{Name: "email.undo", Sentence: "The change of the email address was undone", Proof: ProofCode, Told: MailEmailChanged, Ends: EndsAccess, Routes: []string{
+	{Name: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: EndsAccess, Routes: []string{
 		"POST /undo-email/",
 	}},
-	{Name: "password.change", Sentence: "The password was changed", Proof: ProofPassword, Told: MailPasswordChanged, Ends: EndsOthersAndGrants, Routes: []string{
+	{Name: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: EndsOthersAndGrants, Routes: []string{
 		"PUT /api/me/password", "POST /account/password",
 	}},
 	{Name: "password.forgot", Routes: []string{
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}},
-	{Name: "password.reset", Sentence: "A new password was set with a code", Proof: ProofCode, Told: MailPasswordChanged, Ends: EndsAccess, Routes: []string{
+	{Name: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: EndsAccess, Routes: []string{
 		"POST /api/auth/reset-password", "POST /reset-password/",
 	}},
-	{Name: "password.limited", Sentence: "Too many wrong codes for a new password were tried"},
-	{Name: "factor.add", Sentence: "A second factor was added", Proof: ProofFresh, Told: MailFactorAdded, Ends: EndsOthers, Routes: []string{
+	{Name: "password.limited"},
+	{Name: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: EndsOthers, Routes: []string{
 		"POST /api/me/totp", "POST /api/me/totp/confirm", "POST /account/security/totp",
 		"POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys",
 	}},
 	{
-		Name: "factor.remove", Sentence: "A second factor was removed", Proof: ProofFresh, Told: MailFactorRemoved, Ends: EndsOthers,
+		Name: "factor.remove", Proof: ProofFresh, Told: MailFactorRemoved, Ends: EndsOthers,
 		Question: "Remove this way to sign in?", Routes: []string{
 			"DELETE /api/me/totp", "POST /account/security/totp/remove",
 			"DELETE /api/me/passkeys/{id}", "POST /account/passkeys/remove",
 		},
 	},
-	{Name: "factor.rename", Sentence: "A passkey was renamed", Routes: []string{
+	{Name: "factor.rename", Routes: []string{
 		"PATCH /api/me/passkeys/{id}", "POST /account/passkeys/rename",
 	}},
-	{Name: "factor.counter", Sentence: "A passkey may have been copied: its counter went back", Proof: ProofSignIn, Told: MailFactorCounter},
-	{Name: "factor.recovery_codes", Sentence: "New recovery codes were made", Proof: ProofFresh, Told: MailFactorAdded, Routes: []string{
+	{Name: "factor.counter", Proof: ProofSignIn, Told: MailFactorCounter},
+	{Name: "factor.recovery_codes", Proof: ProofFresh, Told: MailFactorAdded, Routes: []string{
 		"POST /api/me/recovery-codes", "POST /account/security/recovery-codes",
 	}},
-	{Name: "factor.recovery_code_used", Sentence: "A recovery code was used", Proof: ProofSignIn, Told: MailRecoveryCodeUsed},
-	{Name: "factor.refused", Sentence: "A wrong code of a second factor was tried", Proof: ProofSignIn},
-	{Name: "account.export", Sentence: "All data of the account was downloaded", Proof: ProofFresh, Told: MailExported, Routes: []string{
+	{Name: "factor.recovery_code_used", Proof: ProofSignIn, Told: MailRecoveryCodeUsed},
+	{Name: "factor.refused", Proof: ProofSignIn},
+	{Name: "account.export", Proof: ProofFresh, Told: MailExported, Routes: []string{
 		"GET /api/me/export", "POST /account/export",
 	}},
 	{Name: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: EndsAccess, Routes: []string{
 		"DELETE /api/me", "POST /account/delete",
 	}},
-	{Name: "app.allow", Sentence: "An application was let in", Routes: []string{"POST /oauth2/consent"}},
-	{Name: "app.remove", Sentence: "The access of an application was removed", Routes: []string{
+	{Name: "app.allow", Routes: []string{"POST /oauth2/consent"}},
+	{Name: "app.remove", Routes: []string{
 		"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
 	}},
-	{Name: "invite.create", Sentence: "An invite was made", Routes: []string{
+	{Name: "invite.create", Routes: []string{
 		"POST /api/invites", "POST /account/invites",
 	}},
-	{Name: "invite.delete", Sentence: "An invite was deleted", Routes: []string{
+	{Name: "invite.delete", Routes: []string{
 		"DELETE /api/invites/{code}", "POST /account/invites/delete",
 	}},
 
-	{Name: "user.create", Sentence: "The account was made", Proof: ProofFresh, Routes: []string{
+	{Name: "user.create", Proof: ProofFresh, Routes: []string{
 		"POST /api/admin/users", "POST /admin/users/",
 	}},
-	{Name: "user.amend", Sentence: "The profile was changed", Proof: ProofFresh, Told: MailEmailChanged, Routes: []string{
+	{Name: "user.amend", Proof: ProofFresh, Told: MailEmailChanged, Routes: []string{
 		"PATCH /api/admin/users/{handle}", "POST /admin/users/{handle}/profile",
 	}},
-	{Name: "user.flags", Sentence: "What the account may use was changed", Proof: ProofFresh, Told: MailFlagsChanged, Ends: EndsIfSet, Routes: []string{
+	{Name: "user.flags", Proof: ProofFresh, Told: MailFlagsChanged, Ends: EndsIfSet, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags",
 	}},
-	{Name: "user.suspend", Sentence: "The account was suspended", Proof: ProofFresh, Told: MailSuspended, Ends: EndsAccess, Routes: []string{
+	{Name: "user.suspend", Proof: ProofFresh, Told: MailSuspended, Ends: EndsAccess, Routes: []string{
 		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
 	}},
-	{Name: "user.unsuspend", Sentence: "The suspension was lifted", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
+	{Name: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}},
-	{Name: "user.reset_code", Sentence: "A code for a new password was made", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
+	{Name: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
 		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
 	}},
 	{
-		Name: "user.reset_factors", Sentence: "The second factors were removed", Proof: ProofFresh, Told: MailFactorsReset, Ends: EndsAccess,
+		Name: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: EndsAccess,
 		Question: "Remove every second factor of this account?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		},
 	},
-	{Name: "user.end_session", Sentence: "A session was ended", Proof: ProofFresh, Told: MailSessionsEnded, Ends: EndsOne, Routes: []string{
+	{Name: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: EndsOne, Routes: []string{
 		"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session",
 	}},
-	{Name: "user.end_sessions", Sentence: "All sessions were ended", Proof: ProofFresh, Told: MailSessionsEnded, Ends: EndsAccess, Routes: []string{
+	{Name: "user.end_sessions", Proof: ProofFresh, Told: MailSessionsEnded, Ends: EndsAccess, Routes: []string{
 		"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 	}},
 	{Name: "user.delete", Proof: ProofFresh, Told: MailDeleted, Ends: EndsAccess, Routes: []string{
 		"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete",
 	}},
-	{Name: "invite.revoke", Sentence: "An invite was revoked", Proof: ProofFresh, Routes: []string{
+	{Name: "invite.revoke", Proof: ProofFresh, Routes: []string{
 		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",
 	}},
-	{Name: "invite.revoke_branch", Sentence: "Open invites were revoked", Proof: ProofFresh, Routes: []string{
+	{Name: "invite.revoke_branch", Proof: ProofFresh, Routes: []string{
 		"POST /api/admin/invites/revoke", "POST /admin/invites/revoke",
 	}},
 	{Name: "settings.update", Proof: ProofFresh, Routes: []string{
 		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags", "POST /admin/settings/security",
 	}},
+	{Name: "settings.steps", Proof: ProofFresh, Routes: []string{"POST /admin/steps"}},
 	{Name: "settings.logo", Proof: ProofFresh, Routes: []string{
 		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
 	}},
@@ -204,14 +204,6 @@ var actsByName = func() map[string]Act {
 	}
 	return all
 }()
-
-// AuditSentence says an action in words; one that has none of its own is a change.
-func AuditSentence(action string) templates.Text {
-	if s := actsByName[action].Sentence; s != "" {
-		return s
-	}
-	return "The account was changed"
-}
 
 // begin is where an operation on the account of u begins: it holds the caller to the proof that
 // the act asks for, and makes its audit row with the mails that tell the owner of it. detail never

@@ -261,16 +261,17 @@ func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) er
 }
 
 // Amend changes a user and returns them as they are then; see UserChange.Apply. The audit row
-// has the names of what was given and no values; without anything given there is none. ErrEmailTaken; ErrOwnAccount
+// has the names of what differs and no values; where nothing does there is none. ErrEmailTaken; ErrOwnAccount
 // for the own address, which its owner changes and proves like everybody.
 func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserChange) (User, error) {
-	row, err := a.begin(ctx, by, "user.amend", u, strings.Join(slices.Sorted(maps.Keys(c)), " "), "by", "administrator")
-	if err != nil || len(c) == 0 {
+	row, err := a.begin(ctx, by, "user.amend", u, c.changed(u), "by", "administrator")
+	if err != nil || row.Detail == "" {
 		return u, err
 	}
 	told := row.Mails
 	u, err = a.store.ChangeUser(ctx, u.Sub, func(u *User) error {
 		before := *u
+		row.Detail = c.changed(before)
 		if err := c.Apply(u); err != nil {
 			return err
 		}

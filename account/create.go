@@ -139,6 +139,7 @@ func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, R
 // secrets, and the first administrator, who may have any handle and has every flag.
 func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser, now time.Time) (User, error) {
 	settings := DefaultSettings()
+	settings.NextSteps = true
 	first.AnyHandle, first.Flags = true, slices.Clone(settings.Flags)
 	u, err := CreateUser(ctx, h, settings, first, now)
 	if err != nil {

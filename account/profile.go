@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -194,6 +195,18 @@ func (c UserChange) Apply(u *User) error {
 	return web.AllFaults(refused...)
 }
 
+// changed names what the change makes different of u, for the audit row.
+func (c UserChange) changed(u User) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		after := u
+		if err := (UserChange{name: c[name]}).Apply(&after); err != nil || !reflect.DeepEqual(after, u) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
 // ownMember reports whether people may change a member of themselves: whether an address or a
 // number is verified is not for them to say.
 func ownMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
@@ -217,16 +230,18 @@ var errEmailMoved = errors.New("the email address has changed in the meantime")
 func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
 	u := c.User
 	draft := u // what is refused costs no write
-	if err := change.Apply(&draft); err != nil || len(change) == 0 {
+	err := change.Apply(&draft)
+	detail := change.changed(u)
+	if err != nil || detail == "" {
 		return u, err
 	}
-	detail := strings.Join(slices.Sorted(maps.Keys(change)), " ")
 	if draft.Email == u.Email {
 		row, err := s.begin(ctx, c, "profile.change", detail)
 		if err != nil {
 			return u, err
 		}
 		return s.store.ChangeUser(ctx, u.Sub, func(now *User) error {
+			row.Detail = change.changed(*now)
 			if err := change.Apply(now); err != nil {
 				return err
 			}

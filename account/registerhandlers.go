@@ -78,7 +78,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {
 		s.setCookies(w, out)
-		return s.afterSignIn(w, r, next)
+		return s.afterSignIn(w, r, out.User, next)
 	}
 	p, err := web.Refusal(w, r, cause)
 	if err != nil {

@@ -47,6 +47,8 @@ type Settings struct {
 	// HS256Until is when tokens signed with the shared secret cease to count, once
 	// there is a key; zero: when they expire. The operator alone sets it.
 	HS256Until time.Time `json:"-"`
+	// NextSteps shows administrators what comes after init, until they close the list.
+	NextSteps bool `json:"-"`
 	// Logo is the hash of the picture on every page, empty for the product's own; SetLogo changes it.
 	Logo string `json:"-"`
 }
@@ -243,6 +245,23 @@ func changedMembers(a, b Settings) string {
 	}
 	return strings.Join(names, " ")
 }
+
+// CloseNextSteps hides what comes after init.
+func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
+	row, err := a.begin(ctx, by, "settings.steps", User{Handle: "settings"}, "")
+	if err == nil {
+		_, err = a.store.AmendSettings(ctx, func(v *Settings) (changed string, err error) {
+			if v.NextSteps {
+				v.NextSteps, changed = false, "next_steps"
+			}
+			return changed, nil
+		}, row)
+	}
+	return err
+}
+
+// ShowNextSteps makes the sign-ins of administrators lead to their overview while open reports true.
+func (s *Service) ShowNextSteps(open func(context.Context) (bool, error)) { s.nextSteps = open }
 
 // ChangeSettings checks and stores a change; what is not named in it stays, also
 // when another process changes it at the same time. The error is a *Problem that names

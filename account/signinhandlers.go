@@ -75,7 +75,7 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	}
 	if id != nil && page.Fresh == "" {
 		if !s.loops(r, page.Continue) {
-			return s.afterSignIn(w, r, page.Continue)
+			return s.afterSignIn(w, r, id.User, page.Continue)
 		}
 		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
 	}
@@ -200,7 +200,7 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	switch {
 	case err == nil:
-		return s.afterSignIn(w, r, next)
+		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, ErrSecondFactorRequired):
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
 	}
@@ -223,10 +223,17 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 // afterSignIn sends a fresh session on: back to authorize with the continuation, or
-// the application behind a proxy, or to the account page. Never to an address that the
-// caller gave.
-func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, next string) error {
+// the application behind a proxy, or to the account page; administrators of a new
+// installation to their overview. Never to an address that the caller gave.
+func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, u User, next string) error {
 	if next == "" {
+		if s.nextSteps != nil && u.Has(FlagAdmin) {
+			if open, err := s.nextSteps(r.Context()); err != nil {
+				s.log.WarnContext(r.Context(), "the next steps are not known", "error", err)
+			} else if open {
+				return s.Redirect(w, r, "/admin/")
+			}
+		}
 		return s.Redirect(w, r, "/account/")
 	}
 	if back, ok := s.opened(next); ok {
@@ -352,7 +359,7 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	case err == nil:
 		s.setCookies(w, out)
 		s.forgetStep(w, r)
-		return s.afterSignIn(w, r, next)
+		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, ErrSignInExpired), errors.Is(err, ErrInvalidCredentials):
 		return s.Redirect(w, r, "/login/"+signInQuery(r.PostForm, url.Values{"expired": {"1"}}))
 	}

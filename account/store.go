@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Store is what account needs of a database. Every method is atomic: it does
@@ -476,6 +477,13 @@ type Audit struct {
 	// Session is the session in which it is asked for; one that has ended refuses a change of the
 	// address (ErrNotAuthenticated). Empty: in none.
 	Session string
+}
+
+// Row is what pages show of it.
+func (a Audit) Row() templates.AuditRow {
+	return templates.AuditRow{
+		At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address, RequestID: a.RequestID,
+	}
 }
 
 // Mail is a message that waits to be sent. What it says is made when it is sent, from

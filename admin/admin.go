@@ -63,7 +63,12 @@ func New(accounts *account.Service, o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{accounts: accounts, users: accounts.Administration(), options: o}
+	s := &Service{accounts: accounts, users: accounts.Administration(), options: o}
+	accounts.ShowNextSteps(func(ctx context.Context) (bool, error) {
+		steps, err := s.nextSteps(ctx)
+		return len(steps) > 0, err
+	})
+	return s
 }
 
 // methods are the handlers of a path by method.
@@ -94,6 +99,7 @@ func (s *Service) Mount(m *mux.Router) {
 		s.mount(m, path, of, s.accounts.RequireAdminPage)
 	}
 	page("/admin/", methods{"GET": s.overviewPage})
+	page("/admin/steps", methods{"POST": s.closeStepsForm})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
 	page("/admin/invites", methods{"GET": s.invitesPage})
 	page("/admin/invites/revoke", methods{"POST": s.revokeForm})

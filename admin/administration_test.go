@@ -56,7 +56,7 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 	if shown == nil {
 		t.Fatal(a.body)
 	}
-	b.page("/admin/audit?person=eve").is(200).shows("user.create").hides(shown[1])
+	b.page("/admin/audit?person=eve").is(200).shows("root1 made the account of eve", `data-action="user.create"`).hides(shown[1])
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
@@ -251,4 +251,38 @@ func TestApplicationsAreShownWithTheirCommands(t *testing.T) {
 	w.clients = []admin.Client{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: start.Add(-time.Hour)}}
 	b := w.signedIn("root1")
 	b.page("/admin/applications").is(200).shows("cairn client update c1", "&lt;b&gt;Maps", "7 people", "https://maps.example.org/cb").hides("<b>Maps")
+}
+
+// A new installation says what comes next, until it is done or the list is closed.
+func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
+	w := newWorld(t)
+	w.backedUp = time.Time{}
+	w.addUser("root1", account.FlagAdmin)
+	to := func(path string) *browser {
+		t.Helper()
+		b := w.browser()
+		if got := b.page("/login/", "handle", "root1", "password", password).is(303).header.Get("Location"); got != "/id"+path {
+			t.Errorf("led to %s, not %s", got, path)
+		}
+		return b
+	}
+	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
+	open := func(v *account.Settings) (string, error) { v.NextSteps = true; return "next_steps", nil }
+	if _, err := w.store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"}); err != nil {
+		t.Fatal(err)
+	}
+	b := to("/admin/")
+	steps := b.page("/admin/").is(200).shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").body
+	if n := strings.Count(steps, ">open<"); n != 3 {
+		t.Errorf("%d steps are open", n)
+	}
+	w.addUser("bob")
+	w.browser().page("/login/", "handle", "bob", "password", password).redirectsTo("/id/account/")
+	w.clients = []admin.Client{{ID: "x"}}
+	b.page("/admin/").shows(`data-step="application"`, "cairn backup FILE").hides("cairn client add --help")
+	w.backedUp = w.now
+	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
+	w.backedUp = time.Time{}
+	to("/admin/").page("/admin/steps", "", "").is(303)
+	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
 }

@@ -17,7 +17,7 @@ import (
 func auditRows(list []account.Audit) []templates.AuditRow {
 	out := make([]templates.AuditRow, len(list))
 	for i, a := range list {
-		out[i] = templates.AuditRow{At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address, RequestID: a.RequestID}
+		out[i] = a.Row()
 	}
 	return out
 }
@@ -58,8 +58,9 @@ func selection(r *http.Request) url.Values {
 
 // auditJSONL answers with all rows that the request asks for, one JSON object a line.
 func (s *Service) auditJSONL(w http.ResponseWriter, r *http.Request) error {
+	l := templates.LanguageOf(r.Context())
 	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", func(to *bufio.Writer, a account.Audit) error {
-		return json.NewEncoder(to).Encode(auditEntryOf(a))
+		return json.NewEncoder(to).Encode(AuditEntryOf(a, l))
 	})
 }
 

@@ -39,7 +39,9 @@ type world struct {
 	options admin.Options
 
 	keyCreated time.Time
-	now        time.Time
+
+	backedUp time.Time
+	now      time.Time
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,6 +72,8 @@ func newWorld(t *testing.T) *world {
 	w.service.Mount(sub)
 	pages.SetLook(w.service.Look)
 	w.options.Clients = func(context.Context) ([]admin.Client, error) { return w.clients, nil }
+	w.backedUp = w.now
+	w.options.LastBackup = func(context.Context) (time.Time, error) { return w.backedUp, nil }
 	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }
 	w.options.LastBackup = func(context.Context) (time.Time, error) { return time.Time{}, nil }
 	admin.New(w.service, w.options).Mount(sub)

@@ -30,6 +30,9 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Warnings, err = Judge(ctx, s.users, s.options); err != nil {
 		return err
 	}
+	if page.Steps, err = s.nextSteps(ctx); err != nil {
+		return err
+	}
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil
 }

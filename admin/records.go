@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // clientEntry is a client as the list shows it.
@@ -40,20 +41,28 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
 }
 
-// auditEntry is a row of the audit log.
-type auditEntry struct {
+// AuditEntry is a row of the audit log as the API and the command line show it.
+type AuditEntry struct {
 	ID        int64     `json:"id"`
 	At        time.Time `json:"at"`
-	Actor     string    `json:"actor"` // handle, or "operator"
+	Actor     string    `json:"actor"`
 	Action    string    `json:"action"`
 	Target    string    `json:"target"`
 	Detail    string    `json:"detail"`
 	Address   string    `json:"address"`
 	RequestID string    `json:"request_id"`
+	Sentence  string    `json:"sentence"` // what the row tells, in a language
+}
+
+// AuditEntryOf shows a row in a language.
+func AuditEntryOf(a account.Audit, l *templates.Language) AuditEntry {
+	return AuditEntry{
+		a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID, l.AuditSentence(a.Row()),
+	}
 }
 
 type auditList struct {
-	Events     []auditEntry `json:"events"`      // newest first
+	Events     []AuditEntry `json:"events"`      // newest first
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
@@ -109,15 +118,12 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := auditList{Events: make([]auditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
+	l := templates.LanguageOf(r.Context())
+	out := auditList{Events: make([]AuditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
 	for _, a := range rows {
-		out.Events = append(out.Events, auditEntryOf(a))
+		out.Events = append(out.Events, AuditEntryOf(a, l))
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
-}
-
-func auditEntryOf(a account.Audit) auditEntry {
-	return auditEntry{a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID}
 }
 
 // auditOf finds the page of audit rows that a request asks for, and the cursor of the

@@ -19,6 +19,13 @@ func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
 	return v, fail("read settings", err)
 }
 
+// storedSettings are Settings with what the API and the command line do not show.
+type storedSettings struct {
+	account.Settings
+
+	NextSteps bool `json:"next_steps,omitempty"`
+}
+
 func settingsOf(db *gorm.DB) (account.Settings, error) {
 	var row struct {
 		Value      string
@@ -28,10 +35,12 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 	if err := expect(db.Raw("SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
-	out := account.DefaultSettings()
-	if err := json.Unmarshal([]byte(row.Value), &out); err != nil {
+	stored := storedSettings{Settings: account.DefaultSettings()}
+	if err := json.Unmarshal([]byte(row.Value), &stored); err != nil {
 		return account.Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
+	out := stored.Settings
+	out.NextSteps = stored.NextSteps
 	out.HS256Until, out.Logo = fromUnix(row.Hs256Until), row.Logo
 	return out, nil
 }
@@ -66,7 +75,7 @@ func amendSettings(tx *gorm.DB, change func(*account.Settings) (string, error), 
 	if a.Detail, err = change(&v); err != nil || a.Detail == "" {
 		return v, err
 	}
-	value, err := json.Marshal(v)
+	value, err := json.Marshal(storedSettings{v, v.NextSteps})
 	if err != nil {
 		return v, fmt.Errorf("encode settings: %w", err)
 	}
@@ -116,7 +125,7 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 
 // Initialize implements account.Store. With a data key a new installation is sealed.
 func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[string][]byte) (bool, error) {
-	value, err := json.Marshal(v)
+	value, err := json.Marshal(storedSettings{v, v.NextSteps})
 	if err != nil {
 		return false, fmt.Errorf("encode settings: %w", err)
 	}

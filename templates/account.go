@@ -66,7 +66,7 @@ type AccountSecurity struct {
 	Demand      FactorDemand
 	Factors     SecondFactors
 	// History is what has lately happened with the account, newest first.
-	History []HistoryRow
+	History []AuditRow
 }
 
 // FactorDemand is what keeps a person from going on.
@@ -85,14 +85,6 @@ type SecondFactors struct {
 	TOTPSince, TOTPLastUsed time.Time
 	// RecoveryCodes is how many are left.
 	RecoveryCodes int
-}
-
-// HistoryRow is something that has happened with an account.
-type HistoryRow struct {
-	Action, Text string
-	At           time.Time
-	// Browser, System and Address are from where, By who did it if not the person; each may be empty.
-	Browser, System, Address, By string
 }
 
 func (AccountSecurity) page() (string, bool) { return "account-security", false }

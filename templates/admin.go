@@ -8,7 +8,16 @@ type AdminOverview struct {
 	// SignIns are those of the last days, today last.
 	SignIns  []DayCount
 	Warnings []Warning
+	Steps    []NextStep // of a new installation
 	Answer
+}
+
+// NextStep is what an administrator of a new installation does next.
+type NextStep struct {
+	Name, Text string
+	Path       string // page where it is done, "" for none
+	Command    string // what the operator runs, "" for nothing
+	Done       bool
 }
 
 // DayCount is how often something happened on a day (UTC).

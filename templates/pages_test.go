@@ -79,7 +79,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form[action=/id/admin/settings/general#general]", "form[action=/id/admin/settings/logo#logo][enctype=multipart/form-data]", "form[action=/id/admin/settings/remove-logo#logo]",
 			"form[action=/id/admin/settings/flags#flags]", "form[action=/id/admin/settings/security#security]", "input[name=description.coach]", "input[name=remove]",
 		},
-		"admin-audit": {"form[method=get][action=/id/admin/audit]", "a#export-csv", "a#export-jsonl"},
+		"admin-audit": {"form[method=get][action=/id/admin/audit]", "select[name=kind]", "option[value=user.suspend]", "option[value=user][selected]", "a#export-csv", "a#export-jsonl"},
 		"admin-user": {
 			"form[action=/id/admin/users/ada/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "input[type=checkbox][name=email_verified][checked]",
 			"form[method=post][action=/id/admin/users/ada/suspend#end]", "input[name=reason]", "form[action=/id/admin/users/ada/flags#access]",

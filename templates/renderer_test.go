@@ -84,7 +84,7 @@ func fullPages() map[string]templates.Page {
 		"account-security": templates.AccountSecurity{
 			Member: member("password", "current_password"), MinPassword: 12,
 			Passkeys: templates.Passkeys{Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
-			History:  []templates.HistoryRow{{Action: "session.create", Text: "Signed in", At: noon, Browser: "Firefox", Address: "192.0.2.7", By: "by bo"}},
+			History:  []templates.AuditRow{{Action: "session.create", Actor: "ada", Target: "ada", Detail: "pwd otp mfa, Firefox", At: noon, Address: "192.0.2.7"}},
 		},
 		"account-devices": templates.AccountDevices{Member: member("sessions", ""), Sessions: sessions, MoreSessions: true},
 		"account-apps":    templates.AccountApps{Member: member("apps", ""), Apps: apps},

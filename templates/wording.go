@@ -11,12 +11,14 @@ import (
 // wording are the functions of the templates that depend on the language.
 func (l *Language) wording(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"t":      l.markup,
-		"titled": l.titled,
-		"device": l.device,
-		"date":   l.date,
-		"day":    l.day,
-		"when":   func(t time.Time) template.HTML { return l.when(now(), t) },
+		"t":           l.markup,
+		"titled":      l.titled,
+		"device":      l.device,
+		"sentence":    l.AuditSentence,
+		"auditgroups": l.auditGroups,
+		"date":        l.date,
+		"day":         l.day,
+		"when":        func(t time.Time) template.HTML { return l.when(now(), t) },
 	}
 }
 

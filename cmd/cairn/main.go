@@ -41,6 +41,7 @@ type cli struct {
 	User        userCommand        `cmd:"" group:"people" help:"Manage users."`
 	Session     sessionCommand     `cmd:"" group:"people" help:"List sessions and end them."`
 	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Audit       auditCommand       `cmd:"" group:"operate" help:"Read the audit log."`
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
 	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// nextSteps are what comes after init, none once all is done or the list was closed.
+func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
+	settings, err := s.users.Settings(ctx)
+	if err != nil || !settings.NextSteps {
+		return nil, err
+	}
+	members, _, err := s.users.CountUsers(ctx, account.UserQuery{})
+	if err != nil {
+		return nil, err
+	}
+	invites, err := s.users.CountOpenInvites(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := s.options.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := templates.LanguageOf(ctx)
+	steps := []templates.NextStep{
+		{Name: "invite", Text: l.Text("Invite somebody"), Path: "/account/invites", Done: members > 1 || invites > 0},
+		{
+			Name: "application", Text: l.Text("Register an application that people sign in to"),
+			Command: "cairn client add --help", Done: len(clients) > 0,
+		},
+	}
+	if s.options.LastBackup != nil {
+		at, err := s.options.LastBackup(ctx)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, templates.NextStep{
+			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"), Command: "cairn backup FILE",
+			Done: !at.IsZero(),
+		})
+	}
+	if !slices.ContainsFunc(steps, func(step templates.NextStep) bool { return !step.Done }) {
+		return nil, nil
+	}
+	return steps, nil
+}
+
+func (s *Service) closeStepsForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := s.users.CloseNextSteps(r.Context(), s.accounts.Caller(r)); err != nil {
+		return err
+	}
+	return s.accounts.Redirect(w, r, "/admin/")
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/templates"
+)
+
+type auditCommand struct {
+	List listAuditCommand `cmd:"" help:"List what happened, newest first. Example: cairn audit list --user ada --since 7d"`
+}
+
+type listAuditCommand struct {
+	databaseFlags
+	output
+	User   string `placeholder:"HANDLE" help:"Only what this user did or what was done to them; operator for the command line."`
+	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all that begin so: user."`
+	Since  string `placeholder:"TIME" help:"Only what is not older: 24h, 7d, or a day (UTC) such as 2026-11-01."`
+	Limit  int    `default:"100" help:"Maximum number of rows; 0 for all."`
+}
+
+// Run prints the rows as they are read.
+func (c *listAuditCommand) Run(p *program) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	return c.withUsers(p, func(users *account.Administration) error {
+		out, left := c.list(p, "TIME", "WHAT HAPPENED", "ADDRESS"), c.Limit
+		err := users.EachAudit(p.ctx, q, func(a account.Audit) error {
+			if left--; c.Limit > 0 && left < 0 {
+				return errEnough
+			}
+			e := admin.AuditEntryOf(a, nil)
+			return out.add(fmt.Sprint(a.ID), e, e.At.Format(time.DateTime), printable(e.Sentence), printable(a.Address))
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		return out.end()
+	})
+}
+
+// errEnough ends a list that has as many entries as were asked for.
+var errEnough = errors.New("enough entries")
+
+// query reads the flags; what cannot be meant is refused before the database is opened.
+func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error) {
+	if c.Limit < 0 {
+		return q, usageError{"--limit: a number from 0"}
+	}
+	if q.Person = c.User; q.Person != "" {
+		if q.Person, err = account.CanonicalHandle(q.Person); err != nil {
+			return q, usageError{"--user: this is not a handle; cairn user list shows them"}
+		}
+	}
+	var known []string
+	for _, a := range templates.AuditActions {
+		kind, _, _ := strings.Cut(a.Name, ".")
+		known = append(known, a.Name, kind)
+	}
+	if q.Kind = strings.TrimSuffix(c.Action, "."); q.Kind != "" && !slices.Contains(known, q.Kind) {
+		hint := "docs/api.md lists them"
+		if best, near := config.NearestName(q.Kind, known); near {
+			hint = "did you mean " + best + "?"
+		}
+		return q, usageError{fmt.Sprintf("--action: there is no action %q: %s", q.Kind, hint)}
+	}
+	if c.Since == "" {
+		return q, nil
+	}
+	if q.From, err = time.Parse(time.DateOnly, c.Since); err == nil {
+		return q, nil
+	}
+	hours := c.Since
+	if days, ok := strings.CutSuffix(hours, "d"); ok {
+		var n int
+		if n, err = strconv.Atoi(days); err == nil && n > 0 && n <= 3650 {
+			hours = fmt.Sprintf("%dh", n*24)
+		}
+	}
+	d, err := time.ParseDuration(hours)
+	if err != nil || d <= 0 {
+		return q, usageError{"--since: a time such as 24h or 7d, or a day such as 2026-11-01"}
+	}
+	q.From = now.Add(-d)
+	return q, nil
+}

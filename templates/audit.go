@@ -1,0 +1,224 @@
+package templates
+
+import (
+	"slices"
+	"strings"
+)
+
+// AuditAction is what a row of the audit log can tell, with its sentence.
+type AuditAction struct {
+	Name     string
+	Sentence Text // what happened; see Language.AuditSentence
+}
+
+// AuditActions are all kinds of rows that are written today, those that belong together one after the other.
+var AuditActions = sortedActions([]AuditAction{
+	{"session.create", "{actor} signed in{how}"},
+	{"session.reauthenticate", "{actor} signed in again{how}"},
+	{"session.confirm", "{actor} confirmed who they are{how}"},
+	{"session.end", "{actor} ended a session of their own"},
+	{"session.sign_out", "{actor} signed out"},
+	{"session.end_others", "{actor} ended all their other sessions"},
+	{"session.not_me", "{actor} reported a sign-in as somebody else’s"},
+	{"session.refused", "{actor} could not sign in: the account is suspended"},
+	{"session.limited", "{actor} tried too many wrong passwords for {account}"},
+	{"user.register", "{actor} made the account with an invite"},
+	{"profile.change", "{actor} changed their profile"},
+	{"email.change", "{actor} changed their email address"},
+	{"email.ask", "{actor} asked for a mail to verify their email address"},
+	{"email.verify", "{actor} verified their email address"},
+	{"email.undo", "{actor} undid the change of their email address"},
+	{"password.change", "{actor} changed their password"},
+	{"password.reset", "{actor} set a new password with a code"},
+	{"password.limited", "{actor} tried too many wrong codes for a new password of {account}"},
+	{"factor.add", "{actor} added a way to sign in"},
+	{"factor.remove", "{actor} removed a way to sign in"},
+	{"factor.rename", "{actor} renamed a passkey"},
+	{"factor.counter", "{actor} used a passkey that may have been copied, as its counter went back"},
+	{"factor.recovery_codes", "{actor} made new recovery codes"},
+	{"factor.recovery_code_used", "{actor} used a recovery code"},
+	{"factor.refused", "{actor} gave a wrong code after the password"},
+	{"account.export", "{actor} downloaded all data of their account"},
+	{"app.allow", "{actor} let an application in"},
+	{"app.remove", "{actor} removed the access of an application"},
+	{"invite.create", "{actor} made an invite"},
+	{"invite.delete", "{actor} deleted an invite of their own"},
+	{"user.create", "{actor} made {account}"},
+	{"user.amend", "{actor} changed the profile, for {account}"},
+	{"user.flags", "{actor} changed what {account} may use"},
+	{"user.suspend", "{actor} suspended {account}"},
+	{"user.unsuspend", "{actor} lifted the suspension of {account}"},
+	{"user.reset_code", "{actor} made a code for a new password of {account}"},
+	{"user.reset_factors", "{actor} removed the second factors of {account}"},
+	{"user.end_session", "{actor} ended a session of {account}"},
+	{"user.end_sessions", "{actor} ended all sessions of {account}"},
+	{"user.delete", "{actor} deleted {account}"},
+	{"invite.revoke", "{actor} revoked an invite of {person}"},
+	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of all who came by them"},
+	{"settings.update", "{actor} changed the settings"},
+	{"settings.logo", "{actor} changed the logo"},
+	{"user.import", "{actor} imported accounts"},
+	{"settings.steps", "{actor} closed the list of next steps"},
+	{"audit.export", "{actor} downloaded the audit log"},
+	{"mail.failed", "A mail could not be delivered"},
+	{"keys.seal", "{actor} sealed the stored secrets with the data key"},
+	{"keys.migrate", "{actor} set when sessions signed with the shared secret end"},
+	{"installation.restore", "{actor} restored a backup"},
+})
+
+// auditKinds are the headings of actions by what their names begin with.
+var auditKinds = map[string]Text{
+	"account": "Data", "app": "Applications", "audit": "Audit log", "email": "Email", "factor": "Second factor",
+	"installation": "The whole installation",
+	"invite":       "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
+	"profile": "Profile", "session": "Sign-ins", "settings": "Settings", "user": "People",
+}
+
+// auditWords are the words of a row's detail that have a translation.
+var auditWords = map[string]Text{
+	"display_name": "Display name", "email": "Email", "given_name": "Given name", "family_name": "Family name",
+	"middle_name": "Middle name", "nickname": "Nickname", "birthdate": "Birthday", "gender": "Gender",
+	"phone_number": "Phone number", "zoneinfo": "Time zone", "locale": "Language", "website": "Website",
+	"profile": "Profile page", "picture": "Picture", "address.street_address": "Street and number",
+	"address.postal_code": "Postal code", "address.locality": "Town", "address.region": "Region",
+	"address.country": "Country", "address.formatted": "The whole address, as on a letter",
+	"email_verified": "Email address verified", "phone_number_verified": "Phone number verified",
+	"imported": "imported", "first administrator": "first administrator",
+	"totp": "authenticator app", "passkey": "passkey",
+}
+
+func sortedActions(list []AuditAction) []AuditAction {
+	slices.SortStableFunc(list, func(a, b AuditAction) int { return strings.Compare(a.kind(), b.kind()) })
+	return list
+}
+
+func (a AuditAction) kind() string {
+	kind, _, _ := strings.Cut(a.Name, ".")
+	return kind
+}
+
+// The actor of what the operator did.
+const auditOperator = "operator"
+
+// AuditSentence says in words what a row tells. It names people by the handles in the row alone, and those who
+// have left as the row does. The sentence is untrusted text.
+func (l *Language) AuditSentence(r AuditRow) string {
+	actor, account, person := r.Actor, l.Text("the account of {handle}", "handle", r.Target), r.Target
+	switch actor {
+	case "":
+		actor = l.Text("Somebody")
+	case auditOperator:
+		actor = l.Text("The operator")
+	case r.Target:
+		account = l.Text("their own account")
+	}
+	if r.Target == "" {
+		account, person = l.Text("an account"), l.Text("somebody")
+	}
+	args := []any{"actor", actor, "account", account, "person", person, "action", r.Action, "target", r.Target}
+	i := slices.IndexFunc(AuditActions, func(a AuditAction) bool { return a.Name == r.Action })
+	sentence := Text("{actor} did {action}: {target}")
+	if i >= 0 {
+		sentence = AuditActions[i].Sentence
+	}
+	if !strings.HasPrefix(r.Action, "session.") {
+		return l.Text(sentence, args...) + l.auditDetail(r)
+	}
+	how, device := "", ""
+	switch r.Action { // the details of the others are ids
+	case "session.create", "session.reauthenticate", "session.confirm":
+		methods, of, _ := strings.Cut(r.Detail, ", ")
+		how = l.auditFactors(strings.Fields(methods))
+		if browser, system, _ := strings.Cut(of, " on "); of != "" {
+			device = ", " + l.device(browser, system)
+		}
+	}
+	return l.Text(sentence, append(args, "how", how)...) + device
+}
+
+// auditFactors says by which methods (RFC 8176) somebody has signed in.
+func (l *Language) auditFactors(amr []string) string {
+	var factors []string
+	has := func(method string) bool { return slices.Contains(amr, method) }
+	if has("pwd") {
+		factors = append(factors, l.Text("password"))
+	}
+	switch {
+	case has("otp"):
+		factors = append(factors, l.Text("code"))
+	case has("hwk"), has("swk"):
+		factors = append(factors, l.Text("passkey"))
+	}
+	switch len(factors) {
+	case 0:
+		return ""
+	case 1:
+		return " " + l.Text("with {factor}", "factor", factors[0])
+	}
+	return " " + l.Text("with {factor} and {second}", "factor", factors[0], "second", factors[1])
+}
+
+// auditDetail is what a row tells beyond its action: names of fields and flags, or a text that somebody wrote.
+func (l *Language) auditDetail(r AuditRow) string {
+	word := func(s string) string {
+		if text, ok := auditWords[s]; ok {
+			return l.Text(text)
+		}
+		return s
+	}
+	detail := r.Detail
+	switch r.Action {
+	case "user.create":
+		detail = word(detail)
+	case "user.register":
+		if inviter, ok := strings.CutPrefix(detail, "invited by "); ok && inviter == auditOperator {
+			detail = l.Text("invited by the operator")
+		} else if ok {
+			detail = l.Text("invited by {handle}", "handle", inviter)
+		}
+	case "profile.change", "email.change", "user.amend":
+		fields := strings.Fields(r.Detail)
+		for i, f := range fields {
+			fields[i] = word(f)
+		}
+		detail = strings.Join(fields, ", ")
+	case "user.flags":
+		detail = strings.NewReplacer("=on", " "+l.Text("on"), "=off", " "+l.Text("off"), " ", ", ").Replace(r.Detail)
+	case "factor.add", "factor.remove":
+		first, name, _ := strings.Cut(r.Detail, " ")
+		detail = strings.TrimSpace(word(first) + " " + name)
+	case "user.end_session":
+		return "" // the id of the session
+	}
+	if detail == "" {
+		return ""
+	}
+	return ": " + detail
+}
+
+// AuditGroup are the actions of a kind, to choose from.
+type AuditGroup struct {
+	Title   string
+	Choices []Choice
+}
+
+// auditGroups are the kinds of rows that a list can be restricted to, and the one that is chosen where it is another.
+func (l *Language) auditGroups(chosen string) (groups []AuditGroup) {
+	chosen = strings.TrimSuffix(chosen, ".")
+	known := chosen == ""
+	for i, a := range AuditActions {
+		kind := a.kind()
+		if i == 0 || kind != AuditActions[i-1].kind() {
+			all := Choice{kind, l.Text("All of these"), kind == chosen}
+			groups = append(groups, AuditGroup{l.Text(auditKinds[kind]), []Choice{all}})
+			known = known || all.Selected
+		}
+		g := &groups[len(groups)-1]
+		g.Choices = append(g.Choices, Choice{a.Name, l.AuditSentence(AuditRow{Action: a.Name}), a.Name == chosen})
+		known = known || a.Name == chosen
+	}
+	if !known {
+		groups = append(groups, AuditGroup{chosen, []Choice{{chosen, chosen, true}}})
+	}
+	return groups
+}

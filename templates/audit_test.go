@@ -1,0 +1,49 @@
+package templates_test
+
+import (
+	"testing"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+func TestAuditRowsAreSentences(t *testing.T) {
+	english, german := templates.PickLanguage("en"), templates.PickLanguage("de")
+	for _, c := range []struct{ actor, action, target, detail, english, german string }{
+		{
+			"eva", "session.create", "eva", "pwd otp mfa, Chrome on Linux",
+			"eva signed in with password and code, Chrome on Linux", "eva hat sich mit Passwort und Code angemeldet, Chrome auf Linux",
+		},
+		{"eva", "session.reauthenticate", "eva", "swk user mfa", "eva signed in again with passkey", "eva hat sich mit Passkey erneut angemeldet"},
+		{"eva", "session.create", "eva", "", "eva signed in", "eva hat sich angemeldet"},
+		{"eva", "session.end", "eva", "0b9c", "eva ended a session of their own", "eva hat eine eigene Sitzung beendet"},
+		{
+			"eva", "profile.change", "eva", "address.locality birthdate",
+			"eva changed their profile: Town, Birthday", "eva hat das eigene Profil geändert: Ort, Geburtstag",
+		},
+		{
+			"", "session.limited", "eva", "",
+			"Somebody tried too many wrong passwords for the account of eva", "Jemand hat zu viele falsche Passwörter für das Konto von eva versucht",
+		},
+		{
+			"operator", "user.suspend", "eva", "email {actor}",
+			"The operator suspended the account of eva: email {actor}", "Der Betreiber hat das Konto von eva gesperrt: email {actor}",
+		},
+		{
+			"root", "user.flags", "root", "activity=off admin=on",
+			"root changed what their own account may use: activity off, admin on", "root hat geändert, was das eigene Konto nutzen darf: activity aus, admin an",
+		},
+		{"root", "user.end_session", "eva", "0b9c", "root ended a session of the account of eva", "root hat eine Sitzung beendet, für das Konto von eva"},
+		{"eva", "user.delete", "eva", "", "eva deleted their own account", "eva hat das eigene Konto gelöscht"},
+		{"eva", "user.register", "eva", "invited by bob", "eva made the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
+		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
+		{"root", "thing.done", "eva", "so", "root did thing.done: eva: so", "root: thing.done, eva: so"},
+	} {
+		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: c.target, Detail: c.detail}
+		if got := english.AuditSentence(row); got != c.english {
+			t.Errorf("%q, want %q", got, c.english)
+		}
+		if got := german.AuditSentence(row); got != c.german {
+			t.Errorf("%q, want %q", got, c.german)
+		}
+	}
+}
