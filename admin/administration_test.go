@@ -16,6 +16,7 @@ import (
 
 func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 	w := newWorld(t)
+	w.backedUp = time.Time{}
 	w.addUser("root1", account.FlagAdmin)
 	b := w.signedIn("root1")
 	b.page("/admin/").is(200).shows(`data-page="admin"`, `notice" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `notice" data-warning="backup"`,

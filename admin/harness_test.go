@@ -75,7 +75,6 @@ func newWorld(t *testing.T) *world {
 	w.backedUp = w.now
 	w.options.LastBackup = func(context.Context) (time.Time, error) { return w.backedUp, nil }
 	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }
-	w.options.LastBackup = func(context.Context) (time.Time, error) { return time.Time{}, nil }
 	admin.New(w.service, w.options).Mount(sub)
 	w.router, w.handler = m, openapitest.Handler(w.t, "/id", m)
 	return w
