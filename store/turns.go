@@ -72,7 +72,8 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 		case <-tick.C:
 		}
 		until, renewed := toUnix(s.clock().Add(turnLease)), int64(0)
-		err := s.writeOne(ctx, "renew the turn of "+t.name, func(db *gorm.DB) error {
+		// To its end, or a renewal that was committed would not be known.
+		err := s.writeOne(context.WithoutCancel(ctx), "renew the turn of "+t.name, func(db *gorm.DB) error {
 			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?",
 				until, t.name, t.until)
 			renewed = res.RowsAffected

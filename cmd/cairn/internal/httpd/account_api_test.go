@@ -118,7 +118,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 			{"clients", func() response { return b.api("GET", "/api/admin/clients", nil) }, 200,
 				"{clients:[{client_id:s client_name:s created_at:s public:b redirect_uris:[s] require_acr:null require_flag:s scopes:[s] trusted:b}]}"},
 			{"audit", func() response { return b.api("GET", "/api/admin/audit?limit=1", nil) }, 200,
-				"{events:[{action:s actor:s address:s at:s detail:s id:n request_id:s target:s}] next_cursor:s}"},
+				"{events:[{action:s actor:s address:s at:s detail:s id:n request_id:s sentence:s target:s}] next_cursor:s}"},
 			{"delete a user", func() response { return b.api("DELETE", "/api/admin/users/grace", nil) }, 204, ""},
 			{"delete me", func() response { return s.signedIn("bob").api("DELETE", "/api/me", body("password", password)) }, 204, ""},
 			{"logout", func() response { return b.api("POST", "/api/auth/logout", nil) }, 200, "{ok:b}"},

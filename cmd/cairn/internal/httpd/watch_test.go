@@ -119,7 +119,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 func TestAnAnswerThatBreaksOffIsCounted(t *testing.T) {
 	var log bytes.Buffer
 	m := metrics.New(metrics.Build{})
-	h := (&middleware{metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}).identify(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := (&middleware{now: time.Now, metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}).identify(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("["))
 		panic(http.ErrAbortHandler)
 	}))
