@@ -112,7 +112,7 @@ func PassphraseIdentity(passphrase string) ([]Identity, error) {
 func ParseIdentities(text []byte) ([]Identity, error) {
 	identities, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		return nil, errors.New("this is no file of age identities: it has a line AGE-SECRET-KEY-1...")
+		return nil, errors.New("this is not a file of age identities: such a file has a line that begins with AGE-SECRET-KEY-1")
 	}
 	return identities, nil
 }
