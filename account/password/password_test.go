@@ -218,12 +218,12 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := make(chan struct{})
-		refused := 0
+		var refused atomic.Int64
 		for n := range 400 {
 			go func() {
 				leave, err := h.Enter(at(t, fmt.Sprintf("2001:db8:%x:%x::1", n%3, n)), fmt.Sprint("user", n))
 				if err != nil {
-					refused++
+					refused.Add(1)
 					return
 				}
 				<-next
@@ -238,8 +238,8 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 			got <- err
 		}()
 		synctest.Wait()
-		if waiting, _ := h.Queue(); waiting != 256 || refused != 400-256-password.HashSlots()+1 || len(got) > 0 {
-			t.Errorf("%d wait, %d refused", waiting, refused)
+		if waiting, _ := h.Queue(); waiting != 256 || int(refused.Load()) != 400-256-password.HashSlots()+1 || len(got) > 0 {
+			t.Errorf("%d wait, %d refused", waiting, refused.Load())
 		}
 		hangUp()
 		if err := <-got; !errors.Is(err, context.Canceled) {
