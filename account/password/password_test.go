@@ -93,7 +93,7 @@ func (s *turnstile) HashRefused()      { s.refused++ }
 
 func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := password.NewTestHasher()
+		h, err := password.NewHasher()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,9 +57,10 @@ func keysOf(address netip.Addr, account string) []key {
 // recently had the fewest, so that the many requests of a network or for an account take
 // turns with one another and not with everybody else.
 type queue struct {
-	mu      sync.Mutex
-	slots   int
-	waiting []*waiter // in the order in which they came
+	mu       sync.Mutex
+	slots    int
+	patience time.Duration // how long a request waits
+	waiting  []*waiter     // in the order in which they came
 	// By key: how many wait, how many have a slot, and how many have recently got one, which is halved
 	// after each recentSlots.
 	queued, running, recent map[key]int
@@ -69,7 +70,9 @@ type queue struct {
 const recentSlots = 64
 
 func newQueue(slots int) queue {
-	return queue{slots: slots, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{}}
+	return queue{
+		slots: slots, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{},
+	}
 }
 
 type waiter struct {
@@ -109,7 +112,7 @@ func (q *queue) enter(ctx context.Context, keys []key) (leave func(), err error)
 	if !admitted {
 		return nil, web.ErrBusy
 	}
-	patience := time.NewTimer(maxHashWait)
+	patience := time.NewTimer(q.patience)
 	defer patience.Stop()
 	select {
 	case served := <-w.served:
