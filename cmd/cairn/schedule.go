@@ -187,6 +187,9 @@ func backupBeforeMigration(
 	if errors.Is(err, os.ErrExist) {
 		return file, nil // another instance has made it just now
 	}
+	if at, unread := st.SchemaVersion(ctx); err != nil && unread == nil && at > version {
+		return "", nil // another instance has made one and migrated meanwhile
+	}
 	if err != nil {
 		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, "+
 			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
