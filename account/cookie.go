@@ -79,6 +79,11 @@ type sessionClaims struct {
 	Status   map[string]session.StatusRef `json:"status"`
 }
 
+// StatusListURI is where a token status list of the issuer is published; the URI is its subject too.
+func StatusListURI(issuer string, list int) string {
+	return issuer + "/oauth2/status/" + strconv.Itoa(list)
+}
+
 func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	groups := slices.Clone(u.Flags)
 	if groups == nil {
@@ -88,7 +93,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
 		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
-		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: m.issuer + "/oauth2/status/" + strconv.Itoa(s.StatusList)}},
+		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: StatusListURI(m.issuer, s.StatusList)}},
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign session token: %w", err)

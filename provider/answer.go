@@ -37,6 +37,7 @@ var (
 	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
 	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query, fragment and form_post are supported."}
 	errInvalidScope            = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+	errInvalidTarget           = &oauthError{400, "invalid_target", "The resource is unknown, or not one that this client may use (RFC 8707)."}
 	errServer                  = &oauthError{500, "server_error", "The service failed to answer. Try again."}
 	errUnavailable             = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
 	errLoginRequired           = &oauthError{400, "login_required", "The user has to sign in."}

@@ -153,7 +153,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 // newGrant is what a grant keeps of the request and of who agreed to it.
 func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
 	g := &Grant{
-		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, RedirectURI: req.redirectURI,
+		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, Resources: q.resources, RedirectURI: req.redirectURI,
 		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
 		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()),
 	}
@@ -175,6 +175,7 @@ type authorization struct {
 	sealed    string // the continuation it came with, or empty
 
 	client      *Client
+	apis        apis   // that the client may use
 	redirectURI string // proven to be the client's
 	duplicate   string // name of a repeated parameter, or empty
 }
@@ -206,7 +207,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 		}
 	}
 	for name, values := range req.form {
-		if len(values) > 1 && (req.duplicate == "" || name < req.duplicate) {
+		if len(values) > 1 && name != "resource" && (req.duplicate == "" || name < req.duplicate) {
 			req.duplicate = name
 		}
 	}
@@ -273,7 +274,8 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI = client, uri
-	return nil
+	req.apis, err = p.apisOf(ctx, client)
+	return err
 }
 
 // silent tells whether the client wants no page of ours.
@@ -371,7 +373,11 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	if q.maxAge, ok = parseMaxAge(f.Get("max_age")); !ok {
 		wrong("max_age", errInvalidRequest, "%q: it is a whole number of seconds.", clip(f.Get("max_age")))
 	}
-	if q.granted, q.scopes, q.claims, ok = requestedScope(f, c); !ok {
+	var err error
+	switch q.access, err = req.access(); {
+	case errors.Is(err, errUnknownResource):
+		wrong("resource", errInvalidTarget, "No API that this client may use has this URI: cairn api list shows them.")
+	case err != nil:
 		wrong("claims", errInvalidRequest, "It is not a claims request (OpenID Connect Core section 5.5).")
 	}
 	if q.acr = q.claims.acr; len(q.acr.values) == 0 {

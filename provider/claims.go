@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -163,31 +162,49 @@ func claimsSupported() []string {
 
 // knownScopes keeps those of the requested scopes that exist and that the
 // client may have; others are ignored (OpenID Connect Core section 3.1.2.1).
-func knownScopes(requested []string, c *Client) []string {
+func (req *authorization) knownScopes(requested []string) []string {
 	var out []string
 	for _, s := range requested {
-		if slices.Contains(Scopes, s) && slices.Contains(c.Scopes, s) && !slices.Contains(out, s) {
+		may := slices.Contains(Scopes, s) && slices.Contains(req.client.Scopes, s) || req.apis.owner(s) != nil
+		if may && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// requestedScope is what a request asks for of what the client may have: scopes to
-// grant, scopes to agree to (more, when claims are asked for by name) and the claims
-// parameter, which counts in an OpenID Connect request only. ok is false when that cannot be read.
-func requestedScope(f url.Values, c *Client) (granted, agreed []string, claims claimsRequest, ok bool) {
-	granted = knownScopes(strings.Fields(f.Get("scope")), c)
-	if raw := f.Get("claims"); raw != "" {
-		parsed, err := parseClaims(raw)
-		if err != nil {
-			return nil, nil, claims, false
-		}
-		if slices.Contains(granted, "openid") {
-			claims = parsed.only(c)
+// access is what a request asks for of what its client may have.
+type access struct {
+	granted   []string // scopes of the grant
+	resources []string // URIs of the APIs that it is for
+	// agreed is what the user has to agree to: granted, the scopes of claims that are asked for
+	// by name, and resources.
+	agreed []string
+	claims claimsRequest // counts in an OpenID Connect request only
+}
+
+var errUnknownResource = errors.New("no API of the client has this URI")
+
+// access reads scope, resource and claims. The error is errClaims or errUnknownResource.
+func (req *authorization) access() (a access, err error) {
+	a.granted = req.knownScopes(strings.Fields(req.form.Get("scope")))
+	for _, uri := range req.form["resource"] {
+		if req.apis.find(uri) == nil {
+			return a, errUnknownResource
 		}
 	}
-	return granted, knownScopes(slices.Concat(granted, claims.scopes()), c), claims, true
+	a.resources = req.apis.uses(req.form["resource"], a.granted)
+	if raw := req.form.Get("claims"); raw != "" {
+		parsed, err := parseClaims(raw)
+		if err != nil {
+			return a, err
+		}
+		if slices.Contains(a.granted, "openid") {
+			a.claims = parsed.only(req.client)
+		}
+	}
+	a.agreed = append(req.knownScopes(slices.Concat(a.granted, a.claims.scopes())), a.resources...)
+	return a, nil
 }
 
 // maxClaims bounds the claims parameter, in bytes; the whole request has 4 KiB.

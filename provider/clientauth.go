@@ -29,19 +29,31 @@ import (
 // clientEndpoint serves what clients call themselves (token, revocation, introspection,
 // pushed requests): method, limit, form, authentication, then serve. check, which may
 // be nil, refuses a form from any client.
-func (p *Provider) clientEndpoint(check func(url.Values) error, serve func(http.ResponseWriter, *http.Request, *Client) error) http.HandlerFunc {
+func (p *Provider) clientEndpoint(
+	check func(url.Values) error, serve func(http.ResponseWriter, *http.Request, *Client) error,
+) http.HandlerFunc {
+	return p.formEndpoint(func(w http.ResponseWriter, r *http.Request) error {
+		if check != nil {
+			if err := check(r.PostForm); err != nil {
+				return err
+			}
+		}
+		c, err := p.authenticateClient(r, r.PostForm)
+		if err != nil {
+			return err
+		}
+		exchangeFrom(r.Context()).client = c
+		return serve(w, r, c)
+	})
+}
+
+// formEndpoint is clientEndpoint before the authentication.
+func (p *Provider) formEndpoint(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{}
-		r = r.WithContext(withExchange(r.Context(), x))
+		r = r.WithContext(withExchange(r.Context(), &exchange{}))
 		err := p.readClientRequest(w, r)
-		if err == nil && check != nil {
-			err = check(r.PostForm)
-		}
 		if err == nil {
-			x.client, err = p.authenticateClient(r, r.PostForm)
-		}
-		if err == nil {
-			err = serve(w, r, x.client)
+			err = serve(w, r)
 		}
 		if err != nil {
 			p.tokenError(w, r, err)
@@ -79,8 +91,8 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 		}
 		return errInvalidRequest
 	}
-	for _, v := range r.PostForm {
-		if len(v) > 1 { // RFC 6749 section 3.2: parameters must not be repeated
+	for name, v := range r.PostForm {
+		if len(v) > 1 && name != "resource" { // RFC 6749 section 3.2: parameters must not be repeated
 			return errInvalidRequest
 		}
 	}
@@ -161,13 +173,17 @@ func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client
 	if method == AuthNone || c.AuthMethod != AuthAny && c.AuthMethod != method {
 		return nil, errInvalidClient
 	}
-	now := p.clock()
-	for _, s := range c.Secrets {
-		if (s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)) && s.matches(secret) {
-			return c, nil
-		}
+	if !matchesAny(c.Secrets, secret, p.clock()) {
+		return nil, errInvalidClient
 	}
-	return nil, errInvalidClient
+	return c, nil
+}
+
+// matchesAny reports whether a secret is one of those that are valid.
+func matchesAny(valid []ClientSecret, secret string, now time.Time) bool {
+	return slices.ContainsFunc(valid, func(s ClientSecret) bool {
+		return (s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)) && s.matches(secret)
+	})
 }
 
 // matches compares in constant time. An empty secret or an empty hash never matches.

@@ -101,7 +101,8 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	_, scopes, _, _ := requestedScope(req.form, req.client)
+	a, _ := req.access() // it was judged by authorize
+	scopes := a.agreed
 	had, err := p.storage.ConsentedScopes(r.Context(), id.User.Sub, req.client.ID)
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -123,6 +124,17 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	for _, s := range Scopes { // in its order, which begins with the sign-in
 		if slices.Contains(scopes, s) {
 			page.Scopes = append(page.Scopes, consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client))
+		}
+	}
+	for _, api := range req.apis {
+		of := templates.APIItem{Name: api.Name, URI: api.URI}
+		for _, s := range api.Scopes {
+			if slices.Contains(scopes, s.Name) {
+				of.Scopes = append(of.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
+			}
+		}
+		if len(of.Scopes) > 0 || slices.Contains(scopes, api.URI) {
+			page.APIs = append(page.APIs, of)
 		}
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
@@ -147,9 +159,13 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	decision := decisionDeny
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
-		_, scopes, _, _ := requestedScope(req.form, req.client)
-		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(scopes, " "))
-		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, scopes, p.now(), given); err != nil {
+		a, err := req.access()
+		if err != nil { // an API has gone since
+			p.refuseAuthorization(w, r, req, errInvalidTarget)
+			return
+		}
+		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(a.agreed, " "))
+		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, a.agreed, p.now(), given); err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}

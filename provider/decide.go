@@ -21,10 +21,8 @@ const (
 
 // authzState is everything that decides an authorization request.
 type authzState struct {
-	client    *Client
-	granted   []string      // scopes of the grant
-	scopes    []string      // what the user has to agree to: granted, and those of the requested claims
-	claims    claimsRequest // names the client may have
+	client *Client
+	access
 	acr       acrRequest
 	prompts   []string
 	maxAge    time.Duration // negative: not asked for
@@ -120,7 +118,7 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	if q.decision == decisionDeny {
 		return refused, errAccessDenied
 	}
-	missing := slices.ContainsFunc(q.scopes, func(s string) bool { return !slices.Contains(q.consented, s) })
+	missing := slices.ContainsFunc(q.agreed, func(s string) bool { return !slices.Contains(q.consented, s) })
 	// What was allowed is stored before the decision comes back (nothing, when no
 	// scope was asked for): one without it is from before the user removed the application.
 	if q.decision == decisionAllow && !missing {

@@ -140,7 +140,7 @@ func TestAuthorizationDecisions(t *testing.T) {
 		"the client's flag is there":            {authzState{maxAge: -1, identity: signedIn(noon.Add(-time.Hour), "x", "activity"), consented: all, client: &Client{RequireFlag: "activity"}}, proceed, ""},
 		"a decision does not replace a sign-in": {authzState{maxAge: -1, identity: earlier, prompts: []string{"login"}, decision: decisionAllow, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
 	} {
-		c.q.arrived, c.q.scopes = noon, all
+		c.q.arrived, c.q.agreed = noon, all
 		if c.q.client == nil {
 			c.q.client = client
 		}

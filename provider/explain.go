@@ -194,6 +194,9 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	}
 	e.find("client_id", FindingGood, fmt.Sprintf("%s (%s), %s", client.ID, client.Name, kind))
 	e.req.client = client
+	if e.req.apis, err = e.provider.apisOf(ctx, client); err != nil {
+		return err
+	}
 	switch uri := e.req.form.Get("redirect_uri"); {
 	case uri == "":
 		e.find("redirect_uri", FindingWrong, "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
@@ -225,8 +228,9 @@ func (e *explaining) explainParameters() {
 	good("prompt", strings.Join(q.prompts, " "))
 	good("max_age", f.Get("max_age")+" seconds")
 	good("claims", "it can be read")
+	good("resource", "the access token is for "+strings.Join(q.resources, " "))
 	good("code_challenge", f.Get("code_challenge_method"))
-	e.explainScopes(knownScopes(strings.Fields(f.Get("scope")), c))
+	e.explainScopes(q.granted)
 	if hint := f.Get("id_token_hint"); hint != "" {
 		switch _, err := e.provider.idTokens.hintSubject(hint, c.ID); {
 		case err == nil:
@@ -254,7 +258,7 @@ func (e *explaining) explainParameters() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if !slices.Contains(pushedParameters, name) && !slices.Contains([]string{"client_id", "request", "request_uri", "registration"}, name) {
+		if !slices.Contains(pushedParameters, name) && !slices.Contains([]string{"client_id", "request", "request_uri", "registration", "resource"}, name) {
 			e.find(name, FindingNote, "It is not known here and is ignored.")
 		}
 	}
@@ -282,7 +286,7 @@ func (e *explaining) explainScopes(granted []string) {
 		case slices.Contains(Scopes, s):
 			e.find("scope", FindingNote, fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
 		default:
-			e.find("scope", FindingNote, fmt.Sprintf("%q is ignored: there is no such scope.", clip(s)))
+			e.find("scope", FindingNote, fmt.Sprintf("%q is ignored: there is no such scope, or it is of an API that this client may not use.", clip(s)))
 		}
 	}
 	if !slices.Contains(granted, "openid") {
@@ -327,12 +331,12 @@ func (e *explaining) decide(ctx context.Context) error {
 	}
 	switch v {
 	case consent:
-		missing := slices.DeleteFunc(slices.Clone(q.scopes), func(s string) bool {
+		missing := slices.DeleteFunc(slices.Clone(q.agreed), func(s string) bool {
 			return slices.Contains(q.consented, s) && !slices.Contains(q.prompts, "consent")
 		})
 		e.Steps = append(e.Steps, "the consent page, for: "+strings.Join(missing, " "))
 		// The page stores what was allowed before the decision comes back.
-		q.decision, q.consented = decisionAllow, append([]string{}, q.scopes...)
+		q.decision, q.consented = decisionAllow, append([]string{}, q.agreed...)
 		v, refusal = decide(q)
 	case proceed:
 		why := "the user has agreed to these scopes before"
@@ -397,7 +401,7 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 		u.Sub = q.claims.subs[0][0]
 	}
 	if slices.Contains(q.prompts, "none") {
-		q.consented = q.scopes
+		q.consented = q.agreed
 		e.find("prompt", FindingNote, "Without a page it works only for a user who has agreed before; --user HANDLE tells whether one has.")
 	}
 	return u, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hkdf"
 	stdhmac "crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -52,6 +53,7 @@ func (p *Provider) newFosite(secret []byte) error {
 	}
 	c := fositeConfig(p.issuer, global)
 	p.tokens = newTokenStrategy(c)
+	p.tokens.jwts, p.tokens.now = p.accessTokens, p.now
 	st := fositeStorage{p.storage, p.now}
 	helper := &openid.IDTokenHandleHelper{IDTokenStrategy: idTokenStrategy{p.idTokens}}
 	code := &oauth2.AuthorizeExplicitGrantHandler{
@@ -79,7 +81,7 @@ func fositeConfig(issuer string, global []byte) *fosite.Config {
 		IDTokenIssuer: issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
 		HashCost: 12, ClientSecretsHasher: noHasher{}, ClientAuthenticationStrategy: authenticatedClient,
 		DisableRefreshTokenValidation: true, SendDebugMessagesToClients: false,
-		ScopeStrategy: fosite.ExactScopeStrategy, AudienceMatchingStrategy: fosite.ExactAudienceMatchingStrategy,
+		ScopeStrategy: registeredScope, AudienceMatchingStrategy: fosite.ExactAudienceMatchingStrategy,
 		EnforcePKCE: false, EnforcePKCEForPublicClients: true, EnablePKCEPlainChallengeMethod: false,
 		AllowedPromptValues: knownPrompts, JWKSFetcherStrategy: noKeyFetch{}, TokenEntropy: 32, MinParameterEntropy: 1,
 		RedirectSecureChecker:  func(context.Context, *url.URL) bool { return true }, // Client.Check did it at registration
@@ -95,6 +97,11 @@ func fositeConfig(issuer string, global []byte) *fosite.Config {
 		TokenIntrospectionHandlers: fosite.TokenIntrospectionHandlers{}, RevocationHandlers: fosite.RevocationHandlers{},
 		PushedAuthorizeEndpointHandlers: fosite.PushedAuthorizeEndpointHandlers{},
 	}
+}
+
+// registeredScope is the fosite.ScopeStrategy. An API's scope is judged at each use by target.
+func registeredScope(registered []string, scope string) bool {
+	return slices.Contains(registered, scope) || !slices.Contains(Scopes, scope)
 }
 
 // newCode lets fosite make and store the code of a grant. It sees a canonical
@@ -137,8 +144,9 @@ func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.
 	if err != nil {
 		return nil, err
 	}
-	resp.SetExpiresIn(AccessTokenLifetime) // fosite's is a second short
+	resp.SetExpiresIn(x.target.lifetime) // fosite's is a second short
 	resp.SetTokenType("Bearer")
+	resp.SetScopes(x.target.scopes)
 	return resp.ToMap(), nil
 }
 
@@ -169,8 +177,9 @@ func oauthErrorOf(err error, refresh bool) *oauthError {
 // exchange is one request to the token endpoint, from one call of fosite to the
 // next.
 type exchange struct {
-	client *Client      // who has authenticated
-	user   account.User // whose grant it is, once allowed
+	client *Client       // who has authenticated
+	user   account.User  // whose grant it is, once allowed
+	target *accessTarget // of the access token, once allowed
 
 	code    *Grant        // of the code: read once, though fosite asks four times
 	session *grantSession // of the code: one object for all who ask
@@ -220,7 +229,7 @@ func (c fositeClient) GetRedirectURIs() []string          { return c.RedirectURI
 func (c fositeClient) GetGrantTypes() fosite.Arguments    { return c.grantTypes() }
 func (c fositeClient) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
 func (c fositeClient) GetScopes() fosite.Arguments        { return c.Scopes }
-func (c fositeClient) GetAudience() fosite.Arguments      { return nil } // access tokens are for this service alone
+func (c fositeClient) GetAudience() fosite.Arguments      { return nil } // fosite has no part in it (target)
 func (c fositeClient) GetResponseModes() []fosite.ResponseModeType {
 	return []fosite.ResponseModeType{fosite.ResponseModeDefault, fosite.ResponseModeQuery, fosite.ResponseModeFormPost}
 }
@@ -313,16 +322,29 @@ func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r
 type tokenStrategy struct {
 	*oauth2.HMACSHAStrategyUnPrefixed
 	macs *sync.Pool // of HMACs with the key: to make one takes as long as to use it
+	jwts *accessTokenSigner
+	now  func() time.Time
 }
 
 func newTokenStrategy(c *fosite.Config) tokenStrategy {
 	return tokenStrategy{
-		oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: c}, c),
-		&sync.Pool{New: func() any { return stdhmac.New(c.HMACHasher, c.GlobalSecret) }},
+		HMACSHAStrategyUnPrefixed: oauth2.NewHMACSHAStrategyUnPrefixed(&hmac.HMACStrategy{Config: c}, c),
+		macs:                      &sync.Pool{New: func() any { return stdhmac.New(c.HMACHasher, c.GlobalSecret) }},
 	}
 }
 
 var _ oauth2.CoreStrategy = tokenStrategy{}
+
+// GenerateAccessToken implements oauth2.AccessTokenStrategy: a JWT for the APIs that want one.
+func (s tokenStrategy) GenerateAccessToken(ctx context.Context, r fosite.Requester) (token, signature string, err error) {
+	x := exchangeFrom(ctx)
+	if x.target == nil || x.target.opaque() {
+		return s.HMACSHAStrategyUnPrefixed.GenerateAccessToken(ctx, r)
+	}
+	id := rand.Text()
+	token, err = s.jwts.sign(x.target, sessionOf(r).grant, x.client, x.user, id, s.now())
+	return token, id, err
+}
 
 // AccessTokenSignature implements oauth2.AccessTokenStrategy; empty for what is
 // no token.
@@ -562,8 +584,9 @@ func (s fositeStorage) RotateRefreshToken(ctx context.Context, grantID, signatur
 }
 
 // CreateAccessTokenSession implements oauth2.AccessTokenStorage.
-func (fositeStorage) CreateAccessTokenSession(ctx context.Context, signature string, r fosite.Requester) error {
-	return exchangeFrom(ctx).collect(nil, Token{Signature: signature, Expires: sessionOf(r).accessExpires})
+func (s fositeStorage) CreateAccessTokenSession(ctx context.Context, signature string, _ fosite.Requester) error {
+	x := exchangeFrom(ctx)
+	return x.collect(nil, x.target.stored(signature, s.now()))
 }
 
 // CreateRefreshTokenSession implements oauth2.RefreshTokenStorage.

@@ -41,6 +41,9 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 			form.Set(name, v)
 		}
 	}
+	if named := r.PostForm["resource"]; len(named) > 0 {
+		form["resource"] = named
+	}
 	req := &authorization{form: form, arrived: p.now()}
 	if err := p.proveClient(r.Context(), req); err != nil {
 		// What would be an error page at the authorization endpoint.

@@ -9,6 +9,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -47,9 +48,11 @@ type Provider struct {
 	accounts *account.Service
 	storage  Storage
 	clients  *web.Cache[*Client]
+	apis     *web.Cache[apis]
 	fositeEngine
-	issuer   string
-	idTokens *idTokenSigner
+	issuer       string
+	idTokens     *idTokenSigner
+	accessTokens *accessTokenSigner
 	seal     *web.Sealer
 	limits   *web.Limits
 	logouts  *logoutSender
@@ -87,11 +90,17 @@ func New(o Options) (*Provider, error) {
 	p := &Provider{
 		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, clock: o.Now, log: o.Log,
 		clients: web.NewCache(clientTTL, o.Now, o.Storage.Client),
+		apis:    web.NewCache(clientTTL, o.Now, func(ctx context.Context, _ string) (apis, error) { return o.Storage.APIs(ctx) }),
 	}
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {
 		return nil, err
 	}
+	accessSigners, err := newSigners(accessTokenType, o.Keys, o.Signer)
+	if err != nil {
+		return nil, err
+	}
+	p.accessTokens = &accessTokenSigner{o.Issuer, accessSigners, p.idTokens.public}
 	if p.seal, err = web.NewSealer(o.Secret, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
@@ -114,7 +123,7 @@ func (p *Provider) Mount(m *mux.Router) {
 	m.HandleFunc("/oauth2/userinfo", p.userinfo)
 	m.HandleFunc("/oauth2/token", p.clientEndpoint(checkGrantType, p.token))
 	m.HandleFunc("/oauth2/revoke", p.clientEndpoint(nil, p.revoke))
-	m.HandleFunc("/oauth2/introspect", p.clientEndpoint(nil, p.introspect))
+	m.HandleFunc("/oauth2/introspect", p.formEndpoint(p.introspect))
 	m.HandleFunc("/oauth2/par", p.clientEndpoint(nil, p.pushRequest))
 }
 

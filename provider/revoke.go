@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
@@ -14,7 +15,11 @@ import (
 // findToken finds a genuine access or refresh token, also one that has expired, was
 // rotated or is revoked. ErrNotFound.
 func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) {
-	return p.storage.Token(ctx, p.tokens.signature(ctx, token))
+	signature := p.tokens.signature(ctx, token)
+	if signature == "" {
+		signature = p.accessTokens.id(token)
+	}
+	return p.storage.Token(ctx, signature)
 }
 
 // ownToken is the client's own token that is named in the form, nil when there is none
@@ -52,16 +57,54 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) err
 	return nil
 }
 
-// introspect is the introspection endpoint (RFC 7662), for confidential
-// clients and about their own tokens only: it never says why a token is not active.
-func (p *Provider) introspect(w http.ResponseWriter, r *http.Request, c *Client) error {
-	if c.IsPublic() {
-		return errInvalidClient // anyone who knows its id could ask
+// introspect is the introspection endpoint (RFC 7662), for confidential clients about their own
+// tokens, and for APIs about tokens for themselves. It never says why a token is not active.
+func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
+	a, err := p.introspector(r)
+	if err != nil {
+		return err
+	}
+	if a != nil {
+		return p.introspectAs(w, r, a)
+	}
+	c, err := p.authenticateClient(r, r.PostForm)
+	if err == nil && c.IsPublic() {
+		err = errInvalidClient // anyone who knows its id could ask
+	}
+	if err != nil {
+		return err
 	}
 	t, err := p.ownToken(r, c)
 	if err != nil {
 		return err
 	}
+	return p.answerIntrospection(w, r, c, t)
+}
+
+// introspectAs answers an API: about access tokens for itself alone, whosever they are.
+func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) error {
+	token := r.PostForm.Get("token")
+	if token == "" {
+		return errInvalidRequest
+	}
+	t, err := p.findToken(r.Context(), token)
+	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
+		return p.answerIntrospection(w, r, nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := p.client(r.Context(), t.Grant.ClientID)
+	if errors.Is(err, ErrClientNotFound) {
+		t, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.answerIntrospection(w, r, c, t)
+}
+
+func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, c *Client, t *Token) error {
 	answer, err := p.introspection(r.Context(), c, t)
 	if err != nil {
 		return err
@@ -85,12 +128,18 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 	}
 	answer := map[string]any{
 		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(t.Grant.Scopes, " "),
-		"exp": t.Expires.Unix(), "iat": t.Expires.Add(-RefreshTokenLifetime).Unix(),
+		"exp": t.Expires.Unix(), "iat": t.Issued.Unix(),
 	}
 	if !t.Refresh {
-		answer["token_type"], answer["iat"] = "Bearer", t.Expires.Add(-AccessTokenLifetime).Unix()
+		answer["token_type"] = "Bearer"
+	}
+	if len(t.Audience) > 0 {
+		answer["aud"] = t.Audience
 	}
 	if t.Grant.Sub == "" {
+		if len(t.Audience) > 0 {
+			answer["sub"] = c.ID // RFC 9068 section 2.2
+		}
 		return answer, nil // a client's own token
 	}
 	u, err := p.activeUser(ctx, t.Grant, c)

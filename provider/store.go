@@ -29,6 +29,10 @@ type Grant struct {
 	Sub       string
 	SessionID string // sid of the browser's session
 	Scopes    []string
+	Resources []string // URIs of the APIs that it is for (RFC 8707)
+	// StatusList and StatusIndex are its place in the token status lists, given by the store
+	// where it is for an API; else 0.
+	StatusList, StatusIndex int
 
 	CodeSignature string
 	CodeExpires   time.Time
@@ -52,11 +56,17 @@ type Grant struct {
 	User *account.User
 }
 
-// Token is an access or refresh token. Only its signature is stored.
+// Token is an access or refresh token. Only its signature is stored; of a JWT, its jti.
 type Token struct {
 	Signature string
 	Refresh   bool
+	Issued    time.Time // when it was stored
 	Expires   time.Time
+	Audience  []string // URIs of APIs, and of userinfo; none: userinfo alone
+	// Narrowed says that its scopes are Scopes and not those of the grant. Both are for storing:
+	// where a Token is found, its Grant has the scopes of the token.
+	Narrowed bool
+	Scopes   []string
 	// Rotated is when a refresh token was first used; zero: it was not.
 	Rotated time.Time
 	Grant   *Grant
@@ -81,8 +91,9 @@ type GrantStore interface {
 	// 4.14.2). In the grace of its client, which begins with the first rotation, a token
 	// can be rotated again.
 	RotateRefreshToken(ctx context.Context, grantID, signature string, issued []Token) error
-	// CreateClientToken stores an access token that a client got for itself.
-	CreateClientToken(ctx context.Context, t Token) error
+	// CreateClientToken stores an access token that a client got for itself, and sets StatusList and
+	// StatusIndex of its grant where it has an audience.
+	CreateClientToken(ctx context.Context, t *Token) error
 	// Token finds an access or refresh token with its grant, also one that has expired,
 	// was rotated or is of a revoked grant; the grant is without what belongs to its code. ErrNotFound; so is a token of a removed client.
 	Token(ctx context.Context, signature string) (*Token, error)
@@ -97,6 +108,8 @@ type Storage interface {
 	// Client and Clients are those of ClientStore.
 	Client(ctx context.Context, id string) (*Client, error)
 	Clients(ctx context.Context) ([]*Client, error)
+	// APIs is that of APIStore.
+	APIs(ctx context.Context) ([]*API, error)
 
 	// HasPasskey tells whether a user can sign in with a passkey.
 	HasPasskey(ctx context.Context, sub string) (bool, error)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,8 +57,11 @@ func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) 
 			}
 		}
 		if slices.Contains(g.Scopes, "openid") { // before the code is spent
-			_, err = p.idTokens.of(c)
+			if _, err = p.idTokens.of(c); err != nil {
+				return u, err
+			}
 		}
+		exchangeFrom(r.Context()).target, err = p.target(r.Context(), r.PostForm, c, g)
 		return u, err
 	})
 }
@@ -85,24 +89,46 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 	if !slices.Contains(c.grantTypes(), "client_credentials") {
 		return nil, errUnauthorizedClient
 	}
-	g := &Grant{ID: uuid.NewString(), ClientID: c.ID}
+	g, now := &Grant{ID: uuid.NewString(), ClientID: c.ID}, p.now()
+	req := &authorization{form: r.PostForm, client: c}
+	var err error
+	if req.apis, err = p.apisOf(r.Context(), c); err != nil {
+		return nil, err
+	}
+	a, err := req.access()
+	if err != nil {
+		return nil, errInvalidTarget
+	}
 	for _, s := range strings.Fields(r.PostForm.Get("scope")) {
 		// These two are about a person.
-		if s == "openid" || s == "offline_access" || !slices.Contains(c.Scopes, s) {
+		if s == "openid" || s == "offline_access" || !slices.Contains(a.granted, s) {
 			return nil, errInvalidScope
 		}
-		if !slices.Contains(g.Scopes, s) {
-			g.Scopes = append(g.Scopes, s)
+	}
+	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime}
+	for _, uri := range a.resources {
+		t.apis = append(t.apis, req.apis.find(uri))
+	}
+	if err := p.aim(t); err != nil {
+		return nil, err
+	}
+	token, signature := "", rand.Text()
+	if t.opaque() {
+		if token, signature, err = p.tokens.GenerateAccessToken(r.Context(), nil); err != nil {
+			return nil, err
 		}
 	}
-	token, signature, err := p.tokens.GenerateAccessToken(r.Context(), nil)
-	if err != nil {
+	kept := t.stored(signature, now)
+	g.Scopes, kept.Grant = t.scopes, g
+	if err := p.storage.CreateClientToken(r.Context(), &kept); err != nil {
 		return nil, err
 	}
-	if err := p.storage.CreateClientToken(r.Context(), Token{Signature: signature, Expires: p.now().Add(AccessTokenLifetime), Grant: g}); err != nil {
-		return nil, err
+	if !t.opaque() { // with the index that it has got
+		if token, err = p.accessTokens.sign(t, g, c, account.User{}, signature, now); err != nil {
+			return nil, err
+		}
 	}
-	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(AccessTokenLifetime / time.Second)}
+	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(t.lifetime / time.Second)}
 	if len(g.Scopes) > 0 {
 		answer["scope"] = strings.Join(g.Scopes, " ")
 	}

@@ -49,7 +49,8 @@ func (p *Provider) userinfoClaims(ctx context.Context, token string) (map[string
 	g := t.Grant
 	// A refresh token is no bearer token, and of a client's own token (client_credentials)
 	// there is no user to tell of.
-	if t.Refresh || g.Revoked || g.Sub == "" || p.clock().After(t.Expires) {
+	elsewhere := len(t.Audience) > 0 && !slices.Contains(t.Audience, p.userinfoURI())
+	if t.Refresh || g.Revoked || g.Sub == "" || p.clock().After(t.Expires) || elsewhere {
 		return nil, errInvalidToken
 	}
 	if !slices.Contains(g.Scopes, "openid") {
@@ -109,7 +110,7 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err erro
 			}
 		}
 	}
-	if len(token) > 4096 {
+	if len(token) > 8<<10 {
 		return "", errInvalidRequest
 	}
 	return token, nil

@@ -217,13 +217,26 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 // be registered again.
 const ifRemoved = " AND EXISTS (SELECT 1 FROM clients k WHERE k.id = @client AND k.removed_at > 0)"
 
+// listedRow is a row that may have a place in the status lists.
+type listedRow struct {
+	ID         string
+	StatusList int64
+}
+
+// idsOf returns the ids, and whether one has such a place.
+func idsOf(rows []listedRow) (ids []string, listed bool) {
+	for _, r := range rows {
+		ids, listed = append(ids, r.ID), listed || r.StatusList > 0
+	}
+	return ids, listed
+}
+
 // purgeClient deletes what is stored of a removed client, its own row last. The rest
 // would go with that (ON DELETE CASCADE), but all at once.
 func (s *Store) purgeClient(ctx context.Context, id string) error {
 	const doing = "remove client"
 	for _, rows := range []string{
 		"consents WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consents WHERE client_id = @client LIMIT @rows)",
-		"client_tokens WHERE sig IN (SELECT sig FROM client_tokens WHERE client_id = @client LIMIT @rows)",
 		"logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE client_id = @client LIMIT @rows)",
 	} {
 		err := s.batches(ctx, doing, func(b *batch) (bool, error) {
@@ -235,18 +248,52 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		}
 	}
 	err := s.batches(ctx, doing, func(b *batch) (bool, error) {
-		var grants []string
-		err := s.conn(ctx).Raw("SELECT id FROM grants WHERE client_id = ? ORDER BY created_at LIMIT ?", id, b.rows).Find(&grants).Error
+		var grants []listedRow
+		err := s.conn(ctx).Raw("SELECT id, status_list FROM grants WHERE client_id = ? ORDER BY created_at LIMIT ?", id, b.rows).Find(&grants).Error
 		if err != nil || len(grants) == 0 {
 			return false, fail(doing, err)
 		}
-		args := map[string]any{"client": id, "grants": grants, "rows": b.rows}
+		ids, listed := idsOf(grants)
+		args := map[string]any{"client": id, "grants": ids, "rows": b.rows}
+		if listed {
+			err := b.write(func(tx *gorm.DB) error {
+				_, tokens, err := revokeGrants(tx, fromUnix(s.now()), "g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
+				if err != nil {
+					return err
+				}
+				return revoke(tx, tokens)
+			})
+			if err != nil {
+				return false, err
+			}
+		}
 		n, err := b.exec("DELETE FROM tokens WHERE sig IN (SELECT sig FROM tokens WHERE grant_id IN @grants LIMIT @rows)"+ifRemoved, args)
 		if err != nil || n == int64(b.rows) {
 			return true, err // there may be more of them
 		}
 		n, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
 		return n > 0, err // none when the id was registered again
+	})
+	if err != nil {
+		return err
+	}
+	err = s.batches(ctx, doing, func(b *batch) (bool, error) {
+		var own []listedRow
+		err := s.conn(ctx).Raw("SELECT id, status_list FROM client_tokens WHERE client_id = ? ORDER BY sig LIMIT ?", id, b.rows).Find(&own).Error
+		if err != nil || len(own) == 0 {
+			return false, fail(doing, err)
+		}
+		ids, _ := idsOf(own)
+		var tokens []revocation
+		err = b.write(func(tx *gorm.DB) error {
+			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+" RETURNING status_list, status_index, expires_at",
+				map[string]any{"ids": ids, "client": id}).Find(&tokens).Error
+			if err != nil {
+				return err
+			}
+			return revoke(tx, onLists(tokens))
+		})
+		return len(tokens) > 0, err
 	})
 	if err != nil {
 		return err

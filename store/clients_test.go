@@ -255,8 +255,8 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 			must(t, err)
 			return n
 		}
-		if n := rows(); n != 4 {
-			t.Fatalf("%d rows, want two tokens, their grant and the client", n)
+		if n := rows(); n != 5 {
+			t.Fatalf("%d rows, want two tokens, their grant, the client and its own token", n)
 		}
 		_, err := s.Client(ctx, c.ID)
 		want(t, err, provider.ErrClientNotFound)

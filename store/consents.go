@@ -109,12 +109,13 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if live == 0 && consent.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
-		revoked := tx.Exec("UPDATE grants SET revoked_at = ? WHERE sub = ? AND client_id = ? AND revoked_at = 0",
-			toUnix(now), sub, clientID)
-		if revoked.Error != nil {
-			return revoked.Error
+		_, tokens, err := revokeGrants(tx, now, "sub = @sub AND client_id = @client", map[string]any{"sub": sub, "client": clientID})
+		if err != nil {
+			return err
 		}
-		noteRevoked(tx.Statement.Context, revokedGrant, revoked.RowsAffected)
-		return insertAudit(tx, a)
+		if err := insertAudit(tx, a); err != nil {
+			return err
+		}
+		return revoke(tx, tokens)
 	})
 }

@@ -16,11 +16,15 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// grantColumns are a grant g with its user u, but for its code.
-const grantColumns = "g.id, g.client_id, g.sid, g.granted_scope, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, " + claimColumns
+// grantColumns are a grant g with its user u, but for its code and, before them, its scopes.
+const grantColumns = ", g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, " + claimColumns
 
 func (c *columns) grant() *provider.Grant {
-	g := &provider.Grant{ID: c.text(), ClientID: c.text(), SessionID: c.text(), Scopes: strings.Fields(c.text()), ACR: c.text()}
+	g := &provider.Grant{Scopes: strings.Fields(c.text()), ID: c.text(), ClientID: c.text(), SessionID: c.text()}
+	if named := c.text(); named != "" { // nil where there is none, as the grant was made
+		g.Resources = strings.Fields(named)
+	}
+	g.StatusList, g.StatusIndex, g.ACR = int(c.number()), int(c.number()), c.text()
 	if amr := c.text(); amr != "" { // nil where there is none, as the grant was made
 		g.AMR = strings.Fields(amr)
 	}
@@ -54,7 +58,8 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 		method = "S256"
 	}
 	scope := strings.Join(g.Scopes, " ")
-	return s.perform(ctx, operation{doing: "create grant", do: func(w *statements) error {
+	forAPIs := len(g.Resources) > 0
+	return s.perform(ctx, operation{doing: "create grant", several: forAPIs, do: func(w *statements) error {
 		n, err := w.exec(insertGrant,
 			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
 			g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
@@ -62,11 +67,28 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 		if err == nil && n == 0 {
 			return account.ErrSessionNotFound
 		}
-		return err
+		if err != nil || !forAPIs {
+			return err
+		}
+		// After the lock of the session, which whoever ends it takes before that of the list.
+		tx := w.gorm(w.ctx)
+		if g.StatusList, g.StatusIndex, err = takeIndex(tx); err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE grants SET resources = ?, status_list = ?, status_index = ? WHERE id = ?",
+			strings.Join(g.Resources, " "), g.StatusList, g.StatusIndex, g.ID).Error
 	}})
 }
 
-var readCode = newKeyRead("grants", "SELECT "+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
+// audienceOf reads the column back: nil where the token is for userinfo alone.
+func audienceOf(column string) []string {
+	if column == "" {
+		return nil
+	}
+	return strings.Fields(column)
+}
+
+var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
@@ -85,20 +107,17 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 
 var (
 	spendCode  = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
-	revokeCode = newQuery("UPDATE grants SET revoked_at = ? WHERE id = ? AND code_used_at > 0 AND revoked_at = 0", "")
 	// rotateToken lets a token be rotated once, and again in the grace of its client, which
 	// begins with the first time.
 	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?
 		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id WHERE g.id = tokens.grant_id AND g.revoked_at = 0
 		AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
-	revokeRotated = newQuery(`UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at = 0
-		AND EXISTS (SELECT 1 FROM tokens t WHERE t.sig = ? AND t.kind = ? AND t.grant_id = grants.id AND t.used_at > 0)`, "")
 )
 
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
 	now := s.now()
-	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, revokeCode, []any{now, grantID})
+	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, "code_used_at > 0", map[string]any{})
 }
 
 // RotateRefreshToken implements provider.GrantStore.
@@ -108,14 +127,16 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 	}
 	now := s.now()
 	return s.spendOnce(ctx, "rotate refresh token", grantID, issued,
-		rotateToken, []any{now, signature, kindRefresh, grantID, now}, revokeRotated, []any{now, grantID, signature, kindRefresh})
+		rotateToken, []any{now, signature, kindRefresh, grantID, now},
+		"EXISTS (SELECT 1 FROM tokens t WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)",
+		map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
 // spendOnce spends a code or a refresh token and stores what was issued for it.
 // A caller that finds it spent is a second use, even at the same time, and
 // revokes the grant. On PostgreSQL each of the two is one statement, whose conditions hold
 // when it changes the row: they need no common transaction.
-func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend query, spendArgs []any, revoke query, revokeArgs []any) error {
+func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend query, spendArgs []any, reused string, reusedArgs map[string]any) error {
 	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
@@ -130,12 +151,22 @@ func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []p
 			return err
 		}
 		refused = provider.ErrSpent
-		n, err := w.exec(revoke, revokeArgs...)
-		if noteRevoked(w.ctx, revokedGrant, n); n == 0 {
+		return nil
+	}})
+	if err != nil || refused == nil {
+		return err
+	}
+	reusedArgs["id"] = grantID
+	err = s.write(ctx, doing, func(tx *gorm.DB) error {
+		n, tokens, err := revokeGrants(tx, fromUnix(s.now()), "g.id = @id AND "+reused, reusedArgs)
+		if n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 		}
-		return err
-	}})
+		if err != nil {
+			return err
+		}
+		return revoke(tx, tokens)
+	})
 	if err != nil {
 		return err
 	}
@@ -150,7 +181,7 @@ const (
 
 // tokenValues are the values of the rows of tokens.
 func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, error) {
-	values := make([]any, 0, 5*len(issued))
+	values := make([]any, 0, len(tokenTypes)*len(issued))
 	for _, t := range issued {
 		if invalidKey(t.Signature) || t.Expires.IsZero() {
 			return nil, errBadToken
@@ -159,7 +190,11 @@ func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, err
 		if t.Refresh {
 			kind = kindRefresh
 		}
-		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires))
+		var scope any // NULL: that of the grant
+		if t.Narrowed {
+			scope = strings.Join(t.Scopes, " ")
+		}
+		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "), scope)
 	}
 	return values, nil
 }
@@ -174,12 +209,12 @@ func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
 	if err != nil || spent == 0 || n == 0 {
 		return spent, err
 	}
-	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?)", n)}, tokens...)
+	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?)", n)}, tokens...)
 }
 
-const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at)"
+const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope)"
 
-var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT"}
+var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT", "TEXT", "TEXT"}
 
 // addSpent is a statement of PostgreSQL that adds n tokens if another, with so many parameters,
 // has changed a row.
@@ -208,23 +243,30 @@ var errBadToken = errors.New("a token needs a signature, an expiry and a client"
 
 // CreateClientToken implements provider.GrantStore. No user can revoke such a grant
 // but its client: it has a table of its own, without a user.
-func (s *Store) CreateClientToken(ctx context.Context, t provider.Token) error {
+func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error {
 	const doing = "create client token"
 	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
 		return fail(doing, errBadToken)
 	}
-	return s.perform(ctx, operation{doing: doing, do: func(w *statements) error {
-		_, err := w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires))
+	forAPIs := len(t.Audience) > 0
+	return s.perform(ctx, operation{doing: doing, several: forAPIs, do: func(w *statements) (err error) {
+		if forAPIs {
+			if t.Grant.StatusList, t.Grant.StatusIndex, err = takeIndex(w.gorm(w.ctx)); err != nil {
+				return err
+			}
+		}
+		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
+			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex)
 		return err
 	}})
 }
 
-var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)", "")
+var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
 
 var (
-	readToken = newKeyRead("tokens", "SELECT t.kind, t.expires_at, t.used_at, "+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", "SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.audience, coalesce(t.scope, g.granted_scope)"+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead("client_tokens", `SELECT t.expires_at, t.id, t.client_id, t.scope, t.issued_at, t.revoked_at
+	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.audience, t.id, t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
@@ -237,10 +279,15 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
 	switch {
 	case err == nil:
-		t.Refresh, t.Expires, t.Rotated, t.Grant = c.text() == kindRefresh, c.time(), c.time(), c.grant()
+		t.Refresh, t.Issued, t.Expires, t.Rotated = c.text() == kindRefresh, c.time(), c.time(), c.time()
+		t.Audience, t.Grant = audienceOf(c.text()), c.grant()
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
-			t.Expires, t.Grant = c.time(), &provider.Grant{ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: c.time(), Revoked: c.number() != 0}
+			t.Issued, t.Expires, t.Audience = c.time(), c.time(), audienceOf(c.text())
+			t.Grant = &provider.Grant{
+				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued, Revoked: c.number() != 0,
+				StatusList: int(c.number()), StatusIndex: int(c.number()),
+			}
 		}
 	}
 	if err = cmp.Or(err, c.err); err != nil {
@@ -254,14 +301,20 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 	if invalidKey(id) {
 		return nil
 	}
-	return s.writeOne(ctx, "revoke grant", func(db *gorm.DB) error {
-		for _, of := range []struct{ kind, table string }{{revokedGrant, "grants"}, {revokedToken, "client_tokens"}} {
-			res := db.Exec("UPDATE "+of.table+" SET revoked_at = ? WHERE id = ? AND revoked_at = 0", toUnix(now), id)
-			if res.Error != nil || res.RowsAffected > 0 {
-				noteRevoked(db.Statement.Context, of.kind, res.RowsAffected)
-				return res.Error
-			}
+	return s.write(ctx, "revoke grant", func(tx *gorm.DB) error {
+		n, tokens, err := revokeGrants(tx, now, "g.id = @id", map[string]any{"id": id})
+		if err != nil {
+			return err
 		}
-		return nil
+		if n == 0 {
+			err = tx.Raw("UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0 RETURNING status_list, status_index, expires_at",
+				toUnix(now), id).Find(&tokens).Error
+			noteRevoked(tx.Statement.Context, revokedToken, int64(len(tokens)))
+			tokens = onLists(tokens)
+		}
+		if err != nil {
+			return err
+		}
+		return revoke(tx, tokens)
 	})
 }

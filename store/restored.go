@@ -116,6 +116,8 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 			statements = append(statements, `WITH RECURSIVE i (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
 				INSERT INTO revocations (status_list, status_index, expires_at) SELECT l.id, i.n, @until FROM status_lists l, i
 				WHERE l.issued <> @whole AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list = l.id AND g.status_list > 0 AND g.status_index = i.n AND g.revoked_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list = l.id AND t.status_list > 0 AND t.status_index = i.n AND t.revoked_at = 0)
 				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`)
 		} else {
 			statements = append(statements, "UPDATE status_lists SET issued = @whole")

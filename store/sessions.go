@@ -57,7 +57,8 @@ func newSessionRow(n *account.Session) *sessionRow {
 
 // insertSession adds the row of n and sets its list and index.
 func insertSession(tx *gorm.DB, n *account.Session) error {
-	if err := takeIndex(tx, n); err != nil {
+	var err error
+	if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
 		return err
 	}
 	return tx.Table("sessions").Create(newSessionRow(n)).Error
@@ -145,7 +146,8 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if err := revoke(tx, []revocation{old}); err != nil {
 			return err
 		}
-		if err := takeIndex(tx, n); err != nil {
+		var err error
+		if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
 			return err
 		}
 		row := newSessionRow(n)
@@ -273,15 +275,14 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 		ids[i], tokens[i] = r.ID, r.Token
 	}
 	noteRevoked(tx.Statement.Context, revokedSession, int64(len(rows)))
-	revoked := tx.Exec("UPDATE grants SET revoked_at = @now WHERE sub = @sub AND revoked_at = 0 AND "+grants, args)
-	if revoked.Error != nil {
-		return nil, revoked.Error
+	_, forAPIs, err := revokeGrants(tx, now, "sub = @sub AND "+grants, args)
+	if err != nil {
+		return nil, err
 	}
-	noteRevoked(tx.Statement.Context, revokedGrant, revoked.RowsAffected)
 	if err := addNotices(tx, sub, ids, now); err != nil {
 		return nil, err
 	}
-	return ids, revoke(tx, tokens)
+	return ids, revoke(tx, append(tokens, forAPIs...))
 }
 
 // revokeAccess ends all that a user or a thief holds: sessions (but keep, if not

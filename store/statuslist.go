@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strconv"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/provider"
 )
 
 const (
@@ -30,17 +32,17 @@ var (
 	errListFull = errors.New("no free index in the status list")
 )
 
-// takeIndex gives n an index of the newest list and opens the next one when that
+// takeIndex returns a free index of the newest list, whose id it returns too, and opens the next one when that
 // is full. Indices are drawn at random, so that they do not tell when or after
 // whom a user signed in (draft-ietf-oauth-status-list, unlinkability).
 //
 // It locks the row of the list until the transaction ends: no other process takes an
 // index of it. Locks of lists are taken after all others, and in their
 // order.
-func takeIndex(tx *gorm.DB, n *account.Session) error {
-	list, err := countIndex(tx)
+func takeIndex(tx *gorm.DB) (list, index int, err error) {
+	newest, err := countIndex(tx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	for range indexTries {
 		drawn := make([]int64, indexDraws)
@@ -48,18 +50,20 @@ func takeIndex(tx *gorm.DB, n *account.Session) error {
 			drawn[i] = randomIndex()
 		}
 		var taken []int64
-		err := tx.Raw(`SELECT status_index FROM sessions WHERE status_list = ? AND status_index IN ?
-			UNION SELECT status_index FROM revocations WHERE status_list = ? AND status_index IN ?`, list, drawn, list, drawn).Find(&taken).Error
+		err := tx.Raw(`SELECT status_index FROM sessions WHERE status_list = @list AND status_index IN @drawn
+			UNION SELECT status_index FROM grants WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM client_tokens WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM revocations WHERE status_list = @list AND status_index IN @drawn`,
+			map[string]any{"list": newest, "drawn": drawn}).Find(&taken).Error
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		free := slices.IndexFunc(drawn, func(i int64) bool { return !slices.Contains(taken, i) })
 		if free >= 0 {
-			n.StatusList, n.StatusIndex = int(list), int(drawn[free])
-			return nil
+			return int(newest), int(drawn[free]), nil
 		}
 	}
-	return errListFull
+	return 0, 0, errListFull
 }
 
 // countIndex counts one index of the newest list, or of one that it opens, and
@@ -113,6 +117,26 @@ func revoke(tx *gorm.DB, tokens []revocation) error {
 	}
 	return changeLists(tx, tokens)
 }
+
+// revokeGrants revokes the grants that meet a condition on g, whose arguments are named beside @now, and
+// returns how many and what is to be put into the status lists, near the end of the
+// transaction.
+func revokeGrants(tx *gorm.DB, now time.Time, condition string, args map[string]any) (n int64, tokens []revocation, err error) {
+	args["now"] = toUnix(now)
+	var rows []revocation
+	err = tx.Raw("UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND "+condition+
+		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + "+apiTokenLifetime+" AS expires_at", args).Find(&rows).Error
+	noteRevoked(tx.Statement.Context, revokedGrant, int64(len(rows)))
+	return int64(len(rows)), onLists(rows), err
+}
+
+// onLists are those that have a place in a list.
+func onLists(rows []revocation) []revocation {
+	return slices.DeleteFunc(slices.Clone(rows), func(r revocation) bool { return r.StatusList == 0 })
+}
+
+// apiTokenLifetime is how long a token for an API may live, in seconds.
+var apiTokenLifetime = strconv.Itoa(int(provider.MaxAPILifetime / time.Second))
 
 // changeLists tells those who keep a copy that it is old.
 func changeLists(tx *gorm.DB, changed []revocation) error {

@@ -221,16 +221,19 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 	})
 }
 
-// noteRevocations finds ended sessions whose bit is not set: an instance of an
+// noteRevocations finds ended sessions and revoked grants whose bit is not set: an instance of an
 // earlier version may have ended them beside this one. It looks at those that ended
 // since it last looked, the first time at all.
 func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 	err := s.batches(ctx, "note revocations", func(b *batch) (bool, error) {
 		var missing []revocation
-		err := s.conn(ctx).Raw(`SELECT s.status_list, s.status_index, s.expires_at FROM sessions s WHERE s.ended_at > ? AND s.ended_at > 0 AND s.expires_at > ?
-			AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
-			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = ?) LIMIT ?`,
-			s.revocationsNoted.Load(), toUnix(now), wholeList, b.rows).Find(&missing).Error
+		err := s.conn(ctx).Raw(`SELECT s.status_list, s.status_index, s.expires_at FROM (
+				SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > @noted AND ended_at > 0
+				UNION ALL SELECT status_list, status_index, revoked_at + `+apiTokenLifetime+` FROM grants
+				WHERE revoked_at > @noted AND revoked_at > 0 AND status_list > 0) s
+			WHERE s.expires_at > @now AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
+			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = @whole) LIMIT @rows`,
+			map[string]any{"noted": s.revocationsNoted.Load(), "now": toUnix(now), "whole": wholeList, "rows": b.rows}).Find(&missing).Error
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
@@ -242,12 +245,14 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// sweepStatusLists ends the lists of which no session and no revocation is left.
+// sweepStatusLists ends the lists of which no session, no token and no revocation is left.
 // The newest one stays: it is still being filled, and its number must not come
 // again.
 func (s *Store) sweepStatusLists(ctx context.Context, count *int64) error {
 	const empty = `id < (SELECT max(id) FROM status_lists)
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = status_lists.id)
+		AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list = status_lists.id AND g.status_list > 0)
+		AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list = status_lists.id AND t.status_list > 0)
 		AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = status_lists.id)`
 	return s.batches(ctx, "sweep status lists", func(b *batch) (bool, error) {
 		var lists []int64

@@ -202,7 +202,7 @@ var refusals = []error{
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,
 	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
-	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
+	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists,
 	account.ErrUnavailable, // already wrapped
 }
 
@@ -218,7 +218,8 @@ func fail(doing string, err error) error {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}
-	if errors.Is(err, context.Canceled) {
+	var broken *provider.RegistrationError
+	if errors.Is(err, context.Canceled) || errors.As(err, &broken) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, account.ErrUnavailable, err)

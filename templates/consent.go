@@ -9,6 +9,8 @@ type Consent struct {
 	// Handle is of the person who decides.
 	Handle string
 	Scopes []ScopeItem
+	// APIs are those that it may use in the person's name.
+	APIs []APIItem
 	// NewOnly says that Scopes holds only what was not allowed before.
 	NewOnly bool
 	// Continue and Token go back in hidden fields: the authorization request, and the proof that the form was shown to
@@ -19,6 +21,12 @@ type Consent struct {
 
 // ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
 type ScopeItem struct{ Name, Sentence, Detail string }
+
+// APIItem is an API of the operator's, with what is asked for of it; Name and the sentences are in the operator's language.
+type APIItem struct {
+	Name, URI string
+	Scopes    []ScopeItem
+}
 
 func (Consent) page() (string, bool) { return "consent", true }
 

@@ -35,6 +35,7 @@ type cli struct {
 	Init        initCommand        `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
 	Serve       serveCommand       `cmd:"" group:"run" help:"Run the service."`
 	Client      clientCommand      `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
+	API         apiCommand         `cmd:"" name:"api" group:"apps" help:"Register APIs that access tokens can be for, and manage them."`
 	Explain     explainCommand     `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
 	ShowSecret  showSecretCommand  `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
 	Invite      inviteCommand      `cmd:"" group:"people" help:"Create, list and revoke invites."`

@@ -140,4 +140,4 @@ func (l *list) end() error {
 }
 
 // listed makes an empty list of nothing, so that JSON has [] and not null.
-func listed(s []string) []string { return append([]string{}, s...) }
+func listed[T any](s []T) []T { return append([]T{}, s...) }

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+)
+
+type apiCommand struct {
+	Add          addAPICommand    `cmd:"" help:"Register an API that access tokens can be for; its secret is printed once."`
+	List         listAPICommand   `cmd:"" help:"List the APIs."`
+	Show         showAPICommand   `cmd:"" help:"Show an API's registration, without its secret."`
+	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
+	RotateSecret rotateAPICommand `cmd:"" name:"rotate-secret" help:"Give an API a new secret, which is printed once."`
+	Remove       removeAPICommand `cmd:"" help:"Remove an API: no client gets a token for it any more."`
+}
+
+// oneAPI are the flag and the argument of a command about one API.
+type oneAPI struct {
+	databaseFlags
+	URI string `arg:"" help:"URI of the API."`
+}
+
+// withAPI opens the database and finds the API.
+func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) error {
+	return c.withStore(p, func(st *store.Store) error {
+		all, err := st.APIs(p.ctx)
+		if err != nil {
+			return err
+		}
+		err = provider.ErrAPINotFound
+		if i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == c.URI }); i >= 0 {
+			err = do(st, all[i])
+		}
+		if errors.Is(err, provider.ErrAPINotFound) {
+			return fmt.Errorf("there is no API %q: cairn api list shows them", c.URI)
+		}
+		return inAPIFlags(err)
+	})
+}
+
+// apiOptions are what api add and api update have in common. What is not given is unchanged; a
+// list that is given replaces the one before.
+type apiOptions struct {
+	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"A scope of it alone, with what the consent page says of it. Repeatable."`
+	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt, which the API verifies by itself, or opaque, about which it asks at introspection; jwt if not given."`
+	Lifetime   *period  `placeholder:"DURATION" help:"How long its access tokens live, 1m to 24h; 1h if not given."`
+	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its tokens are signed with; ES256 where the service has a key for it, else RS256, if not given."`
+	Client     []string `placeholder:"ID" help:"A client that may use it. Repeatable."`
+	AllClients *bool    `negatable:"" help:"Let every client use it."`
+}
+
+func (o *apiOptions) apply(a *provider.API) error {
+	if len(o.Scope) > 0 {
+		a.Scopes = nil
+	}
+	for _, text := range o.Scope {
+		name, sentence, ok := strings.Cut(text, "=")
+		if !ok {
+			return usageError{fmt.Sprintf("--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", text)}
+		}
+		a.Scopes = append(a.Scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
+	}
+	if o.Token != nil {
+		a.Opaque = *o.Token == "opaque"
+	}
+	set(&a.Lifetime, (*time.Duration)(o.Lifetime))
+	set(&a.Algorithm, o.Alg)
+	if len(o.Client) > 0 {
+		a.Clients, a.AllClients = o.Client, false
+	}
+	set(&a.AllClients, o.AllClients)
+	if a.AllClients && len(o.Client) == 0 {
+		a.Clients = nil
+	}
+	return nil
+}
+
+// inAPIFlags names the flag where a registration breaks a rule.
+func inAPIFlags(err error) error {
+	flags := map[string]string{
+		"resource": "the URI", "name": "--name", "scopes": "--scope", "lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
+	}
+	var broken *provider.RegistrationError
+	if errors.As(err, &broken) {
+		return usageError{broken.Describe(flags[broken.Member])}
+	}
+	return err
+}
+
+// apiDocument is an API as the commands print it.
+type apiDocument struct {
+	URI        string              `json:"resource"`
+	Name       string              `json:"name"`
+	ID         string              `json:"introspection_id"`
+	Secret     string              `json:"introspection_secret,omitempty"`
+	Scopes     []provider.APIScope `json:"scopes"`
+	Token      string              `json:"token"`
+	Lifetime   int                 `json:"lifetime_seconds"`
+	Algorithm  string              `json:"alg,omitempty"`
+	AllClients bool                `json:"all_clients"`
+	Clients    []string            `json:"clients"`
+	CreatedAt  string              `json:"created_at"`
+}
+
+func apiDocumentOf(a *provider.API, secret string) apiDocument {
+	d := apiDocument{
+		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret, Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second),
+		Algorithm: a.Algorithm, AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
+	}
+	if a.Opaque {
+		d.Token = "opaque"
+	}
+	return d
+}
+
+func (d apiDocument) clients() string {
+	switch {
+	case d.AllClients:
+		return "all"
+	case len(d.Clients) == 0:
+		return "none"
+	}
+	return strings.Join(d.Clients, " ")
+}
+
+// printAPI prints an API in full; secret is a new one, or empty.
+func (o output) printAPI(p *program, a *provider.API, secret string) error {
+	d := apiDocumentOf(a, secret)
+	labels := pairs{
+		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", onlyNow(secret)},
+		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+	}
+	for _, s := range d.Scopes {
+		labels = append(labels, [2]string{"scope", s.Name + "  " + s.Sentence})
+	}
+	return o.print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
+}
+
+// warnOfAPI tells what the operator should know of what was registered.
+func warnOfAPI(p *program, a *provider.API) {
+	if !a.AllClients && len(a.Clients) == 0 {
+		fmt.Fprintf(p.stderr, "cairn: no client may use it yet: cairn api update %s --client ID lets one\n", a.URI)
+	}
+}
+
+type addAPICommand struct {
+	databaseFlags
+	output
+	apiOptions
+	URI  string `arg:"" help:"URI by which clients name it (resource) and tokens do (aud), such as https://api.example.org."`
+	Name string `required:"" placeholder:"NAME" help:"Name that users see on the consent page."`
+}
+
+// Help implements kong.HelpProvider.
+func (*addAPICommand) Help() string {
+	return `An API with two scopes, for which one client gets tokens that the API verifies by itself:
+
+  cairn api add https://api.example.org --name Trails --client APP \
+    --scope 'trails.read=See your trails' --scope 'trails.write=Change your trails'`
+}
+
+// Run prints the secret of the API that it has registered.
+func (c *addAPICommand) Run(p *program) error {
+	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
+	return c.withStore(p, func(st *store.Store) error {
+		if err := c.apply(a); err != nil {
+			return err
+		}
+		if err := st.CreateAPI(p.ctx, a); errors.Is(err, provider.ErrAPIExists) {
+			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
+		} else if err != nil {
+			return inAPIFlags(err)
+		}
+		warnOfAPI(p, a)
+		return c.printAPI(p, a, secret)
+	})
+}
+
+type listAPICommand struct {
+	databaseFlags
+	output
+}
+
+// Run lists the APIs in the order of their URIs.
+func (c *listAPICommand) Run(p *program) error {
+	return c.withStore(p, func(st *store.Store) error {
+		all, err := st.APIs(p.ctx)
+		if err != nil {
+			return err
+		}
+		out := c.list(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
+		for _, a := range all {
+			d := apiDocumentOf(a, "")
+			var scopes []string
+			for _, s := range d.Scopes {
+				scopes = append(scopes, s.Name)
+			}
+			if err := out.add(d.URI, d, d.URI, d.Name, d.Token, strings.Join(scopes, " "), d.clients(), d.CreatedAt); err != nil {
+				return err
+			}
+		}
+		return out.end()
+	})
+}
+
+type showAPICommand struct {
+	oneAPI
+	output
+}
+
+// Run shows one API; its secret is never among it.
+func (c *showAPICommand) Run(p *program) error {
+	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return c.printAPI(p, a, "") })
+}
+
+type updateAPICommand struct {
+	oneAPI
+	output
+	apiUpdate
+}
+
+// apiUpdate is what can be updated of an API.
+type apiUpdate struct {
+	apiOptions
+	Name        *string `help:"Name that users see on the consent page."`
+	ClearScope  bool    `help:"Remove all of its scopes."`
+	ClearClient bool    `help:"Let no client use it any more."`
+}
+
+// Run updates the given fields. Tokens that were given before live on.
+func (c *updateAPICommand) Run(p *program) error {
+	switch {
+	case reflect.ValueOf(c.apiUpdate).IsZero():
+		return usageError{"nothing to change is given; see cairn api update --help"}
+	case c.ClearScope && len(c.Scope) > 0:
+		return usageError{"give --scope or --clear-scope, not both"}
+	case c.ClearClient && len(c.Client) > 0:
+		return usageError{"give --client or --clear-client, not both"}
+	}
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		set(&a.Name, c.Name)
+		if c.ClearScope {
+			a.Scopes = nil
+		}
+		if c.ClearClient {
+			a.Clients, a.AllClients = nil, false
+		}
+		if err := c.apply(a); err != nil {
+			return err
+		}
+		if err := st.UpdateAPI(p.ctx, a); err != nil {
+			return err
+		}
+		warnOfAPI(p, a)
+		return c.printAPI(p, a, "")
+	})
+}
+
+type rotateAPICommand struct {
+	oneAPI
+	output
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the secret before still works, as 24h or 7d, at most 30d. Without it it ends at once."`
+}
+
+// Run gives the API a new secret, which is printed once; with -q alone.
+func (c *rotateAPICommand) Run(p *program) error {
+	if time.Duration(c.Overlap) > provider.MaxSecretOverlap {
+		return usageError{"--overlap: at most 30d"}
+	}
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		now := time.Now().UTC().Truncate(time.Second)
+		secret, stored := provider.NewSecret(now)
+		if err := st.RotateAPISecret(p.ctx, a.URI, stored, now.Add(time.Duration(c.Overlap))); err != nil {
+			return err
+		}
+		if c.Quiet {
+			fmt.Fprintln(p.stdout, secret)
+			return nil
+		}
+		return c.printAPI(p, a, secret)
+	})
+}
+
+type removeAPICommand struct {
+	oneAPI
+	output
+	Yes bool `help:"Do not ask."`
+}
+
+// Run removes the API after a confirmation.
+func (c *removeAPICommand) Run(p *program) error {
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
+			return err
+		}
+		if err := st.RemoveAPI(p.ctx, a.URI); err != nil {
+			return err
+		}
+		return c.print(p, a.URI, map[string]any{"resource": a.URI, "removed": true}, pairs{{"removed", a.URI + " (" + a.Name + ")"}})
+	})
+}

@@ -1,0 +1,292 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/oauth2"
+
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+)
+
+const trails, maps3 = "https://trails.example.org", "https://maps.example.org/v1"
+
+// addAPI registers an API and returns its id and secret for introspection.
+func (s *service) addAPI(uri, name string, change func(*provider.API)) (id, secret string) {
+	s.t.Helper()
+	a, secret := provider.NewAPI(uri, name, time.Now())
+	if change != nil {
+		change(a)
+	}
+	noError(s.t, s.store.CreateAPI(context.Background(), a))
+	return a.ID, secret
+}
+
+// startAPIs is a service with two APIs: trails for the client app alone, with two scopes, maps for all.
+func startAPIs(t *testing.T, o serviceOptions) (s *service, id, secret string) {
+	t.Helper()
+	files, _ := keyFiles(t, jose.ES256)
+	settings := o.Settings
+	o.Settings = func(c *config.Settings) {
+		c.AdditionalKeyFiles = files
+		if settings != nil {
+			settings(c)
+		}
+	}
+	s = startService(t, o)
+	s.addUser("ada", "activity")
+	s.addClient("app", nil)
+	s.addClient("other", func(c *provider.Client) { c.ClientCredentials = true })
+	id, secret = s.addAPI(trails, "Trails", func(a *provider.API) {
+		a.Clients = []string{"app"}
+		a.Scopes = []provider.APIScope{{Name: "trails.read", Sentence: "See your trails"}, {Name: "trails.write", Sentence: "Change your trails"}}
+	})
+	s.addAPI(maps3, "Maps", func(a *provider.API) {
+		a.AllClients, a.Lifetime = true, 10*time.Minute
+		a.Scopes = []provider.APIScope{{Name: "maps", Sentence: "See the maps"}}
+	})
+	return s, id, secret
+}
+
+func (s *service) apiApp(id string, scopes ...string) *relyingParty {
+	return s.relyingParty(id, "secret-of-"+id+"-0123456789abcdefghij", scopes...)
+}
+
+func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
+	s, id, secret := startAPIs(t, serviceOptions{})
+	otherID, otherSecret := s.addAPI("urn:example:other", "Other", nil)
+	rp := s.apiApp("app", "openid", "groups", "trails.read")
+	b := s.browser()
+	b.signIn("ada")
+	page := mainOf(b.consentPage(rp.authURL()).Text)
+	for _, text := range []string{"Trails", "See your trails", "Sign you in"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the consent page lacks %q: %s", text, page)
+		}
+	}
+	if strings.Contains(page, "Change your trails") || strings.Contains(page, "Maps") {
+		t.Errorf("the consent page shows what was not asked for: %s", page)
+	}
+	token, err := rp.exchange(b.authorize(rp.authURL(), "ada").Get("code"))
+	noError(t, err)
+	header, claims := jwtHeader(t, token.AccessToken), jwtPayload(t, token.AccessToken)
+	if header["typ"] != "at+jwt" || header["alg"] != "ES256" || header["kid"] == nil {
+		t.Errorf("header %v", header)
+	}
+	idToken := rp.idToken(token)
+	want := map[string]any{
+		"iss": s.URL, "sub": idToken.Subject, "client_id": "app", "scope": "openid groups trails.read", "acr": "1", "amr": []any{"pwd"},
+		"groups": []any{"activity"}, "aud": []any{trails, s.URL + "/oauth2/userinfo"},
+	}
+	for _, name := range []string{"iat", "exp", "auth_time", "jti", "status"} {
+		if claims[name] == nil {
+			t.Errorf("no %s", name)
+		}
+		delete(claims, name)
+	}
+	if diff := cmp.Diff(want, claims); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+	s.wantUserinfo("with openid", token.AccessToken, http.StatusOK)
+	if s.revoked(token.AccessToken) {
+		t.Error("it is revoked from the beginning")
+	}
+	if got := s.as(token.AccessToken); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("as a session cookie: %d", got.StatusCode)
+	}
+
+	about := s.introspect(id, secret, token.AccessToken)
+	if about["active"] != true || about["client_id"] != "app" || about["username"] != "ada" || about["sub"] != idToken.Subject ||
+		about["scope"] != "openid groups trails.read" || about["exp"].(float64)-about["iat"].(float64) != 3600 {
+		t.Errorf("to the API: %v", about)
+	}
+	if diff := cmp.Diff(about, rp.introspect(token.AccessToken)); diff != "" {
+		t.Errorf("to the client:\n%s", diff)
+	}
+	s.wantInactive("to another API", s.introspect(otherID, otherSecret, token.AccessToken))
+	s.wantInactive("to another client", s.apiApp("other").introspect(token.AccessToken))
+	wantOAuthError(t, "a wrong secret", s.clientPost("introspect", id, secret+"x", url.Values{"token": {token.AccessToken}}), 401, "invalid_client")
+	wantOAuthError(t, "an API at the token endpoint", s.tokenRequest(id, secret, url.Values{"grant_type": {"client_credentials"}}), 401, "invalid_client")
+	for what, bad := range map[string]string{
+		"a changed token": token.AccessToken[:len(token.AccessToken)-4] + "AAAA", "an ID token": rawIDToken(token), "a session": b.cookie("cairn_session"),
+	} {
+		s.wantInactive(what, s.introspect(id, secret, bad))
+		s.wantUserinfo(what, bad, http.StatusUnauthorized)
+	}
+}
+
+// Whatever ends a grant is seen by an API that verifies by itself.
+func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
+	s, id, secret := startAPIs(t, serviceOptions{})
+	s.addUser("keeper", "admin")
+	keeper := s.signedIn("keeper")
+	rp := s.apiApp("app", "openid", "trails.read", "offline_access")
+	for what, end := range map[string]func(b *browser, user, code string, token *oauth2.Token){
+		"sign-out": func(b *browser, _, _ string, _ *oauth2.Token) { b.api("POST", "/api/auth/logout", nil) },
+		"suspension": func(_ *browser, user, _ string, _ *oauth2.Token) {
+			needStatus(t, "", keeper.api("POST", "/api/admin/users/"+user+"/suspend", nil), http.StatusOK)
+		},
+		"removed consent": func(b *browser, _, _ string, _ *oauth2.Token) {
+			needStatus(t, "", b.api("DELETE", "/api/me/apps/app", nil), http.StatusNoContent)
+		},
+		"revocation":   func(_ *browser, _, _ string, token *oauth2.Token) { rp.revoke(token.AccessToken) },
+		"reused code":  func(_ *browser, _, code string, _ *oauth2.Token) { rp.redeem(code) },
+		"reused token": func(_ *browser, _, _ string, token *oauth2.Token) { rp.refresh(token.RefreshToken); rp.refresh(token.RefreshToken) },
+		"end of all sessions": func(_ *browser, user, _ string, _ *oauth2.Token) {
+			needStatus(t, "", keeper.api("POST", "/api/admin/users/"+user+"/sessions/end-all", nil), http.StatusOK)
+		},
+	} {
+		user := strings.ReplaceAll(what, " ", "-")
+		s.addUser(user)
+		b := s.browser()
+		scopes := "openid trails.read"
+		if what == "reused token" {
+			scopes += " offline_access"
+		}
+		code := b.authorize(rp.authURL("scope", scopes), user).Get("code")
+		token, err := rp.exchange(code)
+		noError(t, err)
+		if s.revoked(token.AccessToken) {
+			t.Fatalf("%s: revoked before", what)
+		}
+		end(b, user, code, token)
+		if !s.revoked(token.AccessToken) {
+			t.Errorf("%s: the API does not see it", what)
+		}
+		s.wantInactive(what, s.introspect(id, secret, token.AccessToken))
+		s.wantUserinfo(what, token.AccessToken, http.StatusUnauthorized)
+	}
+	s.addUser("last")
+	_, token := s.signedInTokens(rp, "last")
+	noError(t, s.store.RemoveClient(t.Context(), "app"))
+	if !s.revoked(token.AccessToken) {
+		t.Error("removed client: the API does not see it")
+	}
+}
+
+func TestResourceIsOneThatTheClientMayUse(t *testing.T) {
+	s, _, _ := startAPIs(t, serviceOptions{})
+	app, other := s.apiApp("app", "openid", "offline_access"), s.apiApp("other", "openid", "trails.read")
+	b := s.browser()
+	b.signIn("ada")
+	for what, c := range map[string]struct {
+		rp   *relyingParty
+		uris []string
+		want string
+	}{
+		"its own": {app, []string{trails}, "code"}, "two": {app, []string{trails, maps3}, "code"}, "unknown": {app, []string{"https://x.example.org"}, "invalid_target"},
+		"with a slash": {app, []string{trails + "/"}, "invalid_target"}, "one of two": {app, []string{trails, "x"}, "invalid_target"},
+		"of others": {other, []string{trails}, "invalid_target"}, "for all": {other, []string{maps3}, "code"}, "empty": {app, []string{""}, "invalid_target"},
+	} {
+		more := url.Values{"resource": c.uris}.Encode()
+		wantAnswer(t, what, b.authorize(c.rp.authURL()+"&"+more, "ada"), c.want)
+		form := c.rp.pushed()
+		form["resource"] = c.uris
+		if pushed := c.rp.post("par", form); c.want == "code" && pushed.StatusCode != http.StatusCreated {
+			t.Errorf("%s, pushed: %d %s", what, pushed.StatusCode, pushed.Text)
+		} else if c.want != "code" {
+			wantOAuthError(t, what+", pushed", pushed, 400, c.want)
+		}
+	}
+	// The scope of an API that the client may not use is ignored like an unknown one.
+	token, err := other.exchange(b.authorize(other.authURL(), "ada").Get("code"))
+	noError(t, err)
+	if strings.Contains(token.AccessToken, "eyJ") || token.Extra("scope") != "openid" {
+		t.Errorf("%v", token.Extra("scope"))
+	}
+
+	exchange := func(more url.Values, uris ...string) response {
+		form := app.codeForm(b.authorize(app.authURL("scope", "openid trails.read offline_access")+"&"+url.Values{"resource": {trails, maps3}}.Encode(), "ada").Get("code"))
+		for name, v := range more {
+			form[name] = v
+		}
+		form["resource"] = uris
+		return app.token(form)
+	}
+	wantOAuthError(t, "at token, of others", exchange(nil, "https://x.example.org"), 400, "invalid_target")
+	both := exchange(nil).JSON(t)
+	claims := jwtPayload(t, both["access_token"].(string))
+	if diff := cmp.Diff([]any{maps3, trails, s.URL + "/oauth2/userinfo"}, claims["aud"]); diff != "" || both["expires_in"] != 600.0 {
+		t.Errorf("for both, the shorter lifetime: %v\n%s", both["expires_in"], diff)
+	}
+	one := exchange(nil, maps3).JSON(t)
+	if got := jwtPayload(t, one["access_token"].(string)); one["scope"] != "openid offline_access" || got["scope"] != one["scope"] {
+		t.Errorf("for one: %v", one)
+	}
+	refresh := func(scope string, uris ...string) response {
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {both["refresh_token"].(string)}, "resource": uris}
+		if scope != "" {
+			form.Set("scope", scope)
+		}
+		got := app.token(form)
+		if fresh, ok := got.JSON(t)["refresh_token"].(string); ok {
+			both["refresh_token"] = fresh
+		}
+		return got
+	}
+	narrow := refresh("trails.read").JSON(t)
+	if got := jwtPayload(t, narrow["access_token"].(string)); got["aud"] != trails || got["scope"] != "trails.read" || narrow["scope"] != "trails.read" {
+		t.Errorf("narrowed: %v %v", got, narrow)
+	}
+	s.wantUserinfo("without openid", narrow["access_token"].(string), http.StatusUnauthorized)
+	wantOAuthError(t, "more than granted", refresh("trails.write"), 400, "invalid_scope")
+	wantOAuthError(t, "another resource", refresh("", "https://x.example.org"), 400, "invalid_target")
+	plain := refresh("openid").JSON(t)
+	if token := plain["access_token"].(string); strings.HasPrefix(token, "eyJ") {
+		t.Errorf("without a scope of an API: %s", token)
+	} else {
+		s.wantUserinfo("without an API", token, http.StatusOK)
+	}
+	whole := refresh("").JSON(t)
+	if got := jwtPayload(t, whole["access_token"].(string)); got["scope"] != "openid trails.read offline_access" {
+		t.Errorf("in full again: %v", got)
+	}
+}
+
+func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
+	now := time.Now()
+	s, _, _ := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	id, secret := s.addAPI("https://opaque.example.org", "Opaque", func(a *provider.API) {
+		a.Opaque, a.AllClients, a.Scopes = true, true, []provider.APIScope{{Name: "dark", Sentence: "See nothing"}}
+	})
+	rp := s.apiApp("app", "openid", "dark")
+	_, token := s.signedInTokens(rp, "ada")
+	about := s.introspect(id, secret, token.AccessToken)
+	if strings.HasPrefix(token.AccessToken, "eyJ") || about["active"] != true || about["scope"] != "openid dark" {
+		t.Errorf("opaque: %v", about)
+	}
+	other := s.apiApp("other")
+	own := func(form url.Values) response {
+		form.Set("grant_type", "client_credentials")
+		return other.post("token", form)
+	}
+	wantOAuthError(t, "of others", own(url.Values{"scope": {"trails.read"}}), 400, "invalid_scope")
+	wantOAuthError(t, "resource of others", own(url.Values{"resource": {trails}}), 400, "invalid_target")
+	answer := own(url.Values{"scope": {"maps"}}).JSON(t)
+	jwt, _ := answer["access_token"].(string)
+	claims := jwtPayload(t, jwt)
+	if claims["sub"] != "other" || claims["client_id"] != "other" || claims["aud"] != maps3 || claims["auth_time"] != nil || answer["expires_in"] != 600.0 {
+		t.Errorf("%v %v", claims, answer)
+	}
+	s.wantUserinfo("a client's own", jwt, http.StatusUnauthorized)
+	if s.revoked(jwt) {
+		t.Error("revoked from the beginning")
+	}
+	other.revoke(jwt)
+	if !s.revoked(jwt) {
+		t.Error("its revocation is not seen")
+	}
+	dark := own(url.Values{"scope": {"dark"}}).JSON(t)["access_token"].(string)
+	if about := s.introspect(id, secret, dark); about["sub"] != "other" || about["active"] != true {
+		t.Errorf("opaque, of a client: %v", about)
+	}
+	now = now.Add(time.Hour + time.Second)
+	s.wantInactive("expired", s.introspect(id, secret, dark))
+}

@@ -1,0 +1,337 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/session"
+)
+
+// Bounds of the lifetime of an API's access tokens.
+const (
+	MinAPILifetime = time.Minute
+	MaxAPILifetime = 24 * time.Hour
+)
+
+// API is a protected resource of an application's own (RFC 8707), registered by the operator.
+type API struct {
+	URI      string // what resource and aud name it by
+	Name     string
+	ID       string // with which it authenticates at introspection
+	Secrets  []ClientSecret
+	Scopes   []APIScope
+	Opaque   bool          // its access tokens are opaque, not JWTs
+	Lifetime time.Duration // of its access tokens, whole seconds
+	// Algorithm signs its JWTs: RS256, ES256 or EdDSA. Empty is ES256 where a key for it is there, else RS256.
+	Algorithm  string
+	AllClients bool
+	Clients    []string // ids of those that may use it, unless all may
+	CreatedAt  time.Time
+}
+
+// APIScope is a scope of one API, with what the consent page says of it.
+type APIScope struct {
+	Name     string `json:"name"`
+	Sentence string `json:"sentence"`
+}
+
+// ErrAPINotFound and ErrAPIExists are errors of an APIStore.
+var (
+	ErrAPINotFound = errors.New("API not found")
+	ErrAPIExists   = errors.New("API registered already")
+)
+
+// APIStore is what the operator does with APIs.
+type APIStore interface {
+	// CreateAPI. ErrAPIExists, the *RegistrationError of API.Check or one about a scope that
+	// another API has or a client that there is not.
+	CreateAPI(ctx context.Context, a *API) error
+	// APIs in the order of their URIs.
+	APIs(ctx context.Context) ([]*API, error)
+	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt.
+	// ErrAPINotFound, or an error as of CreateAPI.
+	UpdateAPI(ctx context.Context, a *API) error
+	// RotateAPISecret puts a new secret in place; the present one ends at until. ErrAPINotFound.
+	RotateAPISecret(ctx context.Context, uri string, stored ClientSecret, until time.Time) error
+	// RemoveAPI. ErrAPINotFound.
+	RemoveAPI(ctx context.Context, uri string) error
+}
+
+// NewAPI is a registration with the defaults and a secret, which is shown once.
+func NewAPI(uri, name string, now time.Time) (a *API, secret string) {
+	secret, stored := NewSecret(now)
+	return &API{
+		URI: uri, Name: name, ID: "api-" + randomText(12), Secrets: []ClientSecret{stored}, Lifetime: AccessTokenLifetime,
+		CreatedAt: now.UTC().Truncate(time.Second),
+	}, secret
+}
+
+var apiScopeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$`)
+
+// Check holds the registration to the rules. The error is a *RegistrationError.
+func (a *API) Check() error {
+	wrong := func(member, value, reason string, args ...any) error {
+		return &RegistrationError{member, value, fmt.Sprintf(reason, args...)}
+	}
+	u, err := checkURI("URI of an API", a.URI, "\\<>\"{}|^`")
+	switch {
+	case err != nil:
+		return wrong("resource", a.URI, "%s", err)
+	case !slices.Contains([]string{"https", "http", "urn"}, u.Scheme) || u.Scheme != "urn" && u.Host == "":
+		return wrong("resource", a.URI, "it is an https, http or urn URI, such as https://api.example.org")
+	case u.RawQuery != "" || u.ForceQuery:
+		return wrong("resource", a.URI, "it has no query: remove ? and what follows (RFC 8707 section 2)")
+	}
+	if name, err := account.CheckDisplayName(a.Name); err != nil || name != a.Name {
+		return wrong("name", "", "1 to 60 characters, no control characters, and no space at its ends")
+	}
+	for i, s := range a.Scopes {
+		sentence, err := account.CheckDisplayName(s.Sentence)
+		switch {
+		case !apiScopeForm.MatchString(s.Name) || strings.Contains(s.Name, "://"):
+			return wrong("scopes", s.Name, "1 to 64 letters, digits and . _ : / -, and not an address")
+		case slices.Contains(Scopes, s.Name):
+			return wrong("scopes", s.Name, "this is a scope of OpenID Connect: choose another name")
+		case slices.ContainsFunc(a.Scopes[:i], func(o APIScope) bool { return o.Name == s.Name }):
+			return wrong("scopes", s.Name, "it is given twice")
+		case err != nil || sentence != s.Sentence:
+			return wrong("scopes", s.Name, "its sentence has 1 to 60 characters, no control characters, and no space at its ends")
+		}
+	}
+	switch {
+	case a.Lifetime < MinAPILifetime || a.Lifetime > MaxAPILifetime || a.Lifetime%time.Second != 0:
+		return wrong("lifetime", "", "whole seconds, from one minute to 24 hours")
+	case a.Algorithm != "" && !slices.Contains(signingAlgorithms, jose.SignatureAlgorithm(a.Algorithm)):
+		return wrong("alg", a.Algorithm, "the algorithms are RS256, ES256 and EdDSA")
+	case a.AllClients && len(a.Clients) > 0:
+		return wrong("clients", "", "name clients or let all in, not both")
+	}
+	return nil
+}
+
+// admits reports whether a client may ask for tokens for the API.
+func (a *API) admits(c *Client) bool { return a.AllClients || slices.Contains(a.Clients, c.ID) }
+
+func (a *API) hasScope(name string) bool {
+	return slices.ContainsFunc(a.Scopes, func(s APIScope) bool { return s.Name == name })
+}
+
+// apis are the registered APIs that a client may use.
+type apis []*API
+
+func (list apis) find(uri string) *API {
+	if i := slices.IndexFunc(list, func(a *API) bool { return a.URI == uri }); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// owner is the API that a scope belongs to, nil for any other scope.
+func (list apis) owner(scope string) *API {
+	if i := slices.IndexFunc(list, func(a *API) bool { return a.hasScope(scope) }); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// uses returns the URIs of the APIs that are named or that a scope implies, in the order of the list.
+func (list apis) uses(resources, scopes []string) (uris []string) {
+	for _, a := range list {
+		if slices.Contains(resources, a.URI) || slices.ContainsFunc(scopes, a.hasScope) {
+			uris = append(uris, a.URI)
+		}
+	}
+	return uris
+}
+
+// apisOf returns the APIs that a client may use.
+func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
+	all, err := p.apis.GetFresh(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("read APIs: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return !a.admits(c) }), nil
+}
+
+// accessTarget is what an access token is for.
+type accessTarget struct {
+	apis     apis     // none: userinfo alone
+	scopes   []string // of this token
+	narrowed bool     // they are not those of the grant
+	audience []string // none: userinfo alone
+	lifetime time.Duration
+}
+
+// target is what the token is for that a request for a grant's token gets: the APIs of the grant,
+// or those of them that resource and, at a refresh, scope name (RFC 8707 section 2.2). An API that has
+// gone or that the client may no longer use drops out.
+func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Grant) (*accessTarget, error) {
+	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime}
+	if len(g.Resources) == 0 {
+		if len(form["resource"]) > 0 {
+			return nil, errInvalidTarget
+		}
+		return t, nil
+	}
+	usable, err := p.apisOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	wanted := g.Resources
+	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
+		t.scopes, wanted = asked, usable.uses(nil, asked)
+	}
+	if named := form["resource"]; len(named) > 0 {
+		if slices.ContainsFunc(named, func(uri string) bool {
+			return !slices.Contains(g.Resources, uri) || usable.find(uri) == nil
+		}) {
+			return nil, errInvalidTarget
+		}
+		wanted = named
+	}
+	for _, a := range usable {
+		if slices.Contains(wanted, a.URI) && slices.Contains(g.Resources, a.URI) {
+			t.apis = append(t.apis, a)
+		}
+	}
+	t.scopes = slices.DeleteFunc(slices.Clone(t.scopes), func(s string) bool {
+		return !slices.Contains(Scopes, s) && t.apis.owner(s) == nil
+	})
+	t.narrowed = !slices.Equal(t.scopes, g.Scopes)
+	return t, p.aim(t)
+}
+
+// aim sets the audience and the lifetime of a token for APIs, and makes sure that it can be signed.
+// With openid it is for userinfo too (RFC 9068 section 3).
+func (p *Provider) aim(t *accessTarget) error {
+	if len(t.apis) == 0 {
+		return nil
+	}
+	t.lifetime = MaxAPILifetime
+	for _, a := range t.apis {
+		t.audience = append(t.audience, a.URI)
+		t.lifetime = min(t.lifetime, a.Lifetime)
+	}
+	if slices.Contains(t.scopes, "openid") {
+		t.audience = append(t.audience, p.userinfoURI())
+	}
+	if t.opaque() {
+		return nil
+	}
+	_, err := p.accessTokens.signerFor(t)
+	return err
+}
+
+func (p *Provider) userinfoURI() string { return p.issuer + "/oauth2/userinfo" }
+
+// opaque reports whether the token is none that an API can verify by itself.
+func (t *accessTarget) opaque() bool {
+	return len(t.apis) == 0 || slices.ContainsFunc(t.apis, func(a *API) bool { return a.Opaque })
+}
+
+// stored returns the token as it is kept.
+func (t *accessTarget) stored(signature string, now time.Time) Token {
+	return Token{Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience, Narrowed: t.narrowed, Scopes: t.scopes}
+}
+
+// accessTokenSigner signs and verifies JWT access tokens (RFC 9068).
+type accessTokenSigner struct {
+	issuer string
+	signers
+	public []jose.JSONWebKey
+}
+
+const accessTokenType = "at+jwt"
+
+// signerFor is the signer of the first API's algorithm.
+func (s *accessTokenSigner) signerFor(t *accessTarget) (jose.Signer, error) {
+	algorithm := t.apis[0].Algorithm
+	if algorithm == "" {
+		algorithm = string(jose.ES256)
+		if s.signers[algorithm] == nil {
+			algorithm = string(jose.RS256)
+		}
+	}
+	if signer := s.signers[algorithm]; signer != nil {
+		return signer, nil
+	}
+	return nil, fmt.Errorf("API %s, %s: %w", t.apis[0].URI, algorithm, errNoKey)
+}
+
+// sign makes the token of a grant. id is the jti, by which the token is found again.
+func (s *accessTokenSigner) sign(t *accessTarget, g *Grant, c *Client, u account.User, id string, now time.Time) (string, error) {
+	claims := map[string]any{
+		"iss": s.issuer, "sub": g.ClientID, "aud": jwt.Audience(t.audience), "client_id": g.ClientID, "jti": id,
+		"iat": now.Unix(), "exp": now.Add(t.lifetime).Unix(), "scope": strings.Join(t.scopes, " "),
+		"status": map[string]session.StatusRef{"status_list": g.status(s.issuer)},
+	}
+	if g.Sub != "" {
+		claims["sub"], claims["auth_time"], claims["acr"], claims["amr"] = g.Sub, g.AuthTime.Unix(), g.class(), g.methods()
+		if slices.Contains(t.scopes, "groups") {
+			claims["groups"] = append([]string{}, c.GroupsOf(u)...)
+		}
+	}
+	if len(t.audience) == 1 {
+		claims["aud"] = t.audience[0]
+	}
+	signer, err := s.signerFor(t)
+	if err != nil {
+		return "", err
+	}
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		return "", fmt.Errorf("sign access token: %w", err)
+	}
+	return token, nil
+}
+
+// id returns the jti of a genuine JWT access token, of any age, and "" for anything else.
+func (s *accessTokenSigner) id(token string) string {
+	t, err := jwt.ParseSigned(token, signingAlgorithms)
+	if err != nil || len(t.Headers) != 1 || t.Headers[0].ExtraHeaders[jose.HeaderType] != accessTokenType {
+		return ""
+	}
+	for _, k := range s.public {
+		var c jwt.Claims
+		if t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
+			return c.ID
+		}
+	}
+	return ""
+}
+
+// status is the place of the grant in the token status lists.
+func (g *Grant) status(issuer string) session.StatusRef {
+	return session.StatusRef{Index: g.StatusIndex, URI: account.StatusListURI(issuer, g.StatusList)}
+}
+
+// introspector is an API with the id and secret of the request, nil where these are no API's.
+func (p *Provider) introspector(r *http.Request) (*API, error) {
+	id, secret, _, err := presentedCredentials(r, r.PostForm)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.apis.GetFresh(r.Context(), "")
+	if err != nil {
+		return nil, fmt.Errorf("read APIs: %w", err)
+	}
+	i := slices.IndexFunc(all, func(a *API) bool { return a.ID == id })
+	if i < 0 {
+		return nil, nil
+	}
+	if !matchesAny(all[i].Secrets, secret, p.clock()) {
+		return nil, errInvalidClient
+	}
+	return all[i], nil
+}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/provider"
+)
+
+type apiRow struct {
+	URI           string `gorm:"column:uri"`
+	ID            string
+	Name          string
+	Opaque        bool
+	Lifetime      int64  // seconds
+	Algorithm     string `gorm:"column:alg"`
+	AllClients    bool
+	Secret        []byte
+	SecretAt      int64
+	Previous      []byte
+	PreviousUntil int64
+	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+}
+
+type apiScopeRow struct {
+	Name     string
+	URI      string `gorm:"column:uri"`
+	Position int
+	Sentence string
+}
+
+type apiClientRow struct {
+	URI      string `gorm:"column:uri"`
+	ClientID string
+}
+
+func (r apiRow) api() *provider.API {
+	a := &provider.API{
+		URI: r.URI, ID: r.ID, Name: r.Name, Opaque: r.Opaque, Lifetime: time.Duration(r.Lifetime) * time.Second,
+		Algorithm: r.Algorithm, AllClients: r.AllClients, CreatedAt: fromUnix(r.CreatedAt),
+		Secrets: []provider.ClientSecret{{Hash: r.Secret, CreatedAt: fromUnix(r.SecretAt)}},
+	}
+	if len(r.Previous) > 0 {
+		a.Secrets = append(a.Secrets, provider.ClientSecret{Hash: r.Previous, ExpiresAt: fromUnix(r.PreviousUntil)})
+	}
+	return a
+}
+
+var apiColumns = columnsOf[apiRow]("apis")
+
+// APIs implements provider.APIStore.
+func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
+	const doing = "list APIs"
+	var rows []apiRow
+	if err := s.conn(ctx).Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error; err != nil || len(rows) == 0 {
+		return []*provider.API{}, fail(doing, err)
+	}
+	var scopes []apiScopeRow
+	if err := s.conn(ctx).Raw("SELECT name, uri, position, sentence FROM api_scopes ORDER BY uri, position").Find(&scopes).Error; err != nil {
+		return nil, fail(doing, err)
+	}
+	var clients []apiClientRow
+	err := s.conn(ctx).Raw(`SELECT a.uri, a.client_id FROM api_clients a JOIN clients k ON k.id = a.client_id
+		WHERE k.removed_at = 0 ORDER BY a.uri, a.client_id`).Find(&clients).Error
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	all := each(rows, apiRow.api)
+	for _, a := range all {
+		for _, r := range scopes {
+			if r.URI == a.URI {
+				a.Scopes = append(a.Scopes, provider.APIScope{Name: r.Name, Sentence: r.Sentence})
+			}
+		}
+		for _, r := range clients {
+			if r.URI == a.URI {
+				a.Clients = append(a.Clients, r.ClientID)
+			}
+		}
+	}
+	return all, nil
+}
+
+// CreateAPI implements provider.APIStore.
+func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
+	if err := a.Check(); err != nil {
+		return fmt.Errorf("create API: %w", err)
+	}
+	row := apiRow{
+		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second), Algorithm: a.Algorithm,
+		AllClients: a.AllClients, Secret: a.Secrets[0].Hash, SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
+	}
+	return s.write(ctx, "create API", func(tx *gorm.DB) error {
+		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
+		if err := expect(tx.Table("apis").Clauses(once).Create(&row), provider.ErrAPIExists); err != nil {
+			return err
+		}
+		return insertAPIParts(tx, a)
+	})
+}
+
+// insertAPIParts adds the scopes and the clients of an API.
+func insertAPIParts(tx *gorm.DB, a *provider.API) error {
+	for i, scope := range a.Scopes {
+		row := apiScopeRow{Name: scope.Name, URI: a.URI, Position: i, Sentence: scope.Sentence}
+		taken := &provider.RegistrationError{Member: "scopes", Value: scope.Name, Reason: "another API has a scope of this name"}
+		once := clause.OnConflict{Columns: []clause.Column{{Name: "name"}}, DoNothing: true}
+		if err := expect(tx.Table("api_scopes").Clauses(once).Create(&row), taken); err != nil {
+			return err
+		}
+	}
+	clients := slices.Clone(a.Clients)
+	slices.Sort(clients)
+	for _, id := range slices.Compact(clients) {
+		none := &provider.RegistrationError{Member: "clients", Value: id, Reason: "there is no such client: cairn client list shows them"}
+		if invalidKey(id) {
+			return none
+		}
+		added := tx.Exec("INSERT INTO api_clients (uri, client_id) SELECT ?, id FROM clients WHERE id = ? AND removed_at = 0", a.URI, id)
+		if err := expect(added, none); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UpdateAPI implements provider.APIStore.
+func (s *Store) UpdateAPI(ctx context.Context, a *provider.API) error {
+	if err := a.Check(); err != nil {
+		return fmt.Errorf("update API: %w", err)
+	}
+	return s.write(ctx, "update API", func(tx *gorm.DB) error {
+		updated := tx.Exec("UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?",
+			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI)
+		if err := expect(updated, provider.ErrAPINotFound); err != nil {
+			return err
+		}
+		if err := execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?"); err != nil {
+			return err
+		}
+		return insertAPIParts(tx, a)
+	})
+}
+
+// RotateAPISecret implements provider.APIStore.
+func (s *Store) RotateAPISecret(ctx context.Context, uri string, n provider.ClientSecret, until time.Time) error {
+	return s.writeOne(ctx, "rotate secret of API", func(db *gorm.DB) error {
+		return expect(db.Exec("UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ? WHERE uri = ?",
+			toUnix(until), n.Hash, toUnix(n.CreatedAt), uri), provider.ErrAPINotFound)
+	})
+}
+
+// RemoveAPI implements provider.APIStore.
+func (s *Store) RemoveAPI(ctx context.Context, uri string) error {
+	return s.writeOne(ctx, "remove API", func(db *gorm.DB) error {
+		return expect(db.Exec("DELETE FROM apis WHERE uri = ?", uri), provider.ErrAPINotFound)
+	})
+}
