@@ -85,7 +85,7 @@ type Service struct {
 	// nextSteps reports whether administrators begin on their overview; nil: they do not.
 	nextSteps func(context.Context) (bool, error)
 	// scopeTexts say what an application has by its scopes; nil without OpenID Connect.
-	scopeTexts func(scopes []string) []templates.Text
+	scopeTexts func(ctx context.Context, scopes []string) []string
 }
 
 // sealLifetimes are the purposes of sealed values, with how long they are valid.

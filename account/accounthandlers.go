@@ -164,7 +164,7 @@ func (s *Service) appsPage(r *http.Request, m templates.Member) (templates.Page,
 	page := templates.AccountApps{Member: m, Apps: AppRows(apps)}
 	for i := range page.Apps {
 		if s.scopeTexts != nil {
-			page.Apps[i].Sees = s.scopeTexts(page.Apps[i].Scopes)
+			page.Apps[i].Sees = s.scopeTexts(r.Context(), page.Apps[i].Scopes)
 		}
 	}
 	return page, nil

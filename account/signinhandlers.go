@@ -155,7 +155,9 @@ func (s *Service) NameApplications(name func(ctx context.Context, continuation s
 
 // DescribeScopes sets how pages say what an application has by its scopes; before the
 // service serves.
-func (s *Service) DescribeScopes(texts func(scopes []string) []templates.Text) { s.scopeTexts = texts }
+func (s *Service) DescribeScopes(texts func(ctx context.Context, scopes []string) []string) {
+	s.scopeTexts = texts
+}
 
 // continuation is the sealed authorization request that a page goes on with, and the
 // name of its application; the page speaks the language that this asks for, and a popup keeps its opener.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Client is a registered OpenID Connect client as administrators see it; it has
@@ -38,6 +39,8 @@ type Options struct {
 	// Clients lists the registered clients in the order to show them. Errors wrap
 	// account.ErrUnavailable.
 	Clients func(ctx context.Context) ([]Client, error)
+	// APIs lists the registered APIs in the order to show them. Errors wrap account.ErrUnavailable.
+	APIs func(ctx context.Context) ([]templates.APIRow, error)
 	// KeyCreated tells how old the key is that signs; nil: there is none.
 	KeyCreated func() (time.Time, error)
 	// LastBackup tells when the last backup was made, zero: never; nil: nobody knows.
@@ -59,6 +62,9 @@ type Service struct {
 func New(accounts *account.Service, o Options) *Service {
 	if o.Clients == nil {
 		o.Clients = func(context.Context) ([]Client, error) { return nil, nil }
+	}
+	if o.APIs == nil {
+		o.APIs = func(context.Context) ([]templates.APIRow, error) { return nil, nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

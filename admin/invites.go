@@ -152,7 +152,11 @@ func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	var page templates.AdminApplications
+	apis, err := s.options.APIs(r.Context())
+	if err != nil {
+		return err
+	}
+	page := templates.AdminApplications{APIs: apis}
 	for _, c := range clients {
 		page.Applications = append(page.Applications, templates.ApplicationRow{
 			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,14 +45,28 @@ var Scopes = func() (names []string) {
 var signInClaims = []string{"acr", "amr", "auth_time"}
 
 // scopeTexts say what an application has by scopes, to the person who has let it in.
-func scopeTexts(granted []string) (texts []templates.Text) {
+func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []string) {
 	words := map[string]templates.Text{
 		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address", "address": "Your postal address",
 		"phone": "Your phone number", "groups": "Your groups", "offline_access": "Stay signed in while you are away",
 	}
 	for _, s := range Scopes { // in the order of the consent page
 		if slices.Contains(granted, s) {
-			texts = append(texts, words[s])
+			texts = append(texts, templates.LanguageOf(ctx).Text(words[s]))
+		}
+	}
+	all, err := p.apis.Get(ctx, "")
+	if err != nil { // the page is shown without them
+		p.log.ErrorContext(ctx, "APIs not read", "error", err)
+	}
+	for _, a := range all {
+		if slices.Contains(granted, a.URI) {
+			texts = append(texts, a.Name)
+		}
+		for _, s := range a.Scopes {
+			if slices.Contains(granted, s.Name) {
+				texts = append(texts, a.Name+": "+s.Sentence)
+			}
 		}
 	}
 	return texts

@@ -53,11 +53,11 @@ type Provider struct {
 	issuer       string
 	idTokens     *idTokenSigner
 	accessTokens *accessTokenSigner
-	seal     *web.Sealer
-	limits   *web.Limits
-	logouts  *logoutSender
-	clock    func() time.Time
-	log      *slog.Logger
+	seal         *web.Sealer
+	limits       *web.Limits
+	logouts      *logoutSender
+	clock        func() time.Time
+	log          *slog.Logger
 }
 
 // Purposes of sealed values, with how long they are valid.
@@ -114,7 +114,7 @@ func New(o Options) (*Provider, error) {
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	a.NameApplications(p.applicationName)
-	a.DescribeScopes(scopeTexts)
+	a.DescribeScopes(p.scopeTexts)
 	p.mountMetadata(m)
 	authorize := keepOpener(p.authorize)
 	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(authorize), "POST": authorize})

@@ -106,7 +106,7 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 }
 
 var (
-	spendCode  = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
+	spendCode = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
 	// rotateToken lets a token be rotated once, and again in the grace of its client, which
 	// begins with the first time.
 	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?

@@ -180,7 +180,7 @@ type InviteRow struct {
 type AppRow struct {
 	ClientID, Name string
 	Scopes         []string
-	// Sees are the scopes in words.
-	Sees                  []Text
+	// Sees are the scopes in words, in the language of the page.
+	Sees                  []string
 	GrantedAt, LastUsedAt time.Time
 }

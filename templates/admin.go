@@ -224,6 +224,7 @@ func (AdminInvites) page() (string, bool) { return "admin-invites", false }
 // AdminApplications shows the registered applications.
 type AdminApplications struct {
 	Applications []ApplicationRow
+	APIs         []APIRow
 	Answer
 }
 
@@ -236,6 +237,13 @@ type ApplicationRow struct {
 	Users                   int
 	ManyUsers               bool // there are Users or more
 	CreatedAt, LastUsedAt   time.Time
+}
+
+// APIRow is a registered API. Its clients are All, or those that Clients name.
+type APIRow struct {
+	APIItem
+	Opaque, All bool
+	Clients     []string
 }
 
 // Commands are what the operator changes it with, and asks how a request of it would be answered.

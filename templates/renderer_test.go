@@ -38,7 +38,7 @@ func fullPages() map[string]templates.Page {
 		{ID: "s1", Browser: "Firefox", System: "Linux", Methods: []templates.Text{"Password"}, Address: "192.0.2.7", CreatedAt: noon, LastSeenAt: noon, ExpiresAt: noon.AddDate(0, 1, 0), Current: true},
 		{ID: "s2", System: "iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
 	}
-	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []templates.Text{"Your name and profile"}, GrantedAt: noon}}
+	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []string{"Your name and profile"}, GrantedAt: noon}}
 	user := templates.AdminUserRow{
 		Sub: "01hz", Handle: "ada", DisplayName: "Ada L.", Email: "ada@example.org", Flags: []string{"activity"},
 		CreatedAt: noon, LastLoginAt: noon, InvitedBy: "bo",

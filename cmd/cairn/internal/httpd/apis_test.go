@@ -114,6 +114,13 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	s.wantInactive("to another client", s.apiApp("other").introspect(token.AccessToken))
 	wantOAuthError(t, "a wrong secret", s.clientPost("introspect", id, secret+"x", url.Values{"token": {token.AccessToken}}), 401, "invalid_client")
 	wantOAuthError(t, "an API at the token endpoint", s.tokenRequest(id, secret, url.Values{"grant_type": {"client_credentials"}}), 401, "invalid_client")
+	if page := mainOf(b.get("/account/apps").Text); !strings.Contains(page, "Trails: See your trails") {
+		t.Errorf("what the application sees: %s", page)
+	}
+	s.addUser("keeper", "admin")
+	if page := mainOf(s.signedIn("keeper").get("/admin/applications").Text); !strings.Contains(page, trails) || !strings.Contains(page, "Change your trails") {
+		t.Errorf("the administration does not show the API: %s", page)
+	}
 	for what, bad := range map[string]string{
 		"a changed token": token.AccessToken[:len(token.AccessToken)-4] + "AAAA", "an ID token": rawIDToken(token), "a session": b.cookie("cairn_session"),
 	} {
@@ -136,9 +143,12 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 		"removed consent": func(b *browser, _, _ string, _ *oauth2.Token) {
 			needStatus(t, "", b.api("DELETE", "/api/me/apps/app", nil), http.StatusNoContent)
 		},
-		"revocation":   func(_ *browser, _, _ string, token *oauth2.Token) { rp.revoke(token.AccessToken) },
-		"reused code":  func(_ *browser, _, code string, _ *oauth2.Token) { rp.redeem(code) },
-		"reused token": func(_ *browser, _, _ string, token *oauth2.Token) { rp.refresh(token.RefreshToken); rp.refresh(token.RefreshToken) },
+		"revocation":  func(_ *browser, _, _ string, token *oauth2.Token) { rp.revoke(token.AccessToken) },
+		"reused code": func(_ *browser, _, code string, _ *oauth2.Token) { rp.redeem(code) },
+		"reused token": func(_ *browser, _, _ string, token *oauth2.Token) {
+			rp.refresh(token.RefreshToken)
+			rp.refresh(token.RefreshToken)
+		},
 		"end of all sessions": func(_ *browser, user, _ string, _ *oauth2.Token) {
 			needStatus(t, "", keeper.api("POST", "/api/admin/users/"+user+"/sessions/end-all", nil), http.StatusOK)
 		},

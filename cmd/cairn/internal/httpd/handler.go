@@ -244,6 +244,17 @@ func Administration(o Options) admin.Options {
 		}
 		return list, nil
 	}}
+	out.APIs = func(ctx context.Context) (rows []templates.APIRow, err error) {
+		apis, err := o.Store.APIs(ctx)
+		for _, a := range apis {
+			row := templates.APIRow{APIItem: templates.APIItem{Name: a.Name, URI: a.URI}, Opaque: a.Opaque, All: a.AllClients, Clients: a.Clients}
+			for _, s := range a.Scopes {
+				row.Scopes = append(row.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
+			}
+			rows = append(rows, row)
+		}
+		return rows, err
+	}
 	out.LastBackup = func(ctx context.Context) (time.Time, error) {
 		at, _, err := o.Store.LastTurn(ctx, store.TurnBackup)
 		return at, err
