@@ -79,9 +79,10 @@ type sessionClaims struct {
 	Status   map[string]session.StatusRef `json:"status"`
 }
 
-// StatusListURI is where a token status list of the issuer is published; the URI is its subject too.
-func StatusListURI(issuer string, list int) string {
-	return issuer + "/oauth2/status/" + strconv.Itoa(list)
+// StatusClaim is the claim status of a token that has a place in the token status lists of the issuer
+// (draft-ietf-oauth-status-list section 6.1).
+func StatusClaim(issuer string, list, index int) map[string]session.StatusRef {
+	return map[string]session.StatusRef{"status_list": {Index: index, URI: issuer + "/oauth2/status/" + strconv.Itoa(list)}}
 }
 
 func (m *minter) token(u User, s *Session, jti string) (string, error) {
@@ -93,7 +94,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
 		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
-		Status: map[string]session.StatusRef{"status_list": {Index: s.StatusIndex, URI: StatusListURI(m.issuer, s.StatusList)}},
+		Status: StatusClaim(m.issuer, s.StatusList, s.StatusIndex),
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign session token: %w", err)

@@ -15,7 +15,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/session"
 )
 
 // Bounds of the lifetime of an API's access tokens.
@@ -274,7 +273,7 @@ func (s *accessTokenSigner) sign(t *accessTarget, g *Grant, c *Client, u account
 	claims := map[string]any{
 		"iss": s.issuer, "sub": g.ClientID, "aud": jwt.Audience(t.audience), "client_id": g.ClientID, "jti": id,
 		"iat": now.Unix(), "exp": now.Add(t.lifetime).Unix(), "scope": strings.Join(t.scopes, " "),
-		"status": map[string]session.StatusRef{"status_list": g.status(s.issuer)},
+		"status": account.StatusClaim(s.issuer, g.StatusList, g.StatusIndex),
 	}
 	if g.Sub != "" {
 		claims["sub"], claims["auth_time"], claims["acr"], claims["amr"] = g.Sub, g.AuthTime.Unix(), g.class(), g.methods()
@@ -309,11 +308,6 @@ func (s *accessTokenSigner) id(token string) string {
 		}
 	}
 	return ""
-}
-
-// status is the place of the grant in the token status lists.
-func (g *Grant) status(issuer string) session.StatusRef {
-	return session.StatusRef{Index: g.StatusIndex, URI: account.StatusListURI(issuer, g.StatusList)}
 }
 
 // introspector is an API with the id and secret of the request, nil where these are no API's.

@@ -88,7 +88,8 @@ func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error
 	if by.Now == nil {
 		by.Now = time.Now
 	}
-	p := &Provider{clients: web.NewCache(clientTTL, by.Now, by.Storage.Client), storage: by.Storage, issuer: by.Issuer, clock: by.Now}
+	p := &Provider{storage: by.Storage, issuer: by.Issuer, clock: by.Now}
+	p.makeCaches()
 	p.idTokens = &idTokenSigner{issuer: by.Issuer}
 	for _, k := range by.Keys {
 		p.idTokens.public = append(p.idTokens.public, k.Public())

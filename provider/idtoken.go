@@ -58,12 +58,16 @@ func (s signers) algorithms() []jose.SignatureAlgorithm {
 
 // CheckKeys finds the clients that ask for an algorithm which none of the keys signs.
 func CheckKeys(clients []*Client, keys []jose.JSONWebKey) (without []*Client) {
-	for _, c := range clients {
-		if !slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() && k.Algorithm == c.IDTokenAlgorithm() }) {
-			without = append(without, c)
-		}
-	}
-	return without
+	return slices.DeleteFunc(slices.Clone(clients), func(c *Client) bool { return signs(keys, c.IDTokenAlgorithm()) })
+}
+
+// CheckAPIKeys is CheckKeys for the JWT access tokens of APIs.
+func CheckAPIKeys(all []*API, keys []jose.JSONWebKey) (without []*API) {
+	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return a.Algorithm == "" || a.Opaque || signs(keys, a.Algorithm) })
+}
+
+func signs(keys []jose.JSONWebKey, algorithm string) bool {
+	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() && k.Algorithm == algorithm })
 }
 
 // idTokenSigner signs and verifies ID tokens.

@@ -89,9 +89,8 @@ func New(o Options) (*Provider, error) {
 	}
 	p := &Provider{
 		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, clock: o.Now, log: o.Log,
-		clients: web.NewCache(clientTTL, o.Now, o.Storage.Client),
-		apis:    web.NewCache(clientTTL, o.Now, func(ctx context.Context, _ string) (apis, error) { return o.Storage.APIs(ctx) }),
 	}
+	p.makeCaches()
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {
 		return nil, err
@@ -108,6 +107,11 @@ func New(o Options) (*Provider, error) {
 		return nil, err
 	}
 	return p, p.newFosite(o.Secret)
+}
+
+func (p *Provider) makeCaches() {
+	p.clients = web.NewCache(clientTTL, p.clock, p.storage.Client)
+	p.apis = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) (apis, error) { return p.storage.APIs(ctx) })
 }
 
 // Mount registers the endpoints on the router of the base path.

@@ -744,6 +744,10 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 
 // undoLastMigrations makes an installation one of schema 11.
 var undoLastMigrations = []string{
+	"DROP TABLE api_clients", "DROP TABLE api_scopes", "DROP TABLE apis", "DROP INDEX grants_status", "DROP INDEX grants_status_revoked", "DROP INDEX client_tokens_status",
+	"ALTER TABLE grants DROP COLUMN resources", "ALTER TABLE grants DROP COLUMN status_list", "ALTER TABLE grants DROP COLUMN status_index",
+	"ALTER TABLE tokens DROP COLUMN audience", "ALTER TABLE tokens DROP COLUMN scope",
+	"ALTER TABLE client_tokens DROP COLUMN audience", "ALTER TABLE client_tokens DROP COLUMN status_list", "ALTER TABLE client_tokens DROP COLUMN status_index",
 	"DROP INDEX users_foreign_hash", "ALTER TABLE sessions DROP COLUMN passkey", "ALTER TABLE sessions DROP COLUMN disowned", "ALTER TABLE users DROP COLUMN devices_voided_at",
 	"ALTER TABLE invites DROP COLUMN sealed_code", "ALTER TABLE email_changes DROP COLUMN seq", "DELETE FROM locks WHERE name = 'verified-emails'",
 	"CREATE INDEX grants_client ON grants (client_id, id)", "ALTER TABLE clients DROP COLUMN id_token_alg", "DROP INDEX logout_outbox_client", "DROP INDEX mail_outbox_sub", "DROP TABLE turns", "DELETE FROM goose_db_version WHERE version_id >= 12",

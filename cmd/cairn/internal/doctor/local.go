@@ -97,7 +97,7 @@ func signer(_ context.Context, x *examination) Finding {
 	return ok("Tokens are signed with %s.", used)
 }
 
-// clientAlgorithms looks for clients that get no ID tokens, because a key was removed.
+// clientAlgorithms looks for clients and APIs that get no tokens, because a key was removed.
 func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	clients, err := x.store.Clients(ctx)
 	if err != nil {
@@ -107,11 +107,19 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	for _, c := range provider.CheckKeys(clients, x.keys) {
 		without = append(without, c.ID+" ("+c.IDTokenAlg+")")
 	}
-	if len(without) > 0 {
-		return found(Problem, "Name a private key of that type in additional-key-file, or give the client another algorithm: cairn client update ID --id-token-alg RS256.",
-			"No key signs what these clients ask for, and every sign-in there fails: %s.", strings.Join(without, ", "))
+	apis, err := x.store.APIs(ctx)
+	if err != nil {
+		return unreadable(err)
 	}
-	return ok("There is a key for what each client asks for.")
+	for _, a := range provider.CheckAPIKeys(apis, x.keys) {
+		without = append(without, a.URI+" ("+a.Algorithm+")")
+	}
+	if len(without) > 0 {
+		return found(Problem, "Name a private key of that type in additional-key-file, or choose another algorithm: "+
+			"cairn client update ID --id-token-alg RS256, cairn api update URI --alg RS256.",
+			"No key signs what these clients and APIs ask for, and every sign-in there fails: %s.", strings.Join(without, ", "))
+	}
+	return ok("There is a key for what each client and API asks for.")
 }
 
 // leastBits is what a secret has at least that was made by chance, by what its characters tell.

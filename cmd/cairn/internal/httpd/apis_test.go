@@ -80,6 +80,7 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	if header["typ"] != "at+jwt" || header["alg"] != "ES256" || header["kid"] == nil {
 		t.Errorf("header %v", header)
 	}
+	golden(t, "access_token.json", shape(t, claims))
 	idToken := rp.idToken(token)
 	want := map[string]any{
 		"iss": s.URL, "sub": idToken.Subject, "client_id": "app", "scope": "openid groups trails.read", "acr": "1", "amr": []any{"pwd"},
