@@ -50,14 +50,15 @@ type Provider struct {
 	clients  *web.Cache[*Client]
 	apis     *web.Cache[apis]
 	fositeEngine
-	issuer       string
-	idTokens     *idTokenSigner
-	accessTokens *accessTokenSigner
-	seal         *web.Sealer
-	limits       *web.Limits
-	logouts      *logoutSender
-	clock        func() time.Time
-	log          *slog.Logger
+	issuer         string
+	idTokens       *idTokenSigner
+	accessTokens   *accessTokenSigner
+	introspections signers
+	seal           *web.Sealer
+	limits         *web.Limits
+	logouts        *logoutSender
+	clock          func() time.Time
+	log            *slog.Logger
 }
 
 // Purposes of sealed values, with how long they are valid.
@@ -97,6 +98,9 @@ func New(o Options) (*Provider, error) {
 	}
 	accessSigners, err := newSigners(accessTokenType, o.Keys, o.Signer)
 	if err != nil {
+		return nil, err
+	}
+	if p.introspections, err = newSigners(introspectionType, o.Keys, o.Signer); err != nil {
 		return nil, err
 	}
 	p.accessTokens = &accessTokenSigner{o.Issuer, accessSigners, p.idTokens.public}

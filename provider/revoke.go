@@ -3,10 +3,14 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -78,7 +82,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, c, t)
+	return p.answerIntrospection(w, r, c.ID, c, t)
 }
 
 // introspectAs answers an API: about access tokens for itself alone, whosever they are.
@@ -89,7 +93,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	}
 	t, err := p.findToken(r.Context(), token)
 	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
-		return p.answerIntrospection(w, r, nil, nil)
+		return p.answerIntrospection(w, r, a.ID, nil, nil)
 	}
 	if err != nil {
 		return err
@@ -101,10 +105,12 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, c, t)
+	return p.answerIntrospection(w, r, a.ID, c, t)
 }
 
-func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, c *Client, t *Token) error {
+// answerIntrospection tells the caller of a token of c; signed, if the caller asks for that
+// (RFC 9701 section 4).
+func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token) error {
 	answer, err := p.introspection(r.Context(), c, t)
 	if err != nil {
 		return err
@@ -115,9 +121,26 @@ func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, c
 	} else {
 		web.Note(r.Context(), "introspect_active")
 	}
-	p.writeOAuth(w, r, http.StatusOK, answer)
+	w.Header().Add("Vary", "Accept")
+	if !slices.ContainsFunc(strings.Split(r.Header.Get("Accept"), ","), func(kind string) bool {
+		return strings.EqualFold(strings.TrimSpace(kind), "application/"+introspectionType)
+	}) {
+		p.writeOAuth(w, r, http.StatusOK, answer)
+		return nil
+	}
+	signed, err := jwt.Signed(p.introspections[string(jose.RS256)]).Claims(map[string]any{
+		"iss": p.issuer, "aud": caller, "iat": p.now().Unix(), "token_introspection": answer,
+	}).Serialize()
+	if err != nil {
+		return fmt.Errorf("sign introspection: %w", err)
+	}
+	noStore(w)
+	w.Header().Set("Content-Type", "application/"+introspectionType)
+	_, _ = w.Write([]byte(signed))
 	return nil
 }
+
+const introspectionType = "token-introspection+jwt"
 
 // introspection is the answer about a token (RFC 7662 section 2.2), nil when it is
 // not active. Only an access token has a token_type: a refresh token must never
