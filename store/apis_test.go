@@ -1,0 +1,146 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func addAPI(t *testing.T, s *store.Store, uri string, change func(*provider.API)) *provider.API {
+	t.Helper()
+	a, _ := provider.NewAPI(uri, "API", noon)
+	if change != nil {
+		change(a)
+	}
+	must(t, s.CreateAPI(t.Context(), a))
+	return a
+}
+
+// Sign-ins, grants for APIs and clients' own tokens take their places in the lists side by side, while others are
+// revoked: no place is given twice, and none is revoked but those that were asked for.
+func TestPlacesInTheStatusListsAreGivenOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c, u := t.Context(), addClient(t, s, "app"), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		places, revoked := map[string]int{}, 0
+		place := func(list, index int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if list == 0 {
+				t.Error("no place")
+			}
+			places[fmt.Sprint(list, "/", index)]++
+		}
+		for i := range 16 {
+			all.Go(func() {
+				g := newGrant(c, n, "openid")
+				g.Resources = []string{"https://api.example.org"}
+				if err := s.CreateGrant(ctx, g); err != nil {
+					t.Error(err)
+					return
+				}
+				place(g.StatusList, g.StatusIndex)
+				if i%2 == 0 {
+					if err := s.RevokeGrant(ctx, g.ID, time.Now()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			all.Go(func() {
+				token := newClientToken(c, "profile")
+				token.Audience = []string{"https://api.example.org"}
+				if err := s.CreateClientToken(ctx, &token); err != nil {
+					t.Error(err)
+					return
+				}
+				place(token.Grant.StatusList, token.Grant.StatusIndex)
+			})
+			all.Go(func() {
+				other := signIn(t, s, addUser(t, s, fmt.Sprint("user", i)))
+				place(other.StatusList, other.StatusIndex)
+			})
+		}
+		all.Wait()
+		if len(places) != 48 {
+			t.Errorf("%d places of 48 are different", len(places))
+		}
+		for list := range mustVersions(t, s) {
+			set, err := s.RevokedIndices(ctx, list)
+			must(t, err)
+			revoked += len(set)
+		}
+		if revoked != 8 {
+			t.Errorf("%d are revoked, want 8", revoked)
+		}
+	})
+}
+
+func mustVersions(t *testing.T, s *store.Store) map[int]int64 {
+	t.Helper()
+	versions, err := s.StatusVersions(t.Context())
+	must(t, err)
+	return versions
+}
+
+// A revoked place is free again only when no token of it can live; a list stays while one is taken.
+func TestPlaceOfAGrantIsFreeWhenItsTokensHaveExpired(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c := t.Context(), addClient(t, s, "app")
+		n := signIn(t, s, addUser(t, s, "ada"))
+		g := newGrant(c, n, "openid")
+		g.Resources = []string{"https://api.example.org"}
+		must(t, s.CreateGrant(ctx, g))
+		now := time.Now()
+		must(t, s.RevokeGrant(ctx, g.ID, now))
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{time.Hour, 1}, {provider.MaxAPILifetime - time.Hour, 1}, {provider.MaxAPILifetime + 25*time.Hour, 0}} {
+			_, err := s.Sweep(ctx, now.Add(step.after))
+			must(t, err)
+			set, err := s.RevokedIndices(ctx, g.StatusList)
+			must(t, err)
+			if len(set) != step.want {
+				t.Errorf("after %s: %d bits, want %d", step.after, len(set), step.want)
+			}
+		}
+	})
+}
+
+func TestAPIComesBackAsRegistered(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		addClient(t, s, "app")
+		a := addAPI(t, s, "https://api.example.org", func(a *provider.API) {
+			a.Opaque, a.Algorithm, a.Clients, a.Lifetime = true, "ES256", []string{"app"}, 5*time.Minute
+			a.Scopes = []provider.APIScope{{Name: "b", Sentence: "B"}, {Name: "a", Sentence: "A"}}
+		})
+		want := func() {
+			t.Helper()
+			all, err := s.APIs(ctx)
+			must(t, err)
+			if diff := cmp.Diff([]*provider.API{a}, all); diff != "" {
+				t.Error(diff)
+			}
+		}
+		want()
+		a.Opaque, a.Algorithm, a.Clients, a.AllClients, a.Scopes, a.Name = false, "", nil, true, a.Scopes[:1], "Other"
+		must(t, s.UpdateAPI(ctx, a))
+		want()
+		bad := *a
+		bad.Name, bad.AllClients, bad.Clients = "Bad", false, []string{"nobody"}
+		if err := s.UpdateAPI(ctx, &bad); err == nil {
+			t.Error("a client that there is not is accepted")
+		}
+		want()
+	})
+}
