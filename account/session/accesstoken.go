@@ -13,29 +13,21 @@ import (
 
 // AccessToken is what a verified access token for an API says (RFC 9068). Times are UTC, in whole seconds.
 type AccessToken struct {
-	// Subject is the stable, opaque id of the user (sub). Where a client asked for itself, with the grant
-	// client_credentials, it is ClientID and AuthTime is zero.
-	Subject  string
+	Subject  string   // sub: the stable, opaque id of the user, or ClientID where a client asked for itself
 	ClientID string   // client_id: the application that got the token
 	Scopes   []string // scope: what it may do; ask HasScope
 	Audience []string // aud: the APIs that it is for
+	Groups   []string // groups: as at the time of issue, where the scope groups was granted
+	ACR      string   // acr: the class of the sign-in, as Claims.ACR
+	AMR      []string // amr: the methods of the sign-in (RFC 8176)
 
-	Groups []string // groups: as at the time of issue, where the scope groups was granted
-	ACR    string   // acr: the class of the sign-in, as Claims.ACR
-	AMR    []string // amr: the methods of the sign-in (RFC 8176)
-
-	AuthTime  time.Time // auth_time: when the user proved who they are
+	AuthTime  time.Time // auth_time: when the user proved who they are; zero where a client asked for itself
 	IssuedAt  time.Time // iat
 	ExpiresAt time.Time // exp
 
-	ID string // jti
-
-	// Confirmation is the RFC 7638 thumbprint of the key that the token is bound to (cnf.jkt, RFC 9449);
-	// "" for a bearer token.
-	Confirmation string
-
-	// Status is the place of the token's grant in the issuer's status list; nil if the token has none.
-	Status *StatusRef
+	ID           string     // jti
+	Confirmation string     // cnf.jkt: the thumbprint of the key that it is bound to (RFC 9449), "" for a bearer token
+	Status       *StatusRef // the place of its grant in the issuer's status list; nil if the token has none
 }
 
 // HasScope reports whether the token has a scope.
@@ -78,7 +70,7 @@ func (v *AccessTokenVerifier) Check() error {
 	case v.Keys == nil:
 		return errors.New("session: the verifier has no keys: set them, for access tokens are never signed with the secret")
 	}
-	return v.rules().checkRules()
+	return v.rules().Check()
 }
 
 // rules are those that access tokens share with session tokens.
@@ -211,19 +203,20 @@ func (v *AccessTokenVerifier) RequireScopes(scopes ...string) func(http.Handler)
 var errInsufficientScope = errors.New("session: insufficient scope")
 
 func (v *AccessTokenVerifier) refuse(w http.ResponseWriter, err error, scopes []string) {
-	status, code, detail := http.StatusInternalServerError, "internal_error", "Access tokens are not set up in this API."
+	status, code, detail := http.StatusUnauthorized, "invalid_token", "The access token is not valid here."
 	switch {
 	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
-		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "The access token cannot be checked right now. Try again soon."
+		status, code = http.StatusServiceUnavailable, "temporarily_unavailable"
+		detail = "The access token cannot be checked right now. Try again soon."
 		w.Header().Set("Retry-After", "10")
 	case errors.Is(err, errInsufficientScope):
 		status, code, detail = http.StatusForbidden, "insufficient_scope", "The access token lacks a scope."
 	case errors.Is(err, ErrExpired):
-		status, code, detail = http.StatusUnauthorized, "invalid_token", "The access token has expired."
-	case errors.Is(err, ErrInvalid):
-		status, code, detail = http.StatusUnauthorized, "invalid_token", "The access token is not valid here."
+		detail = "The access token has expired."
 	case errors.Is(err, ErrNoToken):
-		status, code, detail = http.StatusUnauthorized, "not_authenticated", "Send an access token."
+		code, detail = "not_authenticated", "Send an access token."
+	case !errors.Is(err, ErrInvalid):
+		status, code, detail = http.StatusInternalServerError, "internal_error", "Access tokens are not set up in this API."
 	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		challenge := " realm=" + strconv.Quote(v.Audience)

@@ -207,6 +207,7 @@ func TestAPIAnswersAsRFC6750Has(t *testing.T) {
 		"bound, unknown here":  {[]string{"DPoP " + bound}, nil, 401, "Bearer" + invalid},
 		"bound, with a proof":  {[]string{"DPoP " + bound}, proof, 200, ""},
 		"bound, as Bearer":     {[]string{"Bearer " + bound}, proof, 401, "Bearer" + invalid},
+		"bound to two":         {[]string{"DPoP " + esToken(changed(accessPayload(), "cnf", map[string]any{"jkt": "thumbprint", "x5t#S256": "x"}))}, func(*http.Request, string, session.AccessToken) error { return nil }, 401, "Bearer" + invalid},
 		"unbound, as DPoP":     {[]string{"DPoP " + esToken(accessPayload())}, proof, 401, "Bearer" + invalid},
 		"with another's proof": {[]string{"DPoP " + esToken(changed(accessPayload(), "cnf", map[string]any{"jkt": "another"}))}, proof, 401, "Bearer" + invalid},
 	} {

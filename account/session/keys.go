@@ -70,16 +70,6 @@ func (m keyMap) Check() error {
 	return nil
 }
 
-// hasRSA reports whether there is a key that can verify a session token.
-func (m keyMap) hasRSA() bool {
-	for _, k := range m {
-		if _, alg := signingKey(&k); alg == jose.RS256 {
-			return true
-		}
-	}
-	return false
-}
-
 // Key implements KeySet.
 func (m keyMap) Key(_ context.Context, kid string) (*jose.JSONWebKey, error) {
 	k, ok := m[kid]
@@ -94,20 +84,18 @@ func (m keyMap) Key(_ context.Context, kid string) (*jose.JSONWebKey, error) {
 func signingKey(k *jose.JSONWebKey) (pub any, alg jose.SignatureAlgorithm) {
 	switch key := k.Key.(type) {
 	case *rsa.PublicKey:
-		if key == nil || key.N == nil || key.N.BitLen() < minModulus || key.N.BitLen() > maxModulus || key.E < 3 || key.E%2 == 0 {
-			return nil, ""
+		if key != nil && key.N != nil && key.N.BitLen() >= minModulus && key.N.BitLen() <= maxModulus &&
+			key.E > 2 && key.E%2 == 1 {
+			alg = jose.RS256
 		}
-		alg = jose.RS256
 	case *ecdsa.PublicKey:
-		if key == nil || key.Curve != elliptic.P256() || !k.Valid() {
-			return nil, ""
+		if key != nil && key.Curve == elliptic.P256() && k.Valid() {
+			alg = jose.ES256
 		}
-		alg = jose.ES256
 	case ed25519.PublicKey:
-		if len(key) != ed25519.PublicKeySize {
-			return nil, ""
+		if len(key) == ed25519.PublicKeySize {
+			alg = jose.EdDSA
 		}
-		alg = jose.EdDSA
 	}
 	if k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != string(alg) {
 		return nil, ""

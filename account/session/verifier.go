@@ -111,14 +111,6 @@ func (v *Verifier) Check() error {
 	if v == nil {
 		return errors.New("session: there is no verifier")
 	}
-	if keys, static := v.Keys.(keyMap); static && v.Secret == nil && !keys.hasRSA() {
-		return errors.New("session: the key set holds no RSA signing key of 2048 bits or more")
-	}
-	return v.checkRules()
-}
-
-// checkRules is the part of Check that access tokens share.
-func (v *Verifier) checkRules() error {
 	if err := v.checkTrust("verifier"); err != nil {
 		return err
 	}
