@@ -95,8 +95,8 @@
 // An [AccessTokenVerifier] verifies the access tokens for one API (RFC 9068): JWTs of the type at+jwt,
 // signed with ES256, RS256 or EdDSA by a key of the key set and never with the secret, whose aud names
 // the API. The checks of claims, times and revocation are those of session tokens; a bit in the
-// status list is set when the grant ends, by sign-out, suspension, removed consent, revocation or the
-// replay of a code or refresh token. Neither a session token nor an ID token passes, and no
+// status list is set when the grant ends, by sign-out (without offline_access), suspension, removed
+// consent, revocation or the replay of a code or refresh token. Neither a session token nor an ID token passes, and no
 // access token passes as a session.
 //
 //	v := &session.AccessTokenVerifier{Issuer: issuer, Audience: "https://api.example.org", Keys: keys, Status: lists}
