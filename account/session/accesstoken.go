@@ -99,10 +99,7 @@ func (v *AccessTokenVerifier) Verify(ctx context.Context, token string) (AccessT
 	if err != nil {
 		return AccessToken{}, err
 	}
-	t := AccessToken{
-		Subject: c.Subject, Groups: c.Groups, ACR: c.ACR, AMR: c.AMR,
-		AuthTime: c.AuthTime, IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt, ID: c.ID, Status: c.Status,
-	}
+	t := AccessToken{Subject: c.Subject, Groups: c.Groups, ACR: c.ACR, AMR: c.AMR, ID: c.ID, Status: c.Status}
 	if err := t.read(payload); err != nil {
 		return AccessToken{}, err
 	}
@@ -112,6 +109,10 @@ func (v *AccessTokenVerifier) Verify(ctx context.Context, token string) (AccessT
 	case t.Confirmation != "" && v.Proof == nil:
 		return AccessToken{}, invalid("bound to a key, and proofs are not checked here")
 	}
+	if c, err = rules.inForce(c, payload); err != nil {
+		return AccessToken{}, err
+	}
+	t.AuthTime, t.IssuedAt, t.ExpiresAt = c.AuthTime, c.IssuedAt, c.ExpiresAt
 	if err := rules.notRevoked(ctx, c); err != nil {
 		return AccessToken{}, err
 	}

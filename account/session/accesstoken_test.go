@@ -141,6 +141,9 @@ func TestOnlyAnAccessTokenForThisAPIPasses(t *testing.T) {
 	if _, err := accessVerifier().Verify(t.Context(), esToken(expired)); !errors.Is(err, session.ErrExpired) {
 		t.Errorf("expired: %v", err)
 	}
+	if _, err := accessVerifier().Verify(t.Context(), esToken(changed(expired, "aud", "x"))); errors.Is(err, session.ErrExpired) {
+		t.Error("expired says that a token was good")
+	}
 	// A session, signed with a key that sessions are not signed with, and an access token with all that a session has.
 	v := verifier()
 	v.Keys = accessVerifier().Keys

@@ -291,10 +291,10 @@ func (v *Verifier) claims(m map[string]any) (Claims, error) {
 	if aud != c.Audience {
 		return Claims{}, invalid("another audience")
 	}
-	return c, nil
+	return v.inForce(c, m)
 }
 
-// commonClaims reads the claims that every token of the issuer may have, and decides whether it is in force.
+// commonClaims reads the claims but the times that every token of the issuer may have.
 func (v *Verifier) commonClaims(m map[string]any) (Claims, error) {
 	var c Claims
 	for _, f := range []struct {
@@ -323,7 +323,7 @@ func (v *Verifier) commonClaims(m map[string]any) (Claims, error) {
 	if c.Status, ok = readStatus(m["status"]); !ok {
 		return Claims{}, invalid("status is not a reference into a status list")
 	}
-	return v.inForce(c, m)
+	return c, nil
 }
 
 // inForce reads the token's times and compares them with the clock.
