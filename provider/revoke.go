@@ -151,13 +151,15 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 	}
 	answer := map[string]any{
 		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(t.Grant.Scopes, " "),
-		"exp": t.Expires.Unix(), "iat": t.Issued.Unix(),
+		"exp": t.Expires.Unix(),
 	}
-	if !t.Refresh {
-		answer["token_type"] = "Bearer"
-	}
-	if len(t.Audience) > 0 {
-		answer["aud"] = t.Audience
+	switch {
+	case t.Refresh:
+		answer["iat"] = t.Expires.Add(-RefreshTokenLifetime).Unix()
+	case len(t.Audience) == 0:
+		answer["token_type"], answer["iat"] = "Bearer", t.Expires.Add(-AccessTokenLifetime).Unix()
+	default:
+		answer["token_type"], answer["iat"], answer["aud"] = "Bearer", t.Issued.Unix(), t.Audience
 	}
 	if t.Grant.Sub == "" {
 		if len(t.Audience) > 0 {

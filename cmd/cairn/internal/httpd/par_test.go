@@ -112,7 +112,7 @@ func TestPushedRequestKeepsItsParametersAlone(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	rp := s.app("app", func(c *provider.Client) { c.AuthMethod = provider.AuthPost })
 	secret := rp.config.ClientSecret
-	form := rp.pushed("client_secret", secret, "continue", "x", "decision", "allow", "extra", "value", "resource", "https://other.example")
+	form := rp.pushed("client_secret", secret, "continue", "x", "decision", "allow", "extra", "value")
 	got := s.clientPost("par", "", "", form)
 	if got.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", got.StatusCode, got.Text)
