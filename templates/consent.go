@@ -17,6 +17,10 @@ type Consent struct {
 	// this session.
 	Continue, Token string
 	RedirectHost    string
+	// DocumentHost is the host of an application that nobody here has registered: it brings its own description.
+	DocumentHost string
+	// StaysHere says that the answer of such an application goes to a program on the person's device.
+	StaysHere bool
 }
 
 // ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
