@@ -40,6 +40,7 @@ func DefaultRateLimits() map[string]Limit {
 		"invite-mail":   {50, 24 * time.Hour},
 		"verify":        {10, 24 * time.Hour},
 		"activity":      {60, time.Minute},
+		"device":        {10, 15 * time.Minute},
 		"token":         {600, time.Minute},
 		"all":           {1200, time.Minute},
 	}

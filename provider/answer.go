@@ -50,9 +50,12 @@ var (
 	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
 	errInvalidClient            = &oauthError{401, "invalid_client", "Client authentication failed."}
 	errInvalidGrant             = &oauthError{400, "invalid_grant", "The code or token is not valid, expired, used or was issued to another client."}
-	errUnsupportedGrantType     = &oauthError{400, "unsupported_grant_type", "Only authorization_code, refresh_token and client_credentials are supported."}
+	errUnsupportedGrantType     = &oauthError{400, "unsupported_grant_type", "Only authorization_code, refresh_token, client_credentials and device_code are supported."}
 	errInvalidToken             = &oauthError{401, "invalid_token", "The access token is not valid."}
 	errInsufficientScope        = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope."}
+	errAuthorizationPending     = &oauthError{400, "authorization_pending", "The user has not decided yet."}
+	errPolledTooSoon            = &oauthError{400, "slow_down", "Wait five seconds longer between requests."}
+	errExpiredToken             = &oauthError{400, "expired_token", "The device code has expired. Begin again."}
 	errSlowDown                 = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
 )
 
@@ -80,6 +83,10 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 // refuseAuthorization sends an OAuth error to the proven redirect URI.
 func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *oauthError) {
 	web.Note(r.Context(), "authorize_"+e.code)
+	if req.forDevice() {
+		p.deviceEnd(w, r, req, "denied", p.storage.DenyDevice(r.Context(), req.device, p.now()))
+		return
+	}
 	p.answer(w, r, req, url.Values{"error": {e.code}, "error_description": {e.description}})
 }
 

@@ -102,7 +102,7 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 }
 
 func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
-	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour})
+	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour, Device: req.device})
 }
 
 // setUpFactor sends the browser to the page on which to set up a second factor. The
@@ -120,8 +120,8 @@ func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *auth
 // applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used. The page
 // speaks the language that the application asks for.
 func (p *Provider) applicationName(ctx context.Context, continuation string) string {
-	form, _, err := p.openContinuation(continuation)
-	req := &authorization{form: form}
+	form, c, err := p.openContinuation(continuation)
+	req := &authorization{form: form, device: c.Device}
 	if err != nil || p.proveClient(ctx, req) != nil {
 		return ""
 	}
@@ -133,6 +133,10 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	g, err := newGrant(req, id, q)
 	if err != nil {
 		p.authorizeFailure(w, r, req, err)
+		return
+	}
+	if req.forDevice() {
+		p.allowDevice(w, r, req, g)
 		return
 	}
 	code, err := p.newCode(r.Context(), req.client, g)
@@ -173,6 +177,7 @@ type authorization struct {
 	returned  bool
 	proofSeen string
 	sealed    string // the continuation it came with, or empty
+	device    []byte // hash of the user code where a device asks, or nil
 
 	client      *Client
 	apis        apis   // that the client may use
@@ -186,6 +191,7 @@ type pending struct {
 	Arrived int64  `json:"a"`
 	Proof   string `json:"p,omitempty"`
 	Detour  bool   `json:"d,omitempty"` // came by POST and goes on by GET, without a page in between
+	Device  []byte `json:"v,omitempty"` // hash of the user code where a device asks
 }
 
 // parseAuthorization reads the request, or the one that a continuation carries.
@@ -201,7 +207,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 		if req.form, c, err = p.openContinuation(sealed); err != nil {
 			return nil, err
 		}
-		req.arrived = time.Unix(c.Arrived, 0).UTC()
+		req.arrived, req.device = time.Unix(c.Arrived, 0).UTC(), c.Device
 		if !c.Detour { // which saw no session and proves nothing
 			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
 		}
@@ -270,10 +276,10 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return err
 	}
 	uri := req.form.Get("redirect_uri")
-	if uri == "" {
+	if uri == "" && !req.forDevice() {
 		return page("The application that sent you here did not say where the answer goes: redirect_uri is missing from its request. Tell its operator.")
 	}
-	if !client.matchRedirect(uri) {
+	if !req.forDevice() && !client.matchRedirect(uri) {
 		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI = client, uri
@@ -354,6 +360,7 @@ func checkRequest(req *authorization) (authzState, []fault) {
 			"%q: only query, fragment and form_post are supported.", clip(mode))
 	}
 	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
+	case req.forDevice(): // its code never leaves the device
 	case challenge == "" && c.IsPublic():
 		wrong("code_challenge", errInvalidRequest, "It is missing, and a public client has to send one (RFC 7636).")
 	case challenge == "" && c.NeedsPKCE():

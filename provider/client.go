@@ -47,6 +47,7 @@ type Client struct {
 	Groups                []string // flags that the groups claim may name; none: all but admin
 	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
 	ClientCredentials     bool     // may use the client_credentials grant, for itself
+	DeviceGrant           bool     // may use the device grant (RFC 8628)
 	JWKS                  []byte   // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
 	// RefreshGrace is how long a rotated refresh token still works, for clients
 	// that send parallel refreshes; at most MaxRefreshGrace, 0 is strict.
@@ -141,6 +142,9 @@ func (c *Client) grantTypes() []string {
 	if slices.Contains(c.Scopes, "offline_access") {
 		types = append(types, "refresh_token")
 	}
+	if c.DeviceGrant {
+		types = append(types, grantTypeDevice)
+	}
 	if c.ClientCredentials && !c.IsPublic() {
 		types = append(types, "client_credentials")
 	}
@@ -230,7 +234,7 @@ func (c *Client) checkName() error {
 }
 
 func (c *Client) checkURIs() error {
-	if len(c.RedirectURIs) == 0 && !c.ClientCredentials {
+	if len(c.RedirectURIs) == 0 && !c.ClientCredentials && !c.DeviceGrant {
 		return &RegistrationError{"redirect_uris", "", "at least one is needed: where the application receives its answers"}
 	}
 	if err := c.checkRedirects("redirect_uris", c.RedirectURIs); err != nil {

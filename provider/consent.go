@@ -108,6 +108,11 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, err)
 		return
 	}
+	device, err := p.deviceFacts(r.Context(), req)
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
 	token, err := p.seal.Seal(purposeForm, bind(id, req.sealed, ""))
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -115,7 +120,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := templates.Consent{
 		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle,
-		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI),
+		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI), Device: device,
 	}
 	if req.client.Document {
 		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
@@ -190,8 +195,8 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 // consentRequest opens the continuation and finds who decides. Without a
 // session it sends the browser back to authorize, which knows what to do.
 func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
-	form, _, err := p.openContinuation(sealed)
-	req := &authorization{form: form, sealed: sealed}
+	form, c, err := p.openContinuation(sealed)
+	req := &authorization{form: form, sealed: sealed, device: c.Device}
 	if err == nil {
 		err = p.proveClient(r.Context(), req)
 	}

@@ -369,14 +369,18 @@ func (s tokenStrategy) signature(_ context.Context, token string) string {
 	if !ok || !ok2 {
 		return ""
 	}
-	mac, _ := s.macs.Get().(hash.Hash)
-	defer s.macs.Put(mac)
-	mac.Reset()
-	mac.Write(random[:])
-	if !stdhmac.Equal(mac.Sum(nil), signed[:]) {
+	if !stdhmac.Equal(s.mac(random[:]), signed[:]) {
 		return ""
 	}
 	return signature
+}
+
+func (s tokenStrategy) mac(message []byte) []byte {
+	mac, _ := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	mac.Write(message)
+	return mac.Sum(nil)
 }
 
 var strictBase64 = base64.RawURLEncoding.Strict()
@@ -427,13 +431,22 @@ func (fositeStorage) SetClientAssertionJWT(context.Context, string, time.Time) e
 // challenge and the nonce.
 func (s fositeStorage) CreateAuthorizeCodeSession(ctx context.Context, signature string, r fosite.Requester) error {
 	g := sessionOf(r).grant
-	// In the order of time (RFC 9562 section 5.7), so that a database adds it at the end of its indexes.
+	id, err := newGrantID()
+	if err != nil {
+		return err
+	}
+	g.ID, g.CodeSignature, g.CreatedAt = id, signature, r.GetRequestedAt().UTC()
+	return s.grants.CreateGrant(ctx, g)
+}
+
+// newGrantID is in the order of time (RFC 9562 section 5.7), so that a database adds it at the end of its
+// indexes.
+func newGrantID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make id of grant: %w", err)
+		return "", fmt.Errorf("make id of grant: %w", err)
 	}
-	g.ID, g.CodeSignature, g.CreatedAt = id.String(), signature, r.GetRequestedAt().UTC()
-	return s.grants.CreateGrant(ctx, g)
+	return id.String(), nil
 }
 
 // code finds the grant of a code that was issued to the client of the request. That of

@@ -125,7 +125,7 @@ func (c *Client) checkDocument() error {
 		return &RegistrationError{"client_id", c.ID, checkDocumentURL(c.ID).Error()}
 	case c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT:
 		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "a client that brings its own description has none or private_key_jwt"}
-	case c.Trusted || c.ClientCredentials || !c.RequirePKCE || c.BackchannelLogoutURI != "" || c.AllowInsecureRedirect:
+	case c.Trusted || c.ClientCredentials || c.DeviceGrant || !c.RequirePKCE || c.BackchannelLogoutURI != "" || c.AllowInsecureRedirect:
 		return &RegistrationError{"client_id", c.ID, "a client that brings its own description is not changed here: cairn client allow says what it may do"}
 	}
 	return nil

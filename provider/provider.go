@@ -140,6 +140,8 @@ func (p *Provider) Mount(m *mux.Router) {
 	m.HandleFunc("/oauth2/token", p.clientEndpoint(checkGrantType, p.token))
 	m.HandleFunc("/oauth2/revoke", p.clientEndpoint(nil, p.revoke))
 	m.HandleFunc("/oauth2/introspect", p.formEndpoint(p.introspect))
+	m.HandleFunc("/oauth2/device_authorization", p.clientEndpoint(nil, p.deviceAuthorization))
+	a.Handle(m, "/device", web.Methods{"GET": p.devicePage, "POST": p.deviceForm})
 	m.HandleFunc("/oauth2/par", p.clientEndpoint(nil, p.pushRequest))
 }
 
@@ -173,6 +175,7 @@ func MountDisabled(m *mux.Router, a *account.Service) {
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
 		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect", "/oauth2/par",
+		"/oauth2/device_authorization", "/device",
 	} {
 		m.HandleFunc(path, h)
 	}

@@ -104,6 +104,7 @@ type GrantStore interface {
 // Storage is what the provider needs of a database.
 type Storage interface {
 	GrantStore
+	DeviceStore
 	LogoutOutbox
 	// Client and Clients are those of ClientStore.
 	Client(ctx context.Context, id string) (*Client, error)

@@ -18,7 +18,7 @@ import (
 
 func checkGrantType(form url.Values) error {
 	switch form.Get("grant_type") {
-	case "authorization_code", "refresh_token", "client_credentials":
+	case "authorization_code", "refresh_token", "client_credentials", grantTypeDevice:
 		return nil
 	case "":
 		return errInvalidRequest
@@ -30,8 +30,11 @@ func checkGrantType(form url.Values) error {
 // duplicates, grant type, client, grant, user, scope, tokens.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) error {
 	grantType, issue := r.PostForm.Get("grant_type"), p.exchange
-	if grantType == "client_credentials" {
+	switch grantType {
+	case "client_credentials":
 		issue = p.clientCredentials
+	case grantTypeDevice:
+		grantType, issue = "device_code", p.pollDevice
 	}
 	answer, err := issue(r, c)
 	if err != nil {

@@ -29,6 +29,7 @@ type clientRow struct {
 	IDTokenClaims         bool   `gorm:"column:id_token_claims"`
 	AllowInsecureRedirect bool   `gorm:"column:allow_insecure_redirect"`
 	ClientCredentials     bool
+	DeviceGrant           bool
 	JWKS                  string `gorm:"column:jwks"`
 	RefreshGrace          int64  // seconds
 	PostLogoutURIs        string `gorm:"column:post_logout_redirect_uris"`
@@ -51,7 +52,7 @@ func (r clientRow) client() *provider.Client {
 	c := &provider.Client{
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR, Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
-		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
+		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
 		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
 	}
 	// nil where there is none, as the client was made.
@@ -71,7 +72,7 @@ func newClientRow(c *provider.Client) clientRow {
 	return clientRow{
 		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
 		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
-		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, JWKS: string(c.JWKS),
+		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
 		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt), Document: c.Document,
 	}

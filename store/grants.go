@@ -46,8 +46,14 @@ var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, request
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
+	forAPIs := len(g.Resources) > 0
+	return s.perform(ctx, operation{doing: "create grant", several: forAPIs, do: func(w *statements) error { return w.insertGrant(g) }})
+}
+
+// insertGrant is more than one statement where the grant is for APIs.
+func (w *statements) insertGrant(g *provider.Grant) error {
 	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
-		return fail("create grant", account.ErrSessionNotFound)
+		return account.ErrSessionNotFound
 	}
 	var nonce []byte
 	if g.Nonce != "" {
@@ -58,26 +64,23 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 		method = "S256"
 	}
 	scope := strings.Join(g.Scopes, " ")
-	forAPIs := len(g.Resources) > 0
-	return s.perform(ctx, operation{doing: "create grant", several: forAPIs, do: func(w *statements) error {
-		n, err := w.exec(insertGrant,
-			g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
-			g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
-			g.SessionID, g.Sub)
-		if err == nil && n == 0 {
-			return account.ErrSessionNotFound
-		}
-		if err != nil || !forAPIs {
-			return err
-		}
-		// After the lock of the session, which whoever ends it takes before that of the list.
-		tx := w.gorm(w.ctx)
-		if g.StatusList, g.StatusIndex, err = takeIndex(tx); err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE grants SET resources = ?, status_list = ?, status_index = ? WHERE id = ?",
-			strings.Join(g.Resources, " "), g.StatusList, g.StatusIndex, g.ID).Error
-	}})
+	n, err := w.exec(insertGrant,
+		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
+		g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
+		g.SessionID, g.Sub)
+	if err == nil && n == 0 {
+		return account.ErrSessionNotFound
+	}
+	if err != nil || len(g.Resources) == 0 {
+		return err
+	}
+	// After the lock of the session, which whoever ends it takes before that of the list.
+	tx := w.gorm(w.ctx)
+	if g.StatusList, g.StatusIndex, err = takeIndex(tx); err != nil {
+		return err
+	}
+	return tx.Exec("UPDATE grants SET resources = ?, status_list = ?, status_index = ? WHERE id = ?",
+		strings.Join(g.Resources, " "), g.StatusList, g.StatusIndex, g.ID).Error
 }
 
 // audienceOf reads the column back: nil where the token is for userinfo alone.

@@ -149,7 +149,7 @@ func (s *Store) endEverything(tx *gorm.DB, now int64) error {
 		"UPDATE sessions SET ended_at = ? WHERE ended_at = 0":          {now},
 		"UPDATE grants SET revoked_at = ? WHERE revoked_at = 0":        {now},
 		"UPDATE client_tokens SET revoked_at = ? WHERE revoked_at = 0": {now},
-		"DELETE FROM reset_codes":                                      nil, "DELETE FROM mailed_reset_codes": nil, "DELETE FROM pushed_requests": nil,
+		"DELETE FROM reset_codes":                                      nil, "DELETE FROM mailed_reset_codes": nil, "DELETE FROM pushed_requests": nil, "DELETE FROM device_requests": nil,
 		"DELETE FROM logout_outbox": nil, "DELETE FROM mail_outbox": nil,
 	} {
 		if err := tx.Exec(statement, args...).Error; err != nil {

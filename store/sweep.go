@@ -30,7 +30,7 @@ const (
 
 // SweepResult is how many rows were deleted.
 type SweepResult struct {
-	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters, Assertions, ClientTokens, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges, Audit, Clients int64
+	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters, Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges, Audit, Clients int64
 }
 
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused
@@ -63,6 +63,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.RateCounters, "rate_counters", "name, key_hash, started_at", "expires_at", "", toUnix(now)},
 		{&r.Assertions, "client_assertions", "client_id, jti_hash", "expires_at", "", until},
 		{&r.ClientTokens, "client_tokens", "sig", "expires_at", "", until},
+		{&r.Devices, "device_requests", "code_sig", "expires_at", "", toUnix(now.Add(-pushedMargin))},
 		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", toUnix(now.Add(-pushedMargin))},
 		{&r.Spent, "spent", "hash", "expires_at", "", until},
 		{&r.Mails, "mail_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},

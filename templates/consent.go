@@ -1,5 +1,7 @@
 package templates
 
+import "time"
+
 // Consent asks whether an application may know the person: POST {base}/oauth2/consent with continue, token and
 // decision=allow or decision=deny.
 type Consent struct {
@@ -21,6 +23,28 @@ type Consent struct {
 	DocumentHost string
 	// StaysHere says that the answer of such an application goes to a program on the person's device.
 	StaysHere bool
+	// Device is where and when a device asked; nil for an application that the answer is sent to.
+	Device *DeviceFacts
+}
+
+// DeviceFacts are what helps people to tell their own device from that of somebody who has sent them a code.
+type DeviceFacts struct {
+	Address   string
+	StartedAt time.Time
+}
+
+// Device asks for the code that a device shows: POST {base}/device with user_code. Allowed and Denied are how it ended.
+type Device struct {
+	Code             string // canonical, or ""
+	Error, ErrorCode string
+	ClientName       string
+	Allowed, Denied  bool
+}
+
+func (Device) page() (string, bool) { return "device", false }
+
+func (d Device) fault(field string) (string, bool) {
+	return d.Error, d.Error != "" && field == "user_code"
 }
 
 // ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.

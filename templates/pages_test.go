@@ -48,7 +48,9 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"consent": {
 			"form[method=post][action=/id/oauth2/consent]", "input[type=hidden][name=continue][value=eyJ0IjoxfQ.c2VhbA]", "input[type=hidden][name=token][value=t0k]",
 			"button#consent-allow[name=decision][value=allow]", "button#consent-deny[name=decision][value=deny]", "li[data-scope=profile]",
+			"p[data-api=urn:trails]", "li[data-scope=trails.read]", "#device-warning",
 		},
+		"device": {"form[method=post][action=/id/device]", "input[name=user_code][value=WDJBMJHT]", "button#device-submit"},
 		"form-post": {
 			"form#form-post[method=post][action=https://calendar.example/cb]", "input[type=hidden][name=code][value=c0de]", "input[type=hidden][name=state][value=s]",
 			"button#form-post-submit[type=submit]",

@@ -78,7 +78,7 @@ type view struct {
 // samples holds one page of each kind; a test fills each in every language, for a page is read when it is first asked
 // for: all of them take 13 MB. FormPost has no useful zero value: it needs a target.
 var samples = []Page{
-	Login{}, Register{}, ResetPassword{}, Consent{}, FormPost{RedirectURI: "https://app.invalid/"},
+	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
 	ForgotPassword{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, Error{}, Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{}, AccountInviteSlip{}, AccountData{},

@@ -215,7 +215,7 @@ func forms(t *testing.T, file string) map[string]map[string]string {
 }
 
 // same are German texts that are as the English ones.
-var same = []string{"Code", "Passkey", "Passkeys"}
+var same = []string{"Code", "Passkey", "Passkeys", "APIs"}
 
 func TestEveryTextIsInEachLanguage(t *testing.T) {
 	texts := textsOfTheCode(t)

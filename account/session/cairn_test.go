@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // standIn is a server with Cairn's key set and status list, and the cookies Cairn would set, for the
@@ -44,4 +46,10 @@ func (s *standIn) PasswordCookie(handle string) *http.Cookie {
 // RevokedCookie is a genuine one whose session was revoked.
 func (s *standIn) RevokedCookie(handle string) *http.Cookie {
 	return &http.Cookie{Name: "cairn_session", Value: rsToken(s.payload(handle, revokedIndex))}
+}
+
+// AccessToken is one for https://api.example.org.
+func (s *standIn) AccessToken(scope string) string {
+	p := changed(changed(s.payload("ada", 7), "aud", api), "scope", scope)
+	return sign(jose.RS256, rsaKey(), kid, "at+jwt", changed(p, "client_id", "app"))
 }

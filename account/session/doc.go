@@ -1,10 +1,10 @@
-// Package session verifies Cairn's session cookie inside another application,
-// without a call to Cairn for each request.
+// Package session verifies Cairn's session cookie inside another application, and its access tokens
+// inside an API, without a call to Cairn for each request.
 //
-// It owns the rules by which a session token is believed, the key sets and status lists
-// these rules need, and a middleware for net/http. It leaves to others: minting the
-// token and the session row behind it (package account), signing users in, and
-// the tokens of OpenID Connect clients, which are never session tokens. It
+// It owns the rules by which these tokens are believed, the key sets and status lists
+// these rules need, and middleware for net/http. It leaves to others: minting the
+// tokens and the rows behind them, signing users in, and
+// the other tokens of OpenID Connect clients, which never pass here. It
 // imports the standard library and go-jose v4, nothing else.
 //
 // # The token
@@ -90,6 +90,20 @@
 // for all of them. SecretUntil ends the time in which both count: give the same to Verifier and
 // RemoteStatusList.
 //
+// # Access tokens
+//
+// An [AccessTokenVerifier] verifies the access tokens for one API (RFC 9068): JWTs of the type at+jwt,
+// signed with ES256, RS256 or EdDSA by a key of the key set and never with the secret, whose aud names
+// the API. The checks of claims, times and revocation are those of session tokens; a bit in the
+// status list is set when the grant ends, by sign-out (without offline_access), suspension, removed
+// consent, revocation or the replay of a code or refresh token. Neither a session token nor an ID token passes, and no
+// access token passes as a session.
+//
+//	v := &session.AccessTokenVerifier{Issuer: issuer, Audience: "https://api.example.org", Keys: keys, Status: lists}
+//	http.Handle("GET /trails", v.RequireScopes("trails.read")(trails))
+//
+// A token that is bound to a key (DPoP, RFC 9449) is refused unless Proof checks the proofs.
+//
 // # Second factor
 //
 // Claims.AMR has the methods of the sign-in (RFC 8176), Claims.ACR its class: [ACRPassword],
@@ -115,7 +129,7 @@
 //
 // # Errors
 //
-// [ErrNoCookie], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
+// [ErrNoCookie], [ErrNoToken], [ErrInvalid] (with [ErrExpired], [ErrRevoked] and [ErrUnknownKey] as special
 // cases) mean: not signed in. [ErrInsufficientAuthentication] means: signed in with less than
 // RequireACR. [ErrKeysUnavailable] and [ErrStatusUnavailable] mean: it cannot be known
 // now; that is a 503, not a 401, so that a pause of Cairn does not sign all users out. Any

@@ -5,12 +5,15 @@ import (
 	"fmt"
 )
 
-// What Verify and VerifyRequest fail with; compare with errors.Is.
+// What the methods Verify and VerifyRequest fail with; compare with errors.Is.
 var (
 	// ErrNoCookie means that the request carries no cookie of the session's name.
 	ErrNoCookie = errors.New("session: no session cookie")
 
-	// ErrInvalid means that the token is not a session token of the issuer.
+	// ErrNoToken means that the request carries no access token.
+	ErrNoToken = errors.New("session: no access token")
+
+	// ErrInvalid means that the token is not a session token, or not an access token, of the issuer.
 	ErrInvalid = errors.New("session: invalid token")
 
 	// ErrExpired means that the token was good and is past its exp. It is also ErrInvalid.

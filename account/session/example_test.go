@@ -123,3 +123,34 @@ func ExampleErrInsufficientAuthentication() {
 	// /login/?fresh=confirm
 	// Hello Ada L. [pwd otp mfa]
 }
+
+// An API verifies the access tokens that applications send it. The scope of each operation is demanded where it is mounted.
+func ExampleAccessTokenVerifier() {
+	cairn := startCairn()
+	defer cairn.Close()
+
+	keys := session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{})
+	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: cairn.URL, Keys: keys})
+	defer lists.Close()
+	v := &session.AccessTokenVerifier{Issuer: cairn.URL, Audience: "https://api.example.org", Keys: keys, Status: lists}
+	trails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := session.AccessTokenFromContext(r.Context())
+		fmt.Fprintln(w, "trails of", token.Subject)
+	})
+	handler := v.RequireScopes("trails.read")(trails)
+
+	for _, scope := range []string{"openid trails.read", "openid"} {
+		r := httptest.NewRequest(http.MethodGet, "/trails", nil)
+		r.Header.Set("Authorization", "Bearer "+cairn.AccessToken(scope))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code == http.StatusOK {
+			fmt.Print(w.Body)
+		} else {
+			fmt.Println(w.Header().Get("WWW-Authenticate"))
+		}
+	}
+	// Output:
+	// trails of u_7Q
+	// Bearer realm="https://api.example.org", error="insufficient_scope", error_description="The access token lacks a scope.", scope="trails.read"
+}

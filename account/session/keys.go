@@ -3,6 +3,9 @@ package session
 import (
 	"context"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"encoding/base64"
 	"errors"
@@ -37,16 +40,17 @@ type KeySet interface {
 type keyMap map[string]jose.JSONWebKey
 
 // NewStaticKeySet returns a KeySet of these keys: keys kept in a file, or the service's
-// own. Private parts are dropped, and keys other than RSA are left out. A key
-// without a kid goes by its RFC 7638 thumbprint (SHA-256, base64url), as in
-// Cairn's key set. Of two keys with one kid the first counts.
+// own. Private parts are dropped, and keys other than RSA, P-256 and Ed25519 are left out.
+// Session tokens are verified with RSA keys alone. A key without a kid goes by its RFC 7638
+// thumbprint (SHA-256, base64url), as in Cairn's key set. Of two keys with one kid the first counts.
 func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 	m := make(keyMap, len(keys))
 	for _, k := range keys {
 		if signer, private := k.Key.(crypto.Signer); private { // perhaps one that never leaves its hardware
 			k.Key = signer.Public()
 		}
-		pub, ok := signingKey(&k)
+		pub, alg := signingKey(&k)
+		ok := alg != ""
 		if ok && k.KeyID == "" {
 			sum, err := k.Thumbprint(crypto.SHA256)
 			k.KeyID, ok = base64.RawURLEncoding.EncodeToString(sum), err == nil
@@ -61,7 +65,7 @@ func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 // Check reports that there is no key that can verify anything. Verifier.Check calls it.
 func (m keyMap) Check() error {
 	if len(m) == 0 {
-		return errors.New("session: the key set holds no RSA signing key of 2048 bits or more")
+		return errors.New("session: the key set holds no signing key: an RSA key of 2048 bits or more, P-256 or Ed25519")
 	}
 	return nil
 }
@@ -75,15 +79,28 @@ func (m keyMap) Key(_ context.Context, kid string) (*jose.JSONWebKey, error) {
 	return &k, nil
 }
 
-// signingKey returns the RSA public key of k if k is meant for RS256 signatures and
-// strong enough for them.
-func signingKey(k *jose.JSONWebKey) (*rsa.PublicKey, bool) {
-	pub, ok := k.Key.(*rsa.PublicKey)
-	if !ok || pub == nil || pub.N == nil || k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != string(jose.RS256) {
-		return nil, false
+// signingKey returns the public key of k and the one algorithm that it is for: RS256, ES256 or EdDSA. It
+// is "" unless k is meant for signatures of this algorithm and strong enough for them.
+func signingKey(k *jose.JSONWebKey) (pub any, alg jose.SignatureAlgorithm) {
+	switch key := k.Key.(type) {
+	case *rsa.PublicKey:
+		if key != nil && key.N != nil && key.N.BitLen() >= minModulus && key.N.BitLen() <= maxModulus &&
+			key.E > 2 && key.E%2 == 1 {
+			alg = jose.RS256
+		}
+	case *ecdsa.PublicKey:
+		if key != nil && key.Curve == elliptic.P256() && k.Valid() {
+			alg = jose.ES256
+		}
+	case ed25519.PublicKey:
+		if len(key) == ed25519.PublicKeySize {
+			alg = jose.EdDSA
+		}
 	}
-	bits := pub.N.BitLen()
-	return pub, bits >= minModulus && bits <= maxModulus && pub.E > 2 && pub.E%2 == 1
+	if k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != string(alg) {
+		return nil, ""
+	}
+	return k.Key, alg
 }
 
 // RemoteOptions are the settings of a RemoteKeySet. Zero and negative durations
@@ -221,7 +238,7 @@ func parseKeySet(body []byte) (keyMap, error) {
 	}
 	keys, _ := NewStaticKeySet(usable...).(keyMap)
 	if len(keys) == 0 {
-		return nil, errors.New("the answer holds no RSA signing key")
+		return nil, errors.New("the answer holds no signing key")
 	}
 	return keys, nil
 }

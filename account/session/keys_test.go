@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -46,18 +47,27 @@ func wantKey(t *testing.T, set session.KeySet, id string, want error) {
 	}
 }
 
-func TestStaticKeySetHasPublicRSAKeysAlone(t *testing.T) {
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func TestStaticKeySetHasStrongPublicKeysAlone(t *testing.T) {
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := session.NewStaticKeySet(
-		jose.JSONWebKey{Key: ec, KeyID: "ec"}, jose.JSONWebKey{Key: secret, KeyID: "oct"}, jose.JSONWebKey{KeyID: "none"},
+		jose.JSONWebKey{Key: p384, KeyID: "P-384"}, jose.JSONWebKey{Key: (*ecdsa.PublicKey)(nil), KeyID: "nil EC"}, jose.JSONWebKey{Key: ed25519.PublicKey{1}, KeyID: "short"},
+		jose.JSONWebKey{Key: ecKey(), KeyID: "ES384", Algorithm: "ES384"}, jose.JSONWebKey{Key: ecKey(), KeyID: "RS256", Algorithm: "RS256"}, jose.JSONWebKey{Key: ecKey(), KeyID: "P-256"}, jose.JSONWebKey{Key: edKey(), KeyID: "Ed25519", Algorithm: "EdDSA"},
+		jose.JSONWebKey{Key: secret, KeyID: "oct"}, jose.JSONWebKey{KeyID: "none"},
 		jose.JSONWebKey{Key: (*rsa.PublicKey)(nil), KeyID: "nil"}, jose.JSONWebKey{Key: &rsa.PublicKey{}, KeyID: "blank"},
 		jose.JSONWebKey{Key: rsaKey(), KeyID: kid, Use: "sig", Algorithm: "RS256"}, publicJWK(otherKey(), kid), jose.JSONWebKey{Key: otherKey()},
 	)
-	for _, id := range []string{"ec", "oct", "none", "nil", "blank", "", "KEY-1"} {
+	for _, id := range []string{"P-384", "nil EC", "short", "ES384", "RS256", "oct", "none", "nil", "blank", "", "KEY-1"} {
 		wantKey(t, set, id, session.ErrUnknownKey)
+	}
+	for _, id := range []string{"P-256", "Ed25519"} {
+		if wantKey(t, set, id, nil); !t.Failed() {
+			if k, _ := set.Key(t.Context(), id); !k.IsPublic() {
+				t.Errorf("%s is not public", id)
+			}
+		}
 	}
 	k, err := set.Key(t.Context(), kid)
 	if err != nil || !k.IsPublic() || !k.Key.(*rsa.PublicKey).Equal(rsaKey().Public()) || k.Use != "sig" || k.Algorithm != "RS256" {

@@ -78,6 +78,10 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 		// scheme, which has no credentials to type.
 		w.Header().Set("WWW-Authenticate", `Cookie realm="cairn"`)
 	}
+	writeProblem(w, status, code, detail)
+}
+
+func writeProblem(w http.ResponseWriter, status int, code, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"detail":%q,"code":%q}`+"\n", http.StatusText(status), status, detail, code)

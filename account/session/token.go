@@ -140,13 +140,18 @@ func readHeader(token, want string) (alg jose.SignatureAlgorithm, kid string, er
 	}
 	for _, name := range foreign {
 		if _, there := m[name]; there {
-			return "", "", invalid("a header parameter that session tokens do not have")
+			return "", "", invalid("a header parameter that no token of the issuer has")
 		}
 	}
 	// Tokens of other kinds (at+jwt, logout+jwt, statuslist+jwt) share the keys. Session tokens may be
 	// without a type; case does not matter (RFC 7515 section 4.1.9).
 	value, there := m["typ"]
-	if typ, _ := value.(string); !strings.EqualFold(typ, want) && (there || want != tokenType) {
+	typ, _ := value.(string)
+	typ = strings.ToLower(typ)
+	if want == accessTokenType {
+		typ = strings.TrimPrefix(typ, "application/") // RFC 9068 section 4
+	}
+	if !strings.EqualFold(typ, want) && (there || want != tokenType) {
 		return "", "", invalid("another type of token")
 	}
 	if value, there = m["kid"]; there {
@@ -154,16 +159,24 @@ func readHeader(token, want string) (alg jose.SignatureAlgorithm, kid string, er
 			return "", "", invalid("kid is not a key id")
 		}
 	}
-	switch m["alg"] {
-	case string(jose.HS256):
-		return jose.HS256, kid, nil
-	case string(jose.RS256):
-		if kid == "" {
-			return "", "", invalid("no kid")
-		}
-		return jose.RS256, kid, nil
+	name, _ := m["alg"].(string)
+	alg = jose.SignatureAlgorithm(name)
+	if !slices.Contains(algorithms(want), alg) {
+		return "", "", invalid("another algorithm")
 	}
-	return "", "", invalid("another algorithm")
+	if kid == "" && alg != jose.HS256 {
+		return "", "", invalid("no kid")
+	}
+	return alg, kid, nil
+}
+
+// algorithms are those that sign a type of token. The secret, which other applications hold, signs no
+// access token.
+func algorithms(typ string) []jose.SignatureAlgorithm {
+	if typ == accessTokenType {
+		return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+	}
+	return []jose.SignatureAlgorithm{jose.HS256, jose.RS256}
 }
 
 // key returns the only key that may verify a token with this header. The type of the
@@ -180,7 +193,7 @@ func (v *Verifier) key(ctx context.Context, alg jose.SignatureAlgorithm, kid str
 		return v.Secret, nil
 	}
 	if v.Keys == nil {
-		return nil, invalid("RS256 is not in use")
+		return nil, invalid("public keys are not in use")
 	}
 	k, err := v.Keys.Key(ctx, kid)
 	switch {
@@ -191,9 +204,9 @@ func (v *Verifier) key(ctx context.Context, alg jose.SignatureAlgorithm, kid str
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
-	pub, ok := signingKey(k)
-	if !ok {
-		return nil, invalid("the key of this kid is not an RSA signing key of 2048 bits or more")
+	pub, of := signingKey(k)
+	if of != alg {
+		return nil, invalid("the key of this kid is not a strong key of this algorithm")
 	}
 	return pub, nil
 }
@@ -261,13 +274,35 @@ func instant(value any) (time.Time, bool) {
 // claims reads the payload of a token whose signature is good and decides whether
 // it is a session token of this verifier that is in force.
 func (v *Verifier) claims(m map[string]any) (Claims, error) {
-	c := Claims{Audience: cmp.Or(v.Audience, Audience)}
+	c, err := v.commonClaims(m)
+	if err != nil {
+		return Claims{}, err
+	}
+	if c.SessionID == "" {
+		return Claims{}, invalid("sid is missing or not a string")
+	}
+	c.Audience = cmp.Or(v.Audience, Audience)
+	// A string or an array of one (RFC 7519 section 4.1.3). A token for several audiences is
+	// not a session token.
+	aud := m["aud"]
+	if list, ok := aud.([]any); ok && len(list) == 1 {
+		aud = list[0]
+	}
+	if aud != c.Audience {
+		return Claims{}, invalid("another audience")
+	}
+	return v.inForce(c, m)
+}
+
+// commonClaims reads the claims but the times that every token of the issuer may have.
+func (v *Verifier) commonClaims(m map[string]any) (Claims, error) {
+	var c Claims
 	for _, f := range []struct {
 		name     string
 		to       *string
 		required bool
 	}{
-		{"iss", &c.Issuer, true}, {"sub", &c.Subject, true}, {"jti", &c.ID, true}, {"sid", &c.SessionID, true},
+		{"iss", &c.Issuer, true}, {"sub", &c.Subject, true}, {"jti", &c.ID, true}, {"sid", &c.SessionID, false},
 		{"preferred_username", &c.Handle, false}, {"name", &c.Name, false}, {"acr", &c.ACR, false},
 	} {
 		var ok bool
@@ -277,15 +312,6 @@ func (v *Verifier) claims(m map[string]any) (Claims, error) {
 	}
 	if c.Issuer != v.Issuer {
 		return Claims{}, invalid("another issuer")
-	}
-	// A string or an array of one (RFC 7519 section 4.1.3). A token for several audiences is
-	// not a session token.
-	aud := m["aud"]
-	if list, ok := aud.([]any); ok && len(list) == 1 {
-		aud = list[0]
-	}
-	if aud != c.Audience {
-		return Claims{}, invalid("another audience")
 	}
 	var ok bool
 	if c.Groups, ok = stringList(m["groups"]); !ok {
@@ -297,7 +323,7 @@ func (v *Verifier) claims(m map[string]any) (Claims, error) {
 	if c.Status, ok = readStatus(m["status"]); !ok {
 		return Claims{}, invalid("status is not a reference into a status list")
 	}
-	return v.inForce(c, m)
+	return c, nil
 }
 
 // inForce reads the token's times and compares them with the clock.

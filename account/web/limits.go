@@ -26,6 +26,7 @@ const (
 	LimitInviteMail   = "invite-mail"   // invites mailed per user
 	LimitVerify       = "verify"        // wrong codes of a mail per account
 	LimitActivity     = "activity"      // activity documents checked per user
+	LimitDevice       = "device"        // wrong codes of devices per address
 	LimitToken        = "token"         // requests per address
 	LimitAll          = "all"           // requests per address
 )

@@ -66,6 +66,7 @@ type clientOptions struct {
 	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Let only those in who sign in with two factors (2) or a passkey (phr)."`
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
+	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code that these type elsewhere (device grant, RFC 8628)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
 	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its ID tokens and logout tokens are signed with: RS256, ES256 or EdDSA, of which the service needs a key."`
 	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
@@ -102,6 +103,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.IDTokenAlg, o.IDTokenAlg)
 	set(&c.IDTokenClaims, o.IDTokenClaims)
 	set(&c.ClientCredentials, o.ClientCredentials)
+	set(&c.DeviceGrant, o.Device)
 	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
 	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
 	set(&c.RefreshGrace, (*time.Duration)(o.RefreshGrace))
@@ -203,7 +205,11 @@ func (*addClientCommand) Help() string {
 
   cairn client add Wiki --redirect-uri https://wiki.example.org/callback
   cairn client add Phone --public --redirect-uri org.example.phone:/callback
-  cairn client add Maps --redirect-uri https://maps.example.org/callback -o env`
+  cairn client add Maps --redirect-uri https://maps.example.org/callback -o env
+
+For a command line or a television, which shows a code that people type elsewhere:
+
+  cairn client add Tool --public --device`
 }
 
 // Run prints the secret of the client that it has registered.
@@ -286,6 +292,7 @@ type clientRow struct {
 	Groups                 []string            `json:"groups,omitempty"` // absent: all flags but admin
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
+	Device                 bool                `json:"device_grant"`
 	Trusted                bool                `json:"trusted"`
 	IDTokenAlg             string              `json:"id_token_signed_response_alg"`
 	IDTokenClaims          bool                `json:"id_token_claims"`
@@ -305,7 +312,7 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document, RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
+		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials, Device: c.DeviceGrant,
 		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	for _, s := range c.Secrets {
@@ -345,7 +352,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		name string
 		on   bool
 	}{
-		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials},
+		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials}, {"device grant", r.Device},
 		{"http redirects allowed", r.AllowInsecureRedirect}, {"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
 	} {
 		if option.on {

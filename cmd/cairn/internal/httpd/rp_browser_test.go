@@ -21,14 +21,20 @@ import (
 // the place of those of the examples: what the page shows is what the tests run. Each old name has to be there.
 func appBlocks(t *testing.T, section, language string, names ...string) []string {
 	t.Helper()
-	b, err := os.ReadFile("../../../../docs/apps.md")
+	return pageBlocks(t, "docs/apps.md", section, language, names...)
+}
+
+// pageBlocks are those of a section of any page.
+func pageBlocks(t *testing.T, page, section, language string, names ...string) []string {
+	t.Helper()
+	b, err := os.ReadFile("../../../../" + page)
 	noError(t, err)
 	_, text, _ := strings.Cut(string(b), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	found := blocks(text, language)
 	for i := 0; i < len(names); i += 2 {
 		if !strings.Contains(strings.Join(found, ""), names[i]) {
-			t.Fatalf("docs/apps.md, %s: no %q in a block of %s", section, names[i], language)
+			t.Fatalf("%s, %s: no %q in a block of %s", page, section, names[i], language)
 		}
 	}
 	for i := range found {

@@ -1,0 +1,220 @@
+package httpd
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
+
+// device is a command line that waits for its user.
+type device struct {
+	s                *service
+	id, secret       string
+	code, user, link string
+}
+
+func (s *service) startDevice(id, secret string, form url.Values) *device {
+	s.t.Helper()
+	got := s.clientPost("device_authorization", id, secret, form)
+	if got.StatusCode != http.StatusOK || got.Header.Get("Cache-Control") != "no-store" {
+		s.t.Fatalf("device authorization: %d %s", got.StatusCode, got.Text)
+	}
+	a := got.JSON(s.t)
+	d := &device{s: s, id: id, secret: secret, code: a["device_code"].(string), user: a["user_code"].(string), link: a["verification_uri_complete"].(string)}
+	if a["verification_uri"] != s.URL+"/device" || d.link != s.URL+"/device?user_code="+d.user || a["expires_in"] != 600.0 || a["interval"] != 5.0 || len(d.user) != 9 || d.user[4] != '-' {
+		s.t.Errorf("answer %v", a)
+	}
+	return d
+}
+
+func (d *device) poll() response {
+	d.s.t.Helper()
+	return d.s.tokenRequest(d.id, d.secret, url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}})
+}
+
+// typed sends a code on the page and returns what the browser ends on, signed in as handle.
+func (b *browser) typed(code, handle, decision string) response {
+	b.t.Helper()
+	got := b.postForm("/device", url.Values{"user_code": {code}})
+	for range 8 {
+		if got.StatusCode == http.StatusSeeOther {
+			got = b.get(got.Header.Get("Location"))
+			continue
+		}
+		name := pageName(b.t, got.Text)
+		if got.StatusCode != http.StatusOK || name != "login" && name != "consent" {
+			return got
+		}
+		f := pageForm(b.t, got.Text)
+		if name == "consent" && decision == "" {
+			return got
+		}
+		for name, v := range map[string]string{"handle": handle, "password": password, "decision": decision} {
+			f.values.Set(name, v)
+		}
+		got = b.postForm(f.action, f.values)
+	}
+	b.t.Fatal("it never ended")
+	return got
+}
+
+func startDevices(t *testing.T, o serviceOptions) *service {
+	s := startService(t, o)
+	s.addUser("ada", account.FlagActivity)
+	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
+	s.addClient("tv", func(c *provider.Client) { c.DeviceGrant, c.Trusted = true, true })
+	s.addClient("app", nil)
+	return s
+}
+
+func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Second)
+	var mu sync.Mutex
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	s := startDevices(t, serviceOptions{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	b := s.browser()
+	for _, c := range []struct{ id, secret string }{{"tool", ""}, {"tv", "secret-of-tv-0123456789abcdefghij"}, {"tool", ""}} {
+		d := s.startDevice(c.id, c.secret, url.Values{"scope": {"openid profile offline_access"}})
+		wantOAuthError(t, "before", d.poll(), 400, "authorization_pending")
+		wantOAuthError(t, "too soon", d.poll(), 400, "slow_down")
+		pass(6 * time.Second)
+		wantOAuthError(t, "too soon for the longer interval", d.poll(), 400, "slow_down")
+		pass(15 * time.Second)
+		wantOAuthError(t, "then", d.poll(), 400, "authorization_pending")
+		// People type small letters and spaces. The question is asked each time, also where it was answered before, and
+		// of trusted clients.
+		typed := " " + strings.ToLower(strings.ReplaceAll(d.user, "-", " "))
+		page := mainOf(b.typed(typed, "ada", "").Text)
+		for _, text := range []string{"App " + c.id, "only if you have started this yourself", "127.0.0.1", "Sign you in"} {
+			if !strings.Contains(page, text) {
+				t.Errorf("the question lacks %q: %s", text, page)
+			}
+		}
+		pass(time.Second)
+		wantOAuthError(t, "while it is asked", d.poll(), 400, "slow_down")
+		pass(20 * time.Second)
+		if got := b.typed(d.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
+			t.Fatalf("allowed: %d %s", got.StatusCode, mainOf(got.Text))
+		}
+		wantOAuthError(t, "of another client", s.tokenRequest("app", "secret-of-app-0123456789abcdefghij", url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}), 400, "unauthorized_client")
+		wantInvalidGrant(t, "as an authorization code", s.tokenRequest(d.id, d.secret, url.Values{
+			"grant_type": {"authorization_code"}, "code": {d.code}, "code_verifier": {strings.Repeat("v", 43)}}))
+		got := d.poll().JSON(t)
+		access, _ := got["access_token"].(string)
+		if got["scope"] != "openid profile offline_access" || got["refresh_token"] == nil || jwtPayload(t, got["id_token"].(string))["aud"] != c.id {
+			t.Fatalf("tokens: %v", got)
+		}
+		if who := s.userinfo(access); who["preferred_username"] != "ada" {
+			t.Errorf("userinfo: %v", who)
+		}
+		wantInvalidGrant(t, "again", d.poll())
+		s.wantUserinfo("after a poll that came too late", access, http.StatusOK)
+		wantStatus(t, "refresh", s.refreshRequest(d.id, d.secret, got["refresh_token"].(string)), http.StatusOK)
+		wantStatus(t, "its code on the page again", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
+	}
+	b.api("POST", "/api/auth/logout", nil)
+}
+
+func TestDeviceIsRefused(t *testing.T) {
+	now := time.Now()
+	s := startDevices(t, serviceOptions{Now: func() time.Time { return now }})
+	s.addClient("members", func(c *provider.Client) {
+		c.DeviceGrant, c.RequireFlag, c.AuthMethod = true, account.FlagAdmin, provider.AuthNone
+	})
+	b := s.browser()
+	d := s.startDevice("tool", "", nil)
+	if got := b.typed(d.user, "ada", "deny"); !strings.Contains(got.Text, `id="device-denied"`) {
+		t.Errorf("denied: %d %s", got.StatusCode, mainOf(got.Text))
+	}
+	wantOAuthError(t, "denied", d.poll(), 400, "access_denied")
+	wantStatus(t, "denied, its code again", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
+	d = s.startDevice("members", "", url.Values{"scope": {"openid"}})
+	b.typed(d.user, "ada", "allow")
+	wantOAuthError(t, "without the flag", d.poll(), 400, "access_denied")
+	d = s.startDevice("tool", "", url.Values{"scope": {"openid"}})
+	now = now.Add(10*time.Minute + time.Second)
+	wantOAuthError(t, "expired", d.poll(), 400, "expired_token")
+	wantStatus(t, "expired, its code", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
+	for what, form := range map[string]url.Values{
+		"no code": {"grant_type": {deviceGrant}}, "a made-up code": {"grant_type": {deviceGrant}, "device_code": {d.code[:43] + "." + d.code[:43]}},
+	} {
+		wantInvalidGrant(t, what, s.tokenRequest("tool", "", form))
+	}
+	wantOAuthError(t, "a client without the grant", s.clientPost("device_authorization", "app", "secret-of-app-0123456789abcdefghij", nil), 400, "unauthorized_client")
+	wantOAuthError(t, "an unknown client", s.clientPost("device_authorization", "nobody", "", nil), 401, "invalid_client")
+	wantOAuthError(t, "an unknown resource", s.clientPost("device_authorization", "tool", "", url.Values{"resource": {"https://x.example.org"}}), 400, "invalid_target")
+	wantOAuthError(t, "a client that must be authenticated", s.clientPost("device_authorization", "tv", "", nil), 401, "invalid_client")
+}
+
+// Of many polls at once one gets the tokens, and they live; of two people at once one gives them.
+func TestDeviceGetsItsTokensOnce(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.addUser("eve")
+	d := s.startDevice("tool", "", url.Values{"scope": {"openid"}})
+	browsers := map[string]*browser{"ada": s.browser(), "eve": s.browser()}
+	pages := map[string]response{}
+	for who, b := range browsers {
+		pages[who] = b.typed(d.user, who, "")
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	allowed, tokens := 0, []string{}
+	for who, b := range browsers {
+		all.Go(func() {
+			got := b.get(b.decide(pages[who], "allow"))
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(got.Text, `id="device-allowed"`) {
+				allowed++
+			} else if got.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: %d %s", who, got.StatusCode, mainOf(got.Text))
+			}
+		})
+	}
+	all.Wait()
+	for range 16 {
+		all.Go(func() {
+			got := d.poll()
+			mu.Lock()
+			defer mu.Unlock()
+			if got.StatusCode == http.StatusOK {
+				tokens = append(tokens, got.JSON(t)["access_token"].(string))
+			} else {
+				wantInvalidGrant(t, "another poll", got)
+			}
+		})
+	}
+	all.Wait()
+	if allowed != 1 || len(tokens) != 1 {
+		t.Fatalf("%d have allowed it, %d polls got tokens", allowed, len(tokens))
+	}
+	s.wantUserinfo("the one", tokens[0], http.StatusOK)
+}
+
+func TestGuessesOfUserCodesAreLimited(t *testing.T) {
+	s := startDevices(t, serviceOptions{Limits: true})
+	b := s.visitor()
+	d := s.startDevice("tool", "", nil)
+	for range 10 {
+		wantStatus(t, "a wrong code", b.postForm("/device", url.Values{"user_code": {"BBBB-BBBB"}}), http.StatusNotFound)
+	}
+	got := b.postForm("/device", url.Values{"user_code": {d.user}})
+	if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" {
+		t.Errorf("the right one then: %d %s", got.StatusCode, mainOf(got.Text))
+	}
+	wantStatus(t, "from elsewhere", s.visitor().postForm("/device", url.Values{"user_code": {d.user}}), http.StatusSeeOther)
+	if page := s.visitor().get("/device?user_code=" + d.user); !strings.Contains(page.Text, `value="`+strings.ReplaceAll(d.user, "-", "")+`"`) {
+		t.Errorf("the link of the device: %s", mainOf(page.Text))
+	}
+	if page := s.visitor().get(`/device?user_code="><script>`); strings.Contains(page.Text, "<script>") {
+		t.Error("markup")
+	}
+}

@@ -1,0 +1,281 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// The device grant (RFC 8628). A device that has no browser shows a code, which its user types
+// on the page /device elsewhere. From there the request goes the way of every authorization
+// request, with a question that is always asked. The device code is the code of the grant that
+// the user gives, and is exchanged like any other.
+
+const (
+	// DeviceLifetime is how long a device waits for its user.
+	DeviceLifetime = 10 * time.Minute
+	// DeviceInterval is how long it waits between two polls.
+	DeviceInterval = 5 * time.Second
+
+	grantTypeDevice = "urn:ietf:params:oauth:grant-type:device_code"
+
+	// userCodeLetters are without vowels, so that no code is a word, and userCodeLength of them
+	// are 2.6e10 codes (RFC 8628 section 6.1).
+	userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
+	userCodeLength  = 8
+)
+
+// DeviceRequest is a request of a device. Only hashes of its codes are stored.
+type DeviceRequest struct {
+	CodeSignature string // of the device code
+	UserHash      []byte // of the user code
+	ClientID      string
+	Query         string // what it asks for, as an authorization request
+	Address       string // of the device
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+}
+
+// What a poll finds (RFC 8628 section 3.5). Each is returned by DeviceStore.PollDevice.
+var (
+	ErrDevicePending = errors.New("the user has not decided yet")
+	ErrDeviceTooSoon = errors.New("polled too soon")
+	ErrDeviceDenied  = errors.New("the user has denied it")
+	ErrDeviceExpired = errors.New("the request of the device has expired")
+)
+
+// DeviceStore keeps the requests of devices.
+type DeviceStore interface {
+	CreateDevice(ctx context.Context, d *DeviceRequest) error
+	// DeviceOfUser finds one that waits for its user. ErrNotFound.
+	DeviceOfUser(ctx context.Context, userHash []byte, now time.Time) (*DeviceRequest, error)
+	// AllowDevice stores the grant that the user gives, once; DenyDevice that there is none. ErrNotFound
+	// where it no longer waits, account.ErrSessionNotFound as CreateGrant.
+	AllowDevice(ctx context.Context, userHash []byte, g *Grant, now time.Time) error
+	DenyDevice(ctx context.Context, userHash []byte, now time.Time) error
+	// PollDevice takes the request away and returns nil where the user has allowed it: of several
+	// at once one gets it. Else it is one of the errors above, or ErrNotFound.
+	PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error
+}
+
+// deviceAuthorization is the device authorization endpoint (RFC 8628 section 3.1).
+func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c *Client) error {
+	if !c.DeviceGrant {
+		return errUnauthorizedClient
+	}
+	form := url.Values{"client_id": {c.ID}, "response_type": {"code"}, "prompt": {"consent"}}
+	for _, name := range []string{"scope", "resource", "acr_values"} {
+		if given := r.PostForm[name]; len(given) > 0 {
+			form[name] = given
+		}
+	}
+	req := &authorization{form: form, client: c, device: []byte{0}}
+	var err error
+	if req.apis, err = p.apisOf(r.Context(), c); err != nil {
+		return err
+	}
+	if len(form.Encode()) > maxQuery {
+		return errInvalidRequest
+	}
+	if _, faults := checkRequest(req); len(faults) > 0 {
+		return faults[0].err
+	}
+	code, signature, err := p.tokens.GenerateAuthorizeCode(r.Context(), nil)
+	if err != nil {
+		return fmt.Errorf("make device code: %w", err)
+	}
+	user, now := newUserCode(), p.now()
+	err = p.storage.CreateDevice(r.Context(), &DeviceRequest{
+		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(), Address: web.ClientAddress(r),
+		CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
+	})
+	if err != nil {
+		return err
+	}
+	web.Note(r.Context(), "device_authorization")
+	shown, page := user[:userCodeLength/2]+"-"+user[userCodeLength/2:], p.issuer+"/device"
+	p.writeOAuth(w, r, http.StatusOK, map[string]any{
+		"device_code": code, "user_code": shown, "verification_uri": page,
+		"verification_uri_complete": page + "?" + url.Values{"user_code": {shown}}.Encode(),
+		"expires_in":                int(DeviceLifetime / time.Second), "interval": int(DeviceInterval / time.Second),
+	})
+	return nil
+}
+
+// newUserCode is uniform over all codes.
+func newUserCode() string {
+	var code []byte
+	for len(code) < userCodeLength {
+		var b [1]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if n := int(b[0]); n < 256/len(userCodeLetters)*len(userCodeLetters) {
+			code = append(code, userCodeLetters[n%len(userCodeLetters)])
+		}
+	}
+	return string(code)
+}
+
+// canonicalUserCode is a code as it was made, of what people type; "" for what is none.
+func canonicalUserCode(typed string) string {
+	if len(typed) > 64 {
+		return ""
+	}
+	code := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(userCodeLetters, r) {
+			return r
+		}
+		return -1
+	}, strings.ToUpper(typed))
+	if len(code) != userCodeLength {
+		return ""
+	}
+	return code
+}
+
+// devicePage asks for the code that the device shows.
+func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
+	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: canonicalUserCode(r.URL.Query().Get("user_code"))})
+}
+
+var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
+	"No device waits with this code. Look at the device: a code works for ten minutes, once.")
+
+// deviceForm looks the code up and goes on as with every authorization request. Wrong codes count.
+func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
+	err := web.ReadForm(w, r)
+	var d *DeviceRequest
+	typed := r.PostForm.Get("user_code")
+	if err == nil {
+		guess := []web.LimitKey{{Name: web.LimitDevice, Key: web.ClientAddress(r)}}
+		err = p.limits.Guess(r.Context(), guess, errNoSuchDevice, func() (err error) {
+			code := canonicalUserCode(typed)
+			if code == "" {
+				return errNoSuchDevice
+			}
+			d, err = p.storage.DeviceOfUser(r.Context(), hashReference(code), p.now())
+			if errors.Is(err, ErrNotFound) {
+				err = errNoSuchDevice
+			}
+			return err
+		})
+	}
+	if err != nil {
+		refusal, err := web.Refusal(w, r, err)
+		if err != nil {
+			p.authorizePage(w, r, err)
+			return
+		}
+		page := templates.Device{Code: canonicalUserCode(typed), Error: refusal.Detail, ErrorCode: refusal.Code}
+		p.accounts.Show(w, r, refusal.Status, page)
+		return
+	}
+	form, err := url.ParseQuery(d.Query)
+	if err != nil {
+		p.authorizePage(w, r, fmt.Errorf("read request of device: %w", err))
+		return
+	}
+	p.sendOn(w, r, &authorization{form: form, arrived: p.now(), device: d.UserHash}, nil, "/oauth2/authorize", "")
+}
+
+// allowDevice gives the device its grant.
+func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *authorization, g *Grant) {
+	d, err := p.storage.DeviceOfUser(r.Context(), req.device, p.now())
+	if err == nil {
+		var id string
+		if id, err = newGrantID(); err == nil {
+			g.ID, g.CodeSignature, g.CodeExpires, g.CreatedAt = id, d.CodeSignature, d.ExpiresAt, p.now()
+			g.CodeChallenge = challengeOf(p.deviceVerifier(d.CodeSignature))
+			err = p.storage.AllowDevice(r.Context(), req.device, g, p.now())
+		}
+	}
+	if errors.Is(err, account.ErrSessionNotFound) { // it ended between the look at it and the grant
+		p.sendOn(w, r, req, nil, "/login/", "")
+		return
+	}
+	if err == nil {
+		p.accounts.FactorSetUp(w, r)
+	}
+	p.deviceEnd(w, r, req, "allowed", err)
+}
+
+// deviceEnd shows how it ended to the user, who goes back to the device.
+func (p *Provider) deviceEnd(w http.ResponseWriter, r *http.Request, req *authorization, how string, err error) {
+	if errors.Is(err, ErrNotFound) {
+		err = errNoSuchDevice
+	}
+	if err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
+	web.Note(r.Context(), "device_"+how)
+	p.accounts.Show(w, r, http.StatusOK, templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"})
+}
+
+// pollDevice is the device access token request (RFC 8628 section 3.4).
+func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error) {
+	signature := p.tokens.signature(r.Context(), r.PostForm.Get("device_code"))
+	if !c.DeviceGrant {
+		return nil, errUnauthorizedClient
+	}
+	switch err := p.storage.PollDevice(r.Context(), signature, c.ID, p.now()); {
+	case errors.Is(err, ErrNotFound):
+		return nil, errInvalidGrant
+	case errors.Is(err, ErrDevicePending):
+		return nil, errAuthorizationPending
+	case errors.Is(err, ErrDeviceTooSoon):
+		return nil, errPolledTooSoon
+	case errors.Is(err, ErrDeviceDenied):
+		return nil, errAccessDenied
+	case errors.Is(err, ErrDeviceExpired):
+		return nil, errExpiredToken
+	case err != nil:
+		return nil, err
+	}
+	exchange := *r
+	exchange.PostForm = url.Values{
+		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")}, "code_verifier": {p.deviceVerifier(signature)},
+		"resource": r.PostForm["resource"],
+	}
+	exchange.Form = exchange.PostForm
+	return p.exchange(&exchange, c)
+}
+
+// deviceVerifier is the PKCE verifier of a device code. Nobody else knows it: the code can be exchanged by
+// pollDevice alone.
+func (p *Provider) deviceVerifier(signature string) string {
+	return base64.RawURLEncoding.EncodeToString(p.tokens.mac([]byte("device code " + signature)))
+}
+
+func challengeOf(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// forDevice reports whether the request is a device's, which gets its answer by polling and not by redirect.
+func (req *authorization) forDevice() bool { return len(req.device) > 0 }
+
+// deviceFacts are for the consent page: when and where the request was made.
+func (p *Provider) deviceFacts(ctx context.Context, req *authorization) (*templates.DeviceFacts, error) {
+	if !req.forDevice() {
+		return nil, nil
+	}
+	d, err := p.storage.DeviceOfUser(ctx, req.device, p.now())
+	if errors.Is(err, ErrNotFound) {
+		err = errNoSuchDevice
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &templates.DeviceFacts{Address: d.Address, StartedAt: d.CreatedAt}, nil
+}
