@@ -41,7 +41,8 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(noContent(s.endOtherSessions))})
 	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
 	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
-	handle("/api/me/apps/{client_id}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
+	// An id may be a URL.
+	handle("/api/me/apps/{client_id:.+}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
 	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
 	handle("/api/me/totp", web.Methods{
 		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(keeping(s.removeTOTP))),

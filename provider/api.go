@@ -120,7 +120,10 @@ func (a *API) Check() error {
 }
 
 // admits reports whether a client may ask for tokens for the API.
-func (a *API) admits(c *Client) bool { return a.AllClients || slices.Contains(a.Clients, c.ID) }
+// To be one of all clients is not enough for one that brings its own description.
+func (a *API) admits(c *Client) bool {
+	return a.AllClients && !c.Document || slices.Contains(a.Clients, c.ID) || slices.Contains(c.APIs, a.URI)
+}
 
 func (a *API) hasScope(name string) bool {
 	return slices.ContainsFunc(a.Scopes, func(s APIScope) bool { return s.Name == name })

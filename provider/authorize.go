@@ -50,7 +50,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	if identity != nil {
 		if q.looksForConsent() {
-			q.consented, err = p.storage.ConsentedScopes(r.Context(), identity.User.Sub, req.client.ID)
+			q.consented, err = p.consented(r.Context(), identity.User.Sub, req.client)
 		}
 		if err == nil {
 			q.reach, err = q.reachedBy(r.Context(), p.storage, identity.User)
@@ -266,6 +266,9 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return page("The request to sign in names its application more than once.")
 	}
 	client, err := p.client(ctx, req.form.Get("client_id"))
+	if _, ok := errors.AsType[*documentError](err); ok {
+		return page("The application that sent you here describes itself at an address of its own, and this description cannot be used. Try again in a minute, or tell its operator.")
+	}
 	if errors.Is(err, ErrClientNotFound) {
 		return page("The application that sent you here is not registered with this service. Tell its operator.")
 	}

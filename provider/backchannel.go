@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -49,16 +50,18 @@ func (p *Provider) newLogoutSender(keys []jose.JSONWebKey, fast jose.OpaqueSigne
 	if err != nil {
 		return nil, err
 	}
-	return &logoutSender{Provider: p, signers: all, guarded: newLogoutClient(refusePrivate), open: newLogoutClient(nil)}, nil
+	return &logoutSender{Provider: p, signers: all, guarded: newGuardedClient(logoutTimeout, refusePrivate, nil), open: newGuardedClient(logoutTimeout, nil, nil)}, nil
 }
 
-// newLogoutClient follows no redirect and uses no proxy: what is reached is the
-// registered address and nothing else. control sees every address before the connection.
-func newLogoutClient(control func(network, address string, _ syscall.RawConn) error) *http.Client {
-	dialer := &net.Dialer{Timeout: logoutTimeout, Control: control}
+// newGuardedClient follows no redirect and uses no proxy: what is reached is the
+// address itself and nothing else. control sees every address before the connection.
+func newGuardedClient(timeout time.Duration, control func(network, address string, _ syscall.RawConn) error, conf *tls.Config) *http.Client {
+	dialer := &net.Dialer{Timeout: timeout, Control: control}
 	return &http.Client{
-		Timeout:       logoutTimeout,
-		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: logoutTimeout, MaxResponseHeaderBytes: 16 << 10},
+		Timeout: timeout,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: timeout, TLSClientConfig: conf, MaxResponseHeaderBytes: 16 << 10,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

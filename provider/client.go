@@ -58,6 +58,11 @@ type Client struct {
 	// address; the operator opens it per client.
 	BackchannelPrivate bool
 	CreatedAt          time.Time
+
+	// Document says that the id is the URL of the client's own description; APIs are the URIs of those that it may
+	// use, which an Allowance names and no row of the client.
+	Document bool
+	APIs     []string
 }
 
 // NewClient is a registration with the defaults: a confidential client that may
@@ -201,6 +206,11 @@ var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Check holds the whole registration to the rules: the database refuses what
 // breaks them, by any way it is written. The error is a *RegistrationError.
 func (c *Client) Check() error {
+	if c.Document {
+		if err := c.checkDocument(); err != nil {
+			return err
+		}
+	}
 	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens} {
 		if err := check(); err != nil {
 			return err
@@ -210,7 +220,7 @@ func (c *Client) Check() error {
 }
 
 func (c *Client) checkName() error {
-	if !clientIDForm.MatchString(c.ID) {
+	if !c.Document && !clientIDForm.MatchString(c.ID) {
 		return &RegistrationError{"client_id", "", "1 to 64 letters, digits, - or _"}
 	}
 	if strings.EqualFold(c.ID, account.SessionAudience) {

@@ -116,6 +116,9 @@ const clientTTL = 5 * time.Second
 // client finds a client. Unknown ids are not kept: one that was just added works at
 // once. ErrClientNotFound.
 func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
+	if strings.HasPrefix(id, "https://") {
+		return p.documentClient(ctx, id)
+	}
 	if !plausibleClientID(id) {
 		return nil, ErrClientNotFound
 	}

@@ -103,7 +103,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	}
 	a, _ := req.access() // it was judged by authorize
 	scopes := a.agreed
-	had, err := p.storage.ConsentedScopes(r.Context(), id.User.Sub, req.client.ID)
+	had, err := p.consented(r.Context(), id.User.Sub, req.client)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
@@ -121,6 +121,9 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	page := templates.Consent{
 		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle,
 		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI), Device: device,
+	}
+	if req.client.Document {
+		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
 	}
 	added := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(had, s) })
 	if len(had) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
@@ -170,6 +173,10 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(a.agreed, " "))
+		if err := p.keepDocument(r.Context(), req.client); err != nil {
+			p.authorizePage(w, r, err)
+			return
+		}
 		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, a.agreed, p.now(), given); err != nil {
 			p.authorizePage(w, r, err)
 			return

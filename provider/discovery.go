@@ -73,8 +73,32 @@ func document(v any, kind string) http.HandlerFunc {
 	return templates.NewDocument(kind, "public, max-age=300", etag, append(body, '\n'), nil).ServeHTTP
 }
 
+// metadataHandler says that clients may bring their own description only where one is allowed to.
+func (p *Provider) metadataHandler() http.HandlerFunc {
+	m := p.metadata()
+	closed := document(m, "application/json")
+	m["client_id_metadata_document_supported"] = true
+	open := document(m, "application/json")
+	return func(w http.ResponseWriter, r *http.Request) {
+		allowed, err := p.allowances.Get(r.Context(), "")
+		if err == nil && len(allowed) > 0 {
+			open(w, r)
+			return
+		}
+		closed(w, r)
+	}
+}
+
+// MountMetadata registers the metadata of an issuer with a path where RFC 8414 section 3.1 has it: between the host
+// and that path. root is the router of the whole host.
+func (p *Provider) MountMetadata(root *mux.Router, path string) {
+	for _, name := range []string{"openid-configuration", "oauth-authorization-server"} {
+		p.accounts.Handle(root, "/.well-known/"+name+path, web.Methods{"GET": p.metadataHandler()})
+	}
+}
+
 func (p *Provider) mountMetadata(m *mux.Router) {
-	meta := document(p.metadata(), "application/json")
+	meta := p.metadataHandler()
 	for path, h := range map[string]http.HandlerFunc{
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,

@@ -2,8 +2,10 @@ package provider
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -26,6 +28,8 @@ type Explainer struct {
 	Keys     []jose.JSONWebKey // of id_token_hint; may be empty
 	User     *account.User     // who is to sign in; nil: any user whom the client would let in
 	Now      func() time.Time  // nil: time.Now
+	// DocumentRoots is that of Options.
+	DocumentRoots *x509.CertPool
 	// Nearest finds the known name that was probably meant, and tells whether it is near enough.
 	Nearest func(name string, known []string) (best string, near bool)
 }
@@ -83,13 +87,13 @@ type explaining struct {
 
 // Explain tells what the authorization endpoint would do with a request and
 // why. raw is the address that an application sent the browser to, or its query alone.
-// Nothing is requested, stored or spent. An error is a failure to read, never a bad request.
+// Nothing is stored or spent, and nothing requested but the description that an allowed client brings. An error is a failure to read, never a bad request.
 func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error) {
 	if by.Now == nil {
 		by.Now = time.Now
 	}
-	p := &Provider{storage: by.Storage, issuer: by.Issuer, clock: by.Now}
-	p.makeCaches()
+	p := &Provider{storage: by.Storage, issuer: by.Issuer, clock: by.Now, log: slog.New(slog.DiscardHandler)}
+	p.makeCaches(by.DocumentRoots)
 	p.idTokens = &idTokenSigner{issuer: by.Issuer}
 	for _, k := range by.Keys {
 		p.idTokens.public = append(p.idTokens.public, k.Public())
@@ -168,6 +172,14 @@ func (e *explaining) read(raw string) string {
 func (e *explaining) explainClient(ctx context.Context) error {
 	id := e.req.form.Get("client_id")
 	client, err := e.provider.client(ctx, id)
+	if bad, ok := errors.AsType[*documentError](err); ok {
+		e.find("client_id", FindingWrong, "The client is allowed to bring its own description, which is not used. "+bad.Error())
+		return nil
+	}
+	if errors.Is(err, ErrClientNotFound) && strings.HasPrefix(id, "https://") {
+		e.find("client_id", FindingWrong, fmt.Sprintf("%q is not allowed to bring its own description: cairn client allow lets it.", clip(id)))
+		return nil
+	}
 	if errors.Is(err, ErrClientNotFound) {
 		clients, err := e.by.Storage.Clients(ctx)
 		if err != nil {
@@ -379,7 +391,7 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 	flag := q.client.RequireFlag
 	if e.by.User != nil {
 		u = *e.by.User
-		if q.consented, err = e.by.Storage.ConsentedScopes(ctx, u.Sub, q.client.ID); err != nil {
+		if q.consented, err = e.provider.consented(ctx, u.Sub, q.client); err != nil {
 			return u, fmt.Errorf("read consent: %w", err)
 		}
 		e.User = &ExplainedUser{Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag), Consented: append([]string{}, q.consented...)}

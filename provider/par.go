@@ -55,6 +55,9 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	if _, faults := checkRequest(req); len(faults) > 0 {
 		return faults[0].err
 	}
+	if err := p.keepDocument(r.Context(), c); err != nil {
+		return fmt.Errorf("keep client: %w", err)
+	}
 	reference := randomText(32)
 	if err := p.storage.SavePushedRequest(r.Context(), hashReference(reference), c.ID, form.Encode(), p.now().Add(PushedRequestLifetime)); err != nil {
 		return fmt.Errorf("keep pushed request: %w", err)

@@ -10,6 +10,7 @@ package provider
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -41,6 +42,8 @@ type Options struct {
 	Limits   *web.Limits
 	Now      func() time.Time
 	Log      *slog.Logger
+	// DocumentRoots is for tests: descriptions of clients may come from private addresses, with certificates of these.
+	DocumentRoots *x509.CertPool
 }
 
 // Provider serves the OpenID Connect endpoints. Safe for concurrent use.
@@ -49,6 +52,9 @@ type Provider struct {
 	storage  Storage
 	clients  *web.Cache[*Client]
 	apis     *web.Cache[apis]
+
+	allowances *web.Cache[[]Allowance]
+	documents  *documents
 	fositeEngine
 	issuer         string
 	idTokens       *idTokenSigner
@@ -91,7 +97,7 @@ func New(o Options) (*Provider, error) {
 	p := &Provider{
 		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, clock: o.Now, log: o.Log,
 	}
-	p.makeCaches()
+	p.makeCaches(o.DocumentRoots)
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {
 		return nil, err
@@ -113,9 +119,11 @@ func New(o Options) (*Provider, error) {
 	return p, p.newFosite(o.Secret)
 }
 
-func (p *Provider) makeCaches() {
+func (p *Provider) makeCaches(roots *x509.CertPool) {
 	p.clients = web.NewCache(clientTTL, p.clock, p.storage.Client)
 	p.apis = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) (apis, error) { return p.storage.APIs(ctx) })
+	p.allowances = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) ([]Allowance, error) { return p.storage.Allowances(ctx) })
+	p.documents = newDocuments(p.clock, p.log, roots)
 }
 
 // Mount registers the endpoints on the router of the base path.

@@ -109,6 +109,11 @@ type Storage interface {
 	// Client and Clients are those of ClientStore.
 	Client(ctx context.Context, id string) (*Client, error)
 	Clients(ctx context.Context) ([]*Client, error)
+	// Allowances is that of AllowanceStore.
+	Allowances(ctx context.Context) ([]Allowance, error)
+	// KeepDocumentClient stores a client that brought its own description, for the rows that name it. Other redirect
+	// URIs than before end the consents to it. At most MaxDocuments are kept: of those that nothing names, any may go.
+	KeepDocumentClient(ctx context.Context, c *Client) error
 	// APIs is that of APIStore.
 	APIs(ctx context.Context) ([]*API, error)
 

@@ -37,6 +37,7 @@ type clientRow struct {
 	BackchannelPrivate    bool
 	Groups                string `gorm:"column:client_groups"`
 	CreatedAt             int64  `gorm:"autoCreateTime:false"`
+	Document              bool
 }
 
 type clientSecretRow struct {
@@ -52,7 +53,7 @@ func (r clientRow) client() *provider.Client {
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR, Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
 		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
-		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt),
+		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
 	}
 	// nil where there is none, as the client was made.
 	if r.JWKS != "" {
@@ -73,7 +74,7 @@ func newClientRow(c *provider.Client) clientRow {
 		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
-		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
+		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt), Document: c.Document,
 	}
 }
 

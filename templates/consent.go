@@ -19,6 +19,10 @@ type Consent struct {
 	// this session.
 	Continue, Token string
 	RedirectHost    string
+	// DocumentHost is the host of an application that nobody here has registered: it brings its own description.
+	DocumentHost string
+	// StaysHere says that the answer of such an application goes to a program on the person's device.
+	StaysHere bool
 	// Device is where and when a device asked; nil for an application that the answer is sent to.
 	Device *DeviceFacts
 }

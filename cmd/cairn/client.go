@@ -24,6 +24,7 @@ type clientCommand struct {
 	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
 	RotateSecret rotateSecretCommand `cmd:"" name:"rotate-secret" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
+	Allow        allowClientCommand  `cmd:"" help:"Let clients in that bring their own description, or list what is let in."`
 }
 
 // oneClient are the flag and the argument of a command about one client.
@@ -277,6 +278,7 @@ type clientRow struct {
 	Secret                 string              `json:"client_secret,omitempty"`
 	Name                   string              `json:"client_name"`
 	Public                 bool                `json:"public"`
+	Document               bool                `json:"client_id_metadata_document,omitempty"`
 	RedirectURIs           []string            `json:"redirect_uris"`
 	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris"`
 	BackchannelLogoutURI   string              `json:"backchannel_logout_uri,omitempty"`
@@ -308,7 +310,7 @@ type secretRow struct {
 // clientRowOf is the row of a client; secret is a new one, or empty.
 func clientRowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
-		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
+		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document, RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials, Device: c.DeviceGrant,
 		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
@@ -324,6 +326,9 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 }
 
 func (r clientRow) kind() string {
+	if r.Document {
+		return "own description"
+	}
 	return map[bool]string{true: "public", false: "confidential"}[r.Public]
 }
 
@@ -439,6 +444,9 @@ func (c *updateClientCommand) Run(p *program) error {
 		return usageError{"nothing to change is given; see cairn client update --help"}
 	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		if client.Document {
+			return usageError{"this client brings its own description: cairn client allow says what it may do"}
+		}
 		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
 		for _, x := range []struct {

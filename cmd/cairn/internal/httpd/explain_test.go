@@ -24,7 +24,7 @@ func (s *service) explain(address, handle string) *provider.Explanation {
 	noError(s.t, err)
 	u, err := s.store.UserByHandle(s.t.Context(), handle)
 	noError(s.t, err)
-	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u, Nearest: config.NearestName})
+	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: keys, User: &u, Nearest: config.NearestName, DocumentRoots: s.roots})
 	if err != nil {
 		s.t.Fatalf("%s: %v", address, err)
 	}

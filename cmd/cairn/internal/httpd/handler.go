@@ -6,6 +6,7 @@ package httpd
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -51,6 +52,8 @@ type Options struct {
 	Metrics *metrics.Metrics  // nil: nothing is counted
 	// MayLackKey: the operator wants no key, whatever was signed with one.
 	MayLackKey bool
+	// DocumentRoots is that of provider.Options: for tests.
+	DocumentRoots *x509.CertPool
 }
 
 // Handler is the HTTP handler with what runs beside it.
@@ -133,11 +136,15 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	} else {
 		oidc, err := provider.New(provider.Options{
 			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
+			DocumentRoots: o.DocumentRoots,
 		})
 		if err != nil {
 			return nil, err
 		}
 		oidc.Mount(routes)
+		if base != "" {
+			oidc.MountMetadata(root, base)
+		}
 		h.background = append(h.background, oidc.SendLogouts)
 	}
 	mountActivity(routes, accounts, limits)

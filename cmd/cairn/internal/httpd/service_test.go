@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -114,6 +115,7 @@ type service struct {
 	server *httptest.Server
 
 	handler *Handler
+	roots   *x509.CertPool
 }
 
 // serviceOptions change what a test starts; the zero value is RS256 on SQLite
@@ -129,6 +131,8 @@ type serviceOptions struct {
 	Hasher   *passwords.Hasher // nil: a cheap one
 	Mail     mail.Sender
 	Metrics  *metrics.Metrics
+
+	DocumentRoots *x509.CertPool
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -159,7 +163,7 @@ func startService(t *testing.T, o serviceOptions) *service {
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(t, err)
-	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath), store: o.Store, hasher: o.Hasher, log: &logBuffer{}}
+	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath), store: o.Store, hasher: o.Hasher, log: &logBuffer{}, roots: o.DocumentRoots}
 	if s.store == nil {
 		s.store = storetest.New(t)
 	}
@@ -193,7 +197,7 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
-	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics}
+	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots}
 	if len(keys) > 0 {
 		options.Signer, _ = libcrypto.Choose(keys[0], false)
 	}

@@ -1,0 +1,51 @@
+// An agent with the MCP SDK, which was never registered: it names the URL of its description. A person's browser comes to
+// /login, signs in and comes back to /callback; /again calls the server once more.
+import { createServer } from 'node:http'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
+
+const { SERVER, DESCRIPTION, BASE } = process.env
+const kept = {}
+const authProvider = {
+  redirectUrl: `${BASE}/callback`,
+  clientMetadataUrl: DESCRIPTION,
+  clientMetadata: { redirect_uris: [`${BASE}/callback`], token_endpoint_auth_method: 'none' },
+  clientInformation: () => kept.client,
+  saveClientInformation: (client) => { kept.client = client },
+  tokens: () => kept.tokens,
+  saveTokens: (tokens) => { kept.tokens = tokens },
+  codeVerifier: () => kept.verifier,
+  saveCodeVerifier: (verifier) => { kept.verifier = verifier },
+  redirectToAuthorization: (url) => { kept.url = url.href },
+}
+const newTransport = () => new StreamableHTTPClientTransport(new URL(SERVER), { authProvider })
+let transport = newTransport()
+
+async function call() {
+  const client = new Client({ name: 'agent', version: '1.0.0' })
+  transport = newTransport()
+  await client.connect(transport)
+  const answer = await client.callTool({ name: 'whoami' })
+  await client.close()
+  return { said: answer.content[0].text, token: kept.tokens.access_token }
+}
+
+async function serve(request, response) {
+  const url = new URL(request.url, BASE)
+  if (url.pathname === '/callback') await transport.finishAuth(url.searchParams.get('code'))
+  try {
+    const said = JSON.stringify(await call())
+    response.writeHead(200, { 'content-type': 'application/json' }).end(said)
+  } catch (err) {
+    if (!(err instanceof UnauthorizedError)) throw err
+    response.writeHead(302, { location: kept.url }).end()
+  }
+}
+
+createServer((request, response) => {
+  serve(request, response).catch((err) => {
+    console.error(err)
+    response.writeHead(500, { 'content-type': 'text/plain' }).end(String(err))
+  })
+}).listen(Number(new URL(BASE).port), '127.0.0.1')

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/provider"
+)
+
+type allowanceRow struct {
+	URL       string `gorm:"column:url"`
+	Scopes    string
+	APIs      string `gorm:"column:apis"`
+	CreatedAt int64  `gorm:"autoCreateTime:false"`
+}
+
+func (r allowanceRow) allowance() provider.Allowance {
+	return provider.Allowance{URL: r.URL, Scopes: strings.Fields(r.Scopes), APIs: strings.Fields(r.APIs), CreatedAt: fromUnix(r.CreatedAt)}
+}
+
+// Allowances implements provider.AllowanceStore.
+func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
+	var rows []allowanceRow
+	err := s.conn(ctx).Raw("SELECT url, scopes, apis, created_at FROM client_allowances ORDER BY url").Find(&rows).Error
+	return each(rows, allowanceRow.allowance), fail("list allowances", err)
+}
+
+// AllowClients implements provider.AllowanceStore.
+func (s *Store) AllowClients(ctx context.Context, a provider.Allowance) error {
+	if err := a.Check(); err != nil {
+		return fmt.Errorf("allow clients: %w", err)
+	}
+	row := allowanceRow{URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "), CreatedAt: toUnix(a.CreatedAt)}
+	return s.write(ctx, "allow clients", func(tx *gorm.DB) error {
+		for _, uri := range a.APIs {
+			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: "there is no such API: cairn api list shows them"}
+			if invalidKey(uri) {
+				return none
+			}
+			if err := expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), none); err != nil {
+				return err
+			}
+		}
+		replace := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns([]string{"scopes", "apis"})}
+		return tx.Table("client_allowances").Clauses(replace).Create(&row).Error
+	})
+}
+
+// DisallowClients implements provider.AllowanceStore.
+func (s *Store) DisallowClients(ctx context.Context, url string) ([]string, error) {
+	if invalidKey(url) {
+		return nil, provider.ErrClientNotFound
+	}
+	err := s.writeOne(ctx, "disallow clients", func(db *gorm.DB) error {
+		return expect(db.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
+	})
+	if err != nil {
+		return nil, err
+	}
+	left, err := s.Allowances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := s.readClients(ctx, " AND document = ?", true)
+	if err != nil {
+		return nil, fail("disallow clients", err)
+	}
+	removed := []string{}
+	for _, c := range clients {
+		if _, ok := provider.AllowanceOf(left, c.ID); ok {
+			continue
+		}
+		if err := s.RemoveClient(ctx, c.ID); err != nil && !errors.Is(err, provider.ErrClientNotFound) {
+			return removed, err
+		}
+		removed = append(removed, c.ID)
+	}
+	return removed, nil
+}
+
+// KeepDocumentClient implements provider.Storage.
+func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) error {
+	kept, err := s.Client(ctx, c.ID)
+	if errors.Is(err, provider.ErrClientNotFound) {
+		if err := s.makeRoomForDocument(ctx); err != nil {
+			return err
+		}
+		if err = s.CreateClient(ctx, c); !errors.Is(err, provider.ErrClientExists) {
+			return err
+		}
+		kept, err = s.Client(ctx, c.ID) // another request was first
+	}
+	if err != nil {
+		return err
+	}
+	if kept.Name == c.Name && kept.AuthMethod == c.AuthMethod && slices.Equal(kept.RedirectURIs, c.RedirectURIs) && slices.Equal(kept.Scopes, c.Scopes) && slices.Equal(kept.JWKS, c.JWKS) {
+		return nil
+	}
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("keep client: %w", err)
+	}
+	row := newClientRow(c)
+	return s.write(ctx, "keep client", func(tx *gorm.DB) error {
+		// The first statement locks the row: whoever comes second sees the redirect URIs of the first.
+		ended := tx.Exec("UPDATE clients SET name = ? WHERE id = ? AND document = ? AND removed_at = 0", row.Name, row.ID, true)
+		if err := expect(ended, provider.ErrClientNotFound); err != nil {
+			return err
+		}
+		err := tx.Exec("DELETE FROM consents WHERE client_id = ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.redirect_uris <> ?)",
+			row.ID, row.ID, row.RedirectURIs).Error
+		if err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE clients SET redirect_uris = ?, scopes = ?, auth_method = ?, jwks = ? WHERE id = ?",
+			row.RedirectURIs, row.Scopes, row.AuthMethod, row.JWKS, row.ID).Error
+	})
+}
+
+// makeRoomForDocument removes clients with a document that nothing names, when there are as many as are kept.
+func (s *Store) makeRoomForDocument(ctx context.Context) error {
+	const doing = "keep client"
+	var count int64
+	if err := s.conn(ctx).Raw("SELECT count(*) FROM clients WHERE document = ?", true).Scan(&count).Error; err != nil || count < provider.MaxDocuments {
+		return fail(doing, err)
+	}
+	return s.writeOne(ctx, doing, func(db *gorm.DB) error {
+		return expect(db.Exec(`DELETE FROM clients WHERE document = ? AND NOT EXISTS (SELECT 1 FROM consents o WHERE o.client_id = clients.id)
+			AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.client_id = clients.id)
+			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id)`, true), errTooManyDocuments)
+	})
+}
+
+var errTooManyDocuments = errors.New("as many clients bring their own description as are kept: cairn client remove ID removes one")
