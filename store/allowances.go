@@ -126,7 +126,7 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 func (s *Store) makeRoomForDocument(ctx context.Context) error {
 	const doing = "keep client"
 	var count int64
-	if err := s.conn(ctx).Raw("SELECT count(*) FROM clients WHERE document = ?", true).Scan(&count).Error; err != nil || count < provider.MaxDocuments {
+	if err := s.conn(ctx).Raw("SELECT count(*) FROM clients WHERE document = ?", true).Find(&count).Error; err != nil || count < provider.MaxDocuments {
 		return fail(doing, err)
 	}
 	return s.writeOne(ctx, doing, func(db *gorm.DB) error {
