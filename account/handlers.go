@@ -42,7 +42,7 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
 	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
 	// An id may be a URL.
-	handle("/api/me/apps/{client_id:.+}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
+	handle("/api/me/apps/{client_id:(?s:.+)}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
 	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
 	handle("/api/me/totp", web.Methods{
 		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(keeping(s.removeTOTP))),

@@ -175,7 +175,7 @@ func (d *Document) Check(x *Exchange) error {
 	}
 	// The decoded path, as the service routes.
 	route, values, err := d.router.FindRoute(&http.Request{Method: method, URL: &url.URL{Path: x.URL.Path}})
-	if errors.Is(err, routers.ErrPathNotFound) { // a client id may be a URL, whose slashes are escaped
+	if errors.Is(err, routers.ErrPathNotFound) && strings.Contains(x.URL.Path, "/api/me/apps/") { // a client id may be a URL, whose slashes are escaped
 		route, values, err = d.router.FindRoute(&http.Request{Method: method, URL: &url.URL{Path: x.URL.EscapedPath()}})
 	}
 	switch {

@@ -16,7 +16,7 @@ func noteRoute(base string) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
-				web.NoteRoute(r.Context(), strings.TrimPrefix(strings.Replace(template, ":.+}", "}", 1), base))
+				web.NoteRoute(r.Context(), strings.TrimPrefix(strings.Replace(template, ":(?s:.+)}", "}", 1), base))
 			}
 			next.ServeHTTP(w, r)
 		})
