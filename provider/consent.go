@@ -222,7 +222,7 @@ func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed
 // redirectHost tells the user where the answer goes.
 func redirectHost(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || raw == "" { // a device's goes nowhere
 		return ""
 	}
 	if u.Host == "" {

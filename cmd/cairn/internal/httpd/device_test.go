@@ -98,6 +98,9 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 				t.Errorf("the question lacks %q: %s", text, page)
 			}
 		}
+		if strings.Contains(page, "You go on to") {
+			t.Errorf("the question names an address to go on to: %s", page)
+		}
 		pass(time.Second)
 		wantOAuthError(t, "while it is asked", d.poll(), 400, "slow_down")
 		pass(20 * time.Second)
