@@ -237,7 +237,7 @@ func (p *Provider) aim(t *accessTarget) error {
 
 func (p *Provider) userinfoURI() string { return p.issuer + "/oauth2/userinfo" }
 
-// opaque reports whether the token is none that an API can verify by itself.
+// opaque reports whether the token is opaque, so that an API cannot verify it by itself.
 func (t *accessTarget) opaque() bool {
 	return len(t.apis) == 0 || slices.ContainsFunc(t.apis, func(a *API) bool { return a.Opaque })
 }
