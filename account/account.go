@@ -80,8 +80,8 @@ type Service struct {
 	settings  *web.Cache[Settings]
 	refusals  *web.Cache[password.Work] // what a wrong password costs
 	visits    visits
-	// applications names the application of a continuation; nil without OpenID Connect.
-	applications func(ctx context.Context, continuation string) string
+	// applications describes the application of a continuation; nil without OpenID Connect.
+	applications func(ctx context.Context, continuation string) templates.Application
 	// nextSteps reports whether administrators begin on their overview; nil: they do not.
 	nextSteps func(context.Context) (bool, error)
 	// scopeTexts say what an application has by its scopes; nil without OpenID Connect.

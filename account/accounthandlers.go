@@ -157,7 +157,7 @@ func (s *Service) devicesPage(r *http.Request, m templates.Member) (templates.Pa
 }
 
 func (s *Service) appsPage(r *http.Request, m templates.Member) (templates.Page, error) {
-	apps, err := s.store.Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.now())
+	apps, err := s.appsFor(r.Context(), IdentityFrom(r.Context()).User)
 	if err != nil {
 		return nil, err
 	}

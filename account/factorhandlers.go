@@ -290,7 +290,7 @@ func (s *Service) setUpFor(r *http.Request) (application, sealed string, passkey
 		return "", "", false
 	}
 	missing, sealed, _ := strings.Cut(c.Value, ".")
-	if application = s.applications(r.Context(), sealed); application == "" {
+	if application = s.applications(r.Context(), sealed).Name; application == "" {
 		return "", "", false
 	}
 	return application, sealed, missing == "passkey"

@@ -95,7 +95,7 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
-	m.HandleFunc("/logo/{hash}.png", s.Do(s.serveLogo)).Methods(http.MethodGet, http.MethodHead)
+	s.Handle(m, "/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
 	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
 }
 
@@ -300,11 +300,16 @@ func (s *Service) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	picture, err := s.store.Logo(r.Context())
+	hash, picture := mux.Vars(r)["hash"], []byte(nil)
+	if hash == v.Logo {
+		picture, err = s.store.Logo(r.Context())
+	} else if !strings.Contains(hash, "\x00") { // which PostgreSQL refuses
+		picture, err = s.store.ClientLogo(r.Context(), hash)
+	}
 	if err != nil {
 		return err
 	}
-	if v.Logo == "" || mux.Vars(r)["hash"] != v.Logo || picture == nil {
+	if picture == nil {
 		return web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
 	}
 	h := w.Header()

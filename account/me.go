@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/account/text"
@@ -110,9 +111,30 @@ func AppEntries(list []App) []AppEntry {
 func AppRows(list []App) []templates.AppRow {
 	out := make([]templates.AppRow, 0, len(list))
 	for _, a := range list {
-		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt, LastUsedAt: a.LastUsedAt})
+		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt, LastUsedAt: a.LastUsedAt, HomeURI: a.HomeURI, Logo: a.Logo})
 	}
 	return out
+}
+
+// appsFor are the applications that a user may use: those with a home page and those that
+// were let in, but none whose access flag the user lacks.
+func (s *Service) appsFor(ctx context.Context, u User) ([]App, error) {
+	had, err := s.store.Apps(ctx, u.Sub, s.now())
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	letIn := make(map[string]App, len(had))
+	for _, a := range had {
+		ids, letIn[a.ClientID] = append(ids, a.ClientID), a
+	}
+	offered, err := s.store.OfferedApps(ctx, ids)
+	apps := slices.DeleteFunc(offered, func(a App) bool { return a.RequireFlag != "" && !u.Has(a.RequireFlag) })
+	for i := range apps {
+		before := letIn[apps[i].ClientID]
+		apps[i].Scopes, apps[i].GrantedAt, apps[i].LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
+	}
+	return apps, err
 }
 
 // RemoveApp takes the access of an application to the caller's account away. ErrAppNotFound.

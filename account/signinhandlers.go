@@ -94,7 +94,9 @@ func (s *Service) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (templates.Login, *Identity, error) {
 	page := templates.Login{}
-	page.Continue, page.ClientName = s.continuation(w, r, v)
+	var application templates.Application
+	page.Continue, application = s.continuation(w, r, v)
+	page.ClientName, page.ClientLogo = application.Name, application.Logo
 	id, err := s.Current(r)
 	if errors.Is(err, ErrNotAuthenticated) {
 		page.Handle, page.Ended, err = s.endedSession(r)
@@ -146,10 +148,10 @@ func (s *Service) suspended(ctx context.Context) *web.Problem {
 	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }
 
-// NameApplications sets how the sign-in page learns the name of the application
-// that a continuation is for, "" for none, and its language
+// NameApplications sets how the sign-in page learns the name and logo of the application
+// that a continuation is for, zero for none, and its language
 // (templates.SetApplicationLanguage). Call it before the first request.
-func (s *Service) NameApplications(name func(ctx context.Context, continuation string) string) {
+func (s *Service) NameApplications(name func(ctx context.Context, continuation string) templates.Application) {
 	s.applications = name
 }
 
@@ -160,16 +162,16 @@ func (s *Service) DescribeScopes(texts func(ctx context.Context, scopes []string
 }
 
 // continuation is the sealed authorization request that a page goes on with, and the
-// name of its application; the page speaks the language that this asks for, and a popup keeps its opener.
-func (s *Service) continuation(w http.ResponseWriter, r *http.Request, v url.Values) (sealed, application string) {
+// its application; the page speaks the language that this asks for, and a popup keeps its opener.
+func (s *Service) continuation(w http.ResponseWriter, r *http.Request, v url.Values) (sealed string, application templates.Application) {
 	sealed = continuation(v)
 	if back, ok := s.opened(sealed); ok {
-		return sealed, web.HostOf(back)
+		return sealed, templates.Application{Name: web.HostOf(back)}
 	}
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)
 	}
-	if application != "" {
+	if application.Name != "" {
 		web.KeepOpener(w)
 	}
 	return sealed, application

@@ -370,6 +370,8 @@ type SettingsStore interface {
 	// Logo returns the picture of the installation, nil where there is none; its hash is
 	// Settings.Logo.
 	Logo(ctx context.Context) (png []byte, err error)
+	// ClientLogo returns the logo of an application by its hash, nil where there is none.
+	ClientLogo(ctx context.Context, hash string) (png []byte, err error)
 	// SetLogo replaces it; nil removes it. ErrNotInitialized.
 	SetLogo(ctx context.Context, png []byte, hash string, a Audit) error
 	// Initialize stores settings and secrets where there are none yet and tells
@@ -388,6 +390,9 @@ const (
 type AppStore interface {
 	// Apps lists them in the order of names.
 	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
+	// OfferedApps returns the applications with a home page, and those of these ids, in the
+	// order of their names; none that people cannot sign in to.
+	OfferedApps(ctx context.Context, letIn []string) ([]App, error)
 	// RemoveApp deletes the consent and revokes the client's grants of the user.
 	// ErrAppNotFound when Apps would not list it.
 	RemoveApp(ctx context.Context, sub, clientID string, now time.Time, a Audit) error
@@ -401,6 +406,11 @@ type App struct {
 	Scopes     []string
 	GrantedAt  time.Time
 	LastUsedAt time.Time // last token issued, zero: never
+
+	// Those that OfferedApps reads.
+	RequireFlag string // access flag that a user needs, or empty
+	HomeURI     string // where it is found, or empty
+	Logo        string // hash of its logo, or empty
 }
 
 // MailStore is the outbox of mails, which Audit.Mails fill; several instances may share it.

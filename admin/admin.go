@@ -26,9 +26,12 @@ type Client struct {
 	Public       bool
 	RedirectURIs []string
 	Scopes       []string
-	RequireFlag  string // access flag that a user needs, or empty
-	RequireACR   string // class of the sign-in that it needs, or empty
-	Trusted      bool   // first party: no consent page
+	RequireFlag  string   // access flag that a user needs, or empty
+	RequireACR   string   // class of the sign-in that it needs, or empty
+	Trusted      bool     // first party: no consent page
+	HomeURI      string   // where people find it, or empty
+	Logo         string   // hash of its logo, or empty
+	Optional     []string // scopes that a user may leave out
 	CreatedAt    time.Time
 	Users        int       // who let it in or use it, up to account.ManyUsers
 	LastUsedAt   time.Time // zero: never

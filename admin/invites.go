@@ -160,6 +160,7 @@ func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error
 	for _, c := range clients {
 		page.Applications = append(page.Applications, templates.ApplicationRow{
 			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
+			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional,
 			Scopes: c.Scopes, Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
 		})
 	}

@@ -53,6 +53,9 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 			q.consented, err = p.consented(r.Context(), identity.User.Sub, req.client)
 		}
 		if err == nil {
+			err = q.leaveOut(r.Context(), p.storage, identity.User.Sub)
+		}
+		if err == nil {
 			q.reach, err = q.reachedBy(r.Context(), p.storage, identity.User)
 		}
 		if err == nil {
@@ -117,15 +120,15 @@ func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *auth
 	p.accounts.SetUpFactor(w, r, sealed, passkey)
 }
 
-// applicationName is the name that the sign-in page shows for a continuation, "" for one that cannot be used. The page
-// speaks the language that the application asks for.
-func (p *Provider) applicationName(ctx context.Context, continuation string) string {
+// application is what the sign-in page shows of the application of a continuation, zero for one that cannot be used. The
+// page speaks the language that the application asks for.
+func (p *Provider) application(ctx context.Context, continuation string) templates.Application {
 	form, c, err := p.openContinuation(continuation)
 	req := &authorization{form: form, device: c.Device}
 	if err != nil || p.proveClient(ctx, req) != nil {
-		return ""
+		return templates.Application{}
 	}
-	return cmp.Or(req.client.Name, req.client.ID)
+	return templates.Application{Name: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash}
 }
 
 // issueCode gives the application its code.
@@ -311,7 +314,7 @@ func (p *Provider) authzState(r *http.Request, req *authorization, id *account.I
 	}
 	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
 	if id != nil && req.sealed != "" {
-		q.decision = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
+		q.decision, q.leftOut = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
 	}
 	return q, nil
 }

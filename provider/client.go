@@ -57,6 +57,9 @@ type Client struct {
 	// BackchannelPrivate lets the logout token go to a private or loopback
 	// address; the operator opens it per client.
 	BackchannelPrivate bool
+	HomeURI            string          // where people find it, or empty
+	OptionalScopes     []string        // those of Scopes that a user may leave out on the consent page
+	Logo               account.Picture // of a stored client the hash alone; a client is stored with a new PNG, or keeps its own
 	CreatedAt          time.Time
 
 	// Document says that the id is the URL of the client's own description; APIs are the URIs of those that it may
@@ -190,7 +193,7 @@ func (c *Client) Normalize() {
 	if !slices.Contains(c.Scopes, "openid") {
 		c.Scopes = append([]string{"openid"}, c.Scopes...)
 	}
-	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups} {
+	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes} {
 		var distinct []string
 		for _, s := range *list {
 			if !slices.Contains(distinct, s) {
@@ -243,6 +246,11 @@ func (c *Client) checkURIs() error {
 	if err := c.checkRedirects("post_logout_redirect_uris", c.PostLogoutRedirectURIs); err != nil {
 		return err
 	}
+	if c.HomeURI != "" {
+		if err := checkHomeURI(c.HomeURI, c.AllowInsecureRedirect); err != nil {
+			return &RegistrationError{"client_uri", c.HomeURI, err.Error()}
+		}
+	}
 	if c.BackchannelLogoutURI != "" {
 		if err := CheckBackchannelLogoutURI(c.BackchannelLogoutURI, c.BackchannelPrivate); err != nil {
 			return &RegistrationError{"backchannel_logout_uri", c.BackchannelLogoutURI, err.Error()}
@@ -264,6 +272,11 @@ func (c *Client) checkScopes() error {
 	for _, s := range c.Scopes {
 		if !slices.Contains(Scopes, s) {
 			return &RegistrationError{"scopes", s, "the scopes are " + strings.Join(Scopes, ", ")}
+		}
+	}
+	for _, s := range c.OptionalScopes {
+		if s == "openid" || !slices.Contains(c.Scopes, s) {
+			return &RegistrationError{"optional_scopes", s, "only scopes of the client can be optional, and openid cannot"}
 		}
 	}
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
@@ -402,7 +415,7 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 	}
 	switch u.Scheme {
 	case "https", "http":
-		return checkWebRedirect(u, allowInsecure)
+		return checkWebURI("redirect URI", u, allowInsecure)
 	case "javascript", "data", "file", "vbscript", "blob", "about", "ftp", "ws", "wss", "mailto", "tel", "view-source", "filesystem", "intent", "content":
 		return fmt.Errorf("the scheme %s cannot receive a code", u.Scheme)
 	}
@@ -412,20 +425,33 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 	return nil
 }
 
-func checkWebRedirect(u *url.URL, allowInsecure bool) error {
+// checkHomeURI holds where people find an application to the rules of registration.
+func checkHomeURI(raw string, allowInsecure bool) error {
+	u, err := checkURI("home URI", raw, "\\<>\"{}|^`")
+	if err != nil {
+		return err
+	}
+	if u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("the home URI is not a web page such as https://app.example.org/")
+	}
+	return checkWebURI("home URI", u, allowInsecure)
+}
+
+// checkWebURI checks what is opened in a browser; what is its name.
+func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 	host := u.Hostname()
 	if host == "" || u.Opaque != "" {
-		return errors.New("the redirect URI names no host")
+		return fmt.Errorf("the %s names no host", what)
 	}
 	if host != strings.ToLower(host) {
-		return errors.New("write the host of the redirect URI in lower case")
+		return fmt.Errorf("write the host of the %s in lower case", what)
 	}
 	if slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) {
-		return errors.New("a redirect URI has no . or .. in its path")
+		return fmt.Errorf("a %s has no . or .. in its path", what)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
-			return errors.New("the port of the redirect URI is not a number from 1 to 65535")
+			return fmt.Errorf("the port of the %s is not a number from 1 to 65535", what)
 		}
 	}
 	ip, err := netip.ParseAddr(host)

@@ -26,10 +26,13 @@ type binding struct {
 	SID      string `json:"s"`
 	Request  string `json:"r"` // hash of the continuation
 	Decision string `json:"d,omitempty"`
+	// Optional are the scopes that the form lets the user leave out, and of a
+	// decision those that were left out; separated by spaces.
+	Optional string `json:"o,omitempty"`
 }
 
-func bind(id *account.Identity, sealed, decision string) binding {
-	return binding{Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed), Decision: decision}
+func bind(id *account.Identity, sealed, decision string, optional ...string) binding {
+	return binding{Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed), Decision: decision, Optional: strings.Join(optional, " ")}
 }
 
 func shortHash(s string) string {
@@ -38,16 +41,19 @@ func shortHash(s string) string {
 }
 
 // openDecision returns allow or deny if the sealed decision is this user's
-// about this request, else "".
-func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sealedRequest string) string {
+// about this request, else "", and the scopes that were left out.
+func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sealedRequest string) (decision string, leftOut []string) {
 	if sealedDecision == "" {
-		return ""
+		return "", nil
 	}
 	var b binding
-	if p.seal.Open(purposeDecision, sealedDecision, &b) != nil || b != bind(id, sealedRequest, b.Decision) {
-		return ""
+	if p.seal.Open(purposeDecision, sealedDecision, &b) != nil {
+		return "", nil
 	}
-	return b.Decision
+	if leftOut = strings.Fields(b.Optional); b != bind(id, sealedRequest, b.Decision, leftOut...) {
+		return "", nil
+	}
+	return b.Decision, leftOut
 }
 
 // consentItem says what a scope gives the client of this user: what is stored, in
@@ -113,25 +119,33 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, err)
 		return
 	}
-	token, err := p.seal.Seal(purposeForm, bind(id, req.sealed, ""))
+	refused, err := p.storage.RefusedScopes(r.Context(), id.User.Sub, req.client.ID)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
 	page := templates.Consent{
-		ClientName: req.client.Name, ClientID: req.client.ID, Handle: id.User.Handle,
-		Continue: req.sealed, Token: token, RedirectHost: redirectHost(req.redirectURI), Device: device,
+		ClientName: req.client.Name, ClientID: req.client.ID, Logo: req.client.Logo.Hash, Handle: id.User.Handle,
+		Continue: req.sealed, RedirectHost: redirectHost(req.redirectURI), Device: device,
 	}
 	if req.client.Document {
 		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
 	}
-	added := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(had, s) })
-	if len(had) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
-		page.NewOnly, scopes = true, added
+	optional := both(scopes, req.client.OptionalScopes)
+	refused = both(optional, refused)
+	added := less(scopes, slices.Concat(had, refused))
+	if len(had)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
+		page.NewOnly, scopes, optional = true, added, both(added, optional)
+	}
+	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.sealed, "", optional...)); err != nil {
+		p.authorizePage(w, r, err)
+		return
 	}
 	for _, s := range Scopes { // in its order, which begins with the sign-in
 		if slices.Contains(scopes, s) {
-			page.Scopes = append(page.Scopes, consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client))
+			item := consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client)
+			item.Optional, item.Refused = slices.Contains(optional, s), slices.Contains(refused, s)
+			page.Scopes = append(page.Scopes, item)
 		}
 	}
 	for _, api := range req.apis {
@@ -151,7 +165,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 // consentForm takes the decision. It is stored when allowed and travels back
 // sealed, so that authorize decides, once.
 func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
-	if err := web.ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r, "scope"); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
@@ -160,11 +174,11 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b binding
-	if err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "") {
+	if err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "", strings.Fields(b.Optional)...) {
 		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
 		return
 	}
-	decision := decisionDeny
+	decision, leftOut := decisionDeny, []string(nil)
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
 		a, err := req.access()
@@ -172,18 +186,26 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			p.refuseAuthorization(w, r, req, errInvalidTarget)
 			return
 		}
-		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(a.agreed, " "))
-		if err := p.keepDocument(r.Context(), req.client); err != nil {
+		refused, err := p.storage.RefusedScopes(r.Context(), id.User.Sub, req.client.ID)
+		if err == nil {
+			err = p.keepDocument(r.Context(), req.client)
+		}
+		if err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
-		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, a.agreed, p.now(), given); err != nil {
+		// What the form did not show stays refused. A name in the form counts only if it was shown as optional.
+		shown := strings.Fields(b.Optional)
+		leftOut = slices.Concat(less(shown, r.PostForm["scope"]), less(both(refused, both(a.agreed, req.client.OptionalScopes)), shown))
+		agreed := less(a.agreed, leftOut)
+		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(agreed, " "))
+		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), given, leftOut...); err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
 	}
 	web.Note(r.Context(), "consent_"+decision)
-	sealed, err := p.seal.Seal(purposeDecision, bind(id, req.sealed, decision))
+	sealed, err := p.seal.Seal(purposeDecision, bind(id, req.sealed, decision, leftOut...))
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return

@@ -37,7 +37,8 @@ type authzState struct {
 	// needsFactor tells that the settings demand a second factor of the user.
 	needsFactor bool
 	consented   []string
-	decision    string // allow, deny or empty
+	decision    string   // allow, deny or empty
+	leftOut     []string // optional scopes that the user leaves out
 }
 
 // fingerprint tells one sign-in from the next in the same browser.
@@ -124,7 +125,7 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	if q.decision == decisionAllow && !missing {
 		return proceed, nil
 	}
-	if !q.looksForConsent() || !slices.Contains(q.prompts, "consent") && q.consented != nil && !missing {
+	if !q.looksForConsent() || !slices.Contains(q.prompts, "consent") && (q.consented != nil || len(q.leftOut) > 0) && !missing {
 		return proceed, nil
 	}
 	if silent {

@@ -394,6 +394,9 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 		if q.consented, err = e.provider.consented(ctx, u.Sub, q.client); err != nil {
 			return u, fmt.Errorf("read consent: %w", err)
 		}
+		if err = q.leaveOut(ctx, e.by.Storage, u.Sub); err != nil {
+			return u, fmt.Errorf("read refused scopes: %w", err)
+		}
 		e.User = &ExplainedUser{Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag), Consented: append([]string{}, q.consented...)}
 		if u.Suspended() {
 			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."

@@ -129,7 +129,7 @@ func (p *Provider) makeCaches(roots *x509.CertPool) {
 // Mount registers the endpoints on the router of the base path.
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
-	a.NameApplications(p.applicationName)
+	a.NameApplications(p.application)
 	a.DescribeScopes(p.scopeTexts)
 	p.mountMetadata(m)
 	authorize := keepOpener(p.authorize)

@@ -121,8 +121,11 @@ type Storage interface {
 	HasPasskey(ctx context.Context, sub string) (bool, error)
 	// ConsentedScopes returns the scopes the user granted the client, nil when none.
 	ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error)
-	// SaveConsent adds scopes to what the user granted the client.
-	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error
+	// RefusedScopes returns the optional scopes that the user left out.
+	RefusedScopes(ctx context.Context, sub, clientID string) ([]string, error)
+	// SaveConsent adds scopes to what the user granted the client, and refused to what the
+	// user left out; a scope is in one of the two, by the last decision.
+	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error
 
 	// SavePushedRequest keeps the query of a pushed authorization request (RFC 9126)
 	// under the hash of its request_uri's random part. It never holds client authentication.

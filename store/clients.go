@@ -36,7 +36,9 @@ type clientRow struct {
 	BackchannelURI        string `gorm:"column:backchannel_logout_uri"`
 	BackchannelPrivate    bool
 	Groups                string `gorm:"column:client_groups"`
-	CreatedAt             int64  `gorm:"autoCreateTime:false"`
+	HomeURI               string `gorm:"column:home_uri"`
+	OptionalScopes        string
+	CreatedAt             int64 `gorm:"autoCreateTime:false"`
 	Document              bool
 }
 
@@ -48,12 +50,24 @@ type clientSecretRow struct {
 	ExpiresAt int64
 }
 
+// clientRead is a client as it is read: with the hash of its logo, and not the picture.
+type clientRead struct {
+	Row      clientRow `gorm:"embedded"`
+	LogoHash string
+}
+
+func (r clientRead) client() *provider.Client {
+	c := r.Row.client()
+	c.Logo.Hash = r.LogoHash
+	return c
+}
+
 func (r clientRow) client() *provider.Client {
 	c := &provider.Client{
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR, Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
 		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
-		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
+		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document, HomeURI: r.HomeURI,
 	}
 	// nil where there is none, as the client was made.
 	if r.JWKS != "" {
@@ -61,6 +75,9 @@ func (r clientRow) client() *provider.Client {
 	}
 	if r.Groups != "" {
 		c.Groups = strings.Fields(r.Groups)
+	}
+	if r.OptionalScopes != "" {
+		c.OptionalScopes = strings.Fields(r.OptionalScopes)
 	}
 	if r.PostLogoutURIs != "" {
 		c.PostLogoutRedirectURIs = strings.Fields(r.PostLogoutURIs)
@@ -75,6 +92,7 @@ func newClientRow(c *provider.Client) clientRow {
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
 		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt), Document: c.Document,
+		HomeURI: c.HomeURI, OptionalScopes: strings.Join(c.OptionalScopes, " "),
 	}
 }
 
@@ -116,8 +134,27 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 				return err
 			}
 		}
-		return nil
+		return writeClientLogo(tx, c)
 	})
+}
+
+// writeClientLogo stores a new logo; one of which there is only the hash is unchanged.
+func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
+	if c.Logo.PNG == nil && c.Logo.Hash != "" {
+		return nil
+	}
+	err := tx.Exec("DELETE FROM client_logos WHERE client_id = ?", c.ID).Error
+	if err != nil || c.Logo.PNG == nil {
+		return err
+	}
+	return tx.Exec("INSERT INTO client_logos (client_id, hash, image) VALUES (?, ?, ?)", c.ID, c.Logo.Hash, c.Logo.PNG).Error
+}
+
+// ClientLogo implements account.Store.
+func (s *Store) ClientLogo(ctx context.Context, hash string) ([]byte, error) {
+	var row struct{ Image []byte }
+	err := s.conn(ctx).Raw("SELECT image FROM client_logos WHERE hash = ? LIMIT 1", hash).Find(&row).Error
+	return row.Image, fail("read client logo", err)
 }
 
 // Client implements provider.ClientStore.
@@ -144,9 +181,10 @@ func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 var clientColumns, secretColumns = columnsOf[clientRow]("clients"), columnsOf[clientSecretRow]("client_secrets")
 
 func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
-	var rows []clientRow
-	err := s.conn(ctx).Raw("SELECT "+clientColumns+" FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
-	out, byID := each(rows, clientRow.client), make(map[string]*provider.Client, len(rows))
+	var rows []clientRead
+	err := s.conn(ctx).Raw("SELECT "+clientColumns+", coalesce((SELECT l.hash FROM client_logos l WHERE l.client_id = clients.id), '') AS logo_hash"+
+		" FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
+	out, byID := each(rows, clientRead.client), make(map[string]*provider.Client, len(rows))
 	if err != nil || len(rows) == 0 {
 		return out, err
 	}
@@ -172,9 +210,13 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 		return fmt.Errorf("update client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.writeOne(ctx, "update client", func(db *gorm.DB) error {
+	return s.write(ctx, "update client", func(tx *gorm.DB) error {
 		// Select("*") writes zero values too.
-		return expect(db.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row), provider.ErrClientNotFound)
+		update := tx.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row)
+		if err := expect(update, provider.ErrClientNotFound); err != nil {
+			return err
+		}
+		return writeClientLogo(tx, c)
 	})
 }
 
@@ -207,7 +249,7 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 		if err := expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id), provider.ErrClientNotFound); err != nil {
 			return err
 		}
-		return tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id).Error
+		return execEach(tx, id, "DELETE FROM client_secrets WHERE client_id = ?", "DELETE FROM client_logos WHERE client_id = ?")
 	})
 	if err != nil {
 		return err
@@ -239,6 +281,7 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 	const doing = "remove client"
 	for _, rows := range []string{
 		"consents WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consents WHERE client_id = @client LIMIT @rows)",
+		"consent_refusals WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consent_refusals WHERE client_id = @client LIMIT @rows)",
 		"logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE client_id = @client LIMIT @rows)",
 	} {
 		err := s.batches(ctx, doing, func(b *batch) (bool, error) {

@@ -21,11 +21,20 @@ type consentRow struct {
 
 // ConsentedScopes implements provider.Storage.
 func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error) {
+	return s.scopesIn(ctx, "consents", sub, clientID)
+}
+
+// RefusedScopes implements provider.Storage.
+func (s *Store) RefusedScopes(ctx context.Context, sub, clientID string) ([]string, error) {
+	return s.scopesIn(ctx, "consent_refusals", sub, clientID)
+}
+
+func (s *Store) scopesIn(ctx context.Context, table, sub, clientID string) ([]string, error) {
 	if invalidKey(sub) || invalidKey(clientID) {
 		return nil, nil
 	}
 	var scopes []string
-	err := s.conn(ctx).Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Find(&scopes).Error
+	err := s.conn(ctx).Raw("SELECT scope FROM "+table+" WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Find(&scopes).Error
 	if err != nil || len(scopes) == 0 {
 		return nil, fail("read consent", err)
 	}
@@ -34,17 +43,31 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 
 // SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
 // who was deleted since.
-func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error {
+func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
-	if len(rows) == 0 {
+	if len(rows) == 0 && len(refused) == 0 {
 		return nil
 	}
 	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
-			return err
+		for _, scope := range refused {
+			if err := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?", sub, clientID, scope).Error; err != nil {
+				return err
+			}
+			if err := tx.Exec("INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+				sub, clientID, scope, toUnix(now)).Error; err != nil {
+				return err
+			}
+		}
+		if len(rows) > 0 {
+			if err := tx.Exec("DELETE FROM consent_refusals WHERE sub = ? AND client_id = ? AND scope IN ?", sub, clientID, scopes).Error; err != nil {
+				return err
+			}
+			if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+				return err
+			}
 		}
 		return insertAudit(tx, a)
 	})
@@ -58,6 +81,20 @@ type appRow struct {
 	GrantedAt  int64
 	LastUsedAt int64
 	LastToken  int64
+	// Those that OfferedApps reads.
+	RequireFlag string
+	HomeURI     string `gorm:"column:home_uri"`
+	Hash        string
+}
+
+// OfferedApps implements account.Store.
+func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App, error) {
+	var rows []appRow
+	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.home_uri, coalesce(l.hash, '') AS hash
+		FROM clients k LEFT JOIN client_logos l ON l.client_id = k.id
+		WHERE k.removed_at = 0 AND k.redirect_uris <> '' AND (k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
+		append([]string{""}, letIn...)).Find(&rows).Error
+	return each(rows, appRow.app), fail("list offered applications", err)
 }
 
 // liveGrant is the condition that a grant g can be used at a time, which it
@@ -85,6 +122,7 @@ func (r appRow) app() account.App {
 	slices.Sort(scopes)
 	return account.App{
 		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes), GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
+		RequireFlag: r.RequireFlag, HomeURI: r.HomeURI, Logo: r.Hash,
 	}
 }
 
@@ -106,7 +144,11 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if consent.Error != nil {
 			return consent.Error
 		}
-		if live == 0 && consent.RowsAffected == 0 {
+		refusals := tx.Exec("DELETE FROM consent_refusals WHERE sub = ? AND client_id = ?", sub, clientID)
+		if refusals.Error != nil {
+			return refusals.Error
+		}
+		if live == 0 && consent.RowsAffected+refusals.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
 		_, tokens, err := revokeGrants(tx, now, "sub = @sub AND client_id = @client", map[string]any{"sub": sub, "client": clientID})

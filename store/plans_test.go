@@ -13,7 +13,7 @@ import (
 )
 
 // small are the tables that the years of an installation do not make large.
-const small = " api_clients api_scopes apis client_allowances clients client_secrets counters goose_db_version locks logo secrets settings status_lists turns "
+const small = " api_clients api_scopes apis client_allowances clients client_logos client_secrets counters goose_db_version locks logo secrets settings status_lists turns "
 
 // wholes are the statements that read a table without a condition on an index.
 var wholes = []struct{ statement, why string }{

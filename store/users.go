@@ -401,7 +401,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if bare.Error != nil {
 			return bare.Error
 		}
-		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
+		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
 			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
 			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
 			return err

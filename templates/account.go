@@ -1,7 +1,10 @@
 package templates
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -176,11 +179,29 @@ type InviteRow struct {
 	Expired bool
 }
 
-// AppRow is an application that the person lets in.
+// AppRow is an application that the person lets in, or may; GrantedAt is zero of one that was not let in.
 type AppRow struct {
 	ClientID, Name string
 	Scopes         []string
 	// Sees are the scopes in words, in the language of the page.
 	Sees                  []string
 	GrantedAt, LastUsedAt time.Time
+	HomeURI               string // where it leads, "" for nowhere
+	Logo                  string // hash of its picture, "" for none
+}
+
+// Host is where it leads, as people know it.
+func (a AppRow) Host() string {
+	u, err := url.Parse(a.HomeURI)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Initial stands for its logo.
+func (a AppRow) Initial() string {
+	name := strings.ToUpper(cmp.Or(a.Name, a.ClientID))
+	_, size := utf8.DecodeRuneInString(name)
+	return name[:size]
 }

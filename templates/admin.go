@@ -233,7 +233,9 @@ type ApplicationRow struct {
 	ID, Name                string
 	Public, Trusted         bool
 	RequireFlag, RequireACR string // or empty
+	HomeURI, Logo           string // Logo is the hash of the picture; or empty
 	RedirectURIs, Scopes    []string
+	Optional                []string // scopes that a person may leave out
 	Users                   int
 	ManyUsers               bool // there are Users or more
 	CreatedAt, LastUsedAt   time.Time

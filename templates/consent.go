@@ -1,13 +1,18 @@
 package templates
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Consent asks whether an application may know the person: POST {base}/oauth2/consent with continue, token and
-// decision=allow or decision=deny.
+// decision=allow or decision=deny, and scope for each optional one that is given.
 type Consent struct {
 	// ClientName and ClientID are of the application; its name is its own choice, so the page also shows RedirectHost,
 	// the host or scheme to which the answer goes.
 	ClientName, ClientID string
+	// Logo is the hash of the application's logo, "" for none.
+	Logo string
 	// Handle is of the person who decides.
 	Handle string
 	Scopes []ScopeItem
@@ -48,7 +53,22 @@ func (d Device) fault(field string) (string, bool) {
 }
 
 // ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
-type ScopeItem struct{ Name, Sentence, Detail string }
+type ScopeItem struct {
+	Name, Sentence, Detail string
+	Optional               bool // the person may leave it out
+	Refused                bool // and did so before
+}
+
+// Application is what pages show of the application that a person is on the way to.
+type Application struct {
+	Name string
+	Logo string // hash of its picture, "" for none
+}
+
+// Optional reports whether the person may leave something out.
+func (p Consent) Optional() bool {
+	return slices.ContainsFunc(p.Scopes, func(s ScopeItem) bool { return s.Optional })
+}
 
 // APIItem is an API of the operator's, with what is asked for of it; Name and the sentences are in the operator's language.
 type APIItem struct {

@@ -38,7 +38,7 @@ func fullPages() map[string]templates.Page {
 		{ID: "s1", Browser: "Firefox", System: "Linux", Methods: []templates.Text{"Password"}, Address: "192.0.2.7", CreatedAt: noon, LastSeenAt: noon, ExpiresAt: noon.AddDate(0, 1, 0), Current: true},
 		{ID: "s2", System: "iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
 	}
-	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []string{"Your name and profile"}, GrantedAt: noon}}
+	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []string{"Your name and profile"}, GrantedAt: noon, HomeURI: "https://calendar.example.org/", Logo: "0123456789abcdef"}, {ClientID: "c2", HomeURI: "https://maps.example.org/"}}
 	user := templates.AdminUserRow{
 		Sub: "01hz", Handle: "ada", DisplayName: "Ada L.", Email: "ada@example.org", Flags: []string{"activity"},
 		CreatedAt: noon, LastLoginAt: noon, InvitedBy: "bo",
@@ -309,6 +309,7 @@ func TestEveryAddressOfAPageStaysBelowTheBasePath(t *testing.T) {
 	r := newRenderer(t, templates.Options{BasePath: "/id"})
 	foreign := map[string]bool{ // given by the caller, who includes the base path
 		"https://calendar.example/cb": true, "https://calendar.example/": true, "app.example:/cb": true, "/account/": true,
+		"https://calendar.example.org/": true, "https://maps.example.org/": true, // of applications
 	}
 	for name, page := range allPages() {
 		doc := parse(t, render(t, r, page).Body.String())

@@ -12,6 +12,8 @@ type Login struct {
 	Continue string
 	// ClientName is the application that asked for the sign-in, "" for none.
 	ClientName string
+	// ClientLogo is the hash of its logo, "" for none.
+	ClientLogo string
 	// Handle is what the visitor typed before, or the handle that must sign in again.
 	Handle string
 	// HandleFixed shows the handle as unchangeable: a signed-in person proves again who they are.

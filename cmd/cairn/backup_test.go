@@ -744,6 +744,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 
 // undoLastMigrations makes an installation one of schema 11.
 var undoLastMigrations = []string{
+	"DROP TABLE client_logos", "DROP TABLE consent_refusals", "ALTER TABLE clients DROP COLUMN home_uri", "ALTER TABLE clients DROP COLUMN optional_scopes",
 	"DROP TABLE client_allowances", "ALTER TABLE clients DROP COLUMN document", "DROP TABLE device_requests", "ALTER TABLE clients DROP COLUMN device_grant", "DROP TABLE api_clients", "DROP TABLE api_scopes", "DROP TABLE apis", "DROP INDEX grants_status", "DROP INDEX grants_status_revoked", "DROP INDEX client_tokens_status",
 	"ALTER TABLE grants DROP COLUMN resources", "ALTER TABLE grants DROP COLUMN status_list", "ALTER TABLE grants DROP COLUMN status_index",
 	"ALTER TABLE tokens DROP COLUMN audience", "ALTER TABLE tokens DROP COLUMN scope",

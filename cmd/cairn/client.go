@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -70,6 +71,9 @@ type clientOptions struct {
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
 	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its ID tokens and logout tokens are signed with: RS256, ES256 or EdDSA, of which the service needs a key."`
 	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
+	OptionalScope           []string `placeholder:"SCOPE" help:"A scope of it that users may leave out on the consent page. Repeatable."`
+	HomeURI                 *string  `name:"home-uri" placeholder:"URL" help:"Where people find it; puts it on the Apps page of all who may use it."`
+	LogoFile                *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
 	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may name, exactly those given; all but admin if none is. Repeatable."`
 	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
 }
@@ -106,11 +110,12 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.DeviceGrant, o.Device)
 	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
 	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
+	set(&c.HomeURI, o.HomeURI)
 	set(&c.RefreshGrace, (*time.Duration)(o.RefreshGrace))
 	for _, list := range []struct {
 		at    *[]string
 		given []string
-	}{{&c.RedirectURIs, o.RedirectURI}, {&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI}, {&c.Scopes, o.Scope}, {&c.Groups, o.Group}} {
+	}{{&c.RedirectURIs, o.RedirectURI}, {&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI}, {&c.Scopes, o.Scope}, {&c.Groups, o.Group}, {&c.OptionalScopes, o.OptionalScope}} {
 		if len(list.given) > 0 {
 			*list.at = list.given
 		}
@@ -118,6 +123,15 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	c.Normalize()
 	if err := o.applyAuthentication(p, c); err != nil {
 		return err
+	}
+	if o.LogoFile != nil {
+		file, err := p.read(*o.LogoFile, account.MaxLogo+1)
+		if err != nil {
+			return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
+		}
+		if c.Logo, err = account.NewPicture(file); err != nil {
+			return usageError{"--logo-file " + *o.LogoFile + ": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
+		}
 	}
 	if len(o.Group) == 0 && o.RequireFlag == nil {
 		return nil
@@ -172,6 +186,7 @@ var memberFlags = map[string]string{
 	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
 	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
 	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials", "id_token_signed_response_alg": "--id-token-alg",
+	"client_uri": "--home-uri", "optional_scopes": "--optional-scope",
 }
 
 // inFlags names the flag where a registration breaks a rule.
@@ -289,6 +304,9 @@ type clientRow struct {
 	RequirePKCE            bool                `json:"require_pkce"`
 	RequireFlag            string              `json:"require_flag,omitempty"`
 	RequireACR             string              `json:"require_acr,omitempty"`
+	OptionalScopes         []string            `json:"optional_scopes,omitempty"`
+	HomeURI                string              `json:"client_uri,omitempty"`
+	Logo                   string              `json:"logo,omitempty"`   // hash of the stored picture
 	Groups                 []string            `json:"groups,omitempty"` // absent: all flags but admin
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
@@ -315,6 +333,7 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials, Device: c.DeviceGrant,
 		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
+	row.OptionalScopes, row.HomeURI, row.Logo = c.OptionalScopes, c.HomeURI, c.Logo.Hash
 	for _, s := range c.Secrets {
 		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
 		if !s.ExpiresAt.IsZero() {
@@ -369,6 +388,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
 		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
 		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
+		{"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI}, {"logo", r.Logo},
 		{"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
 	for _, s := range r.Secrets {
@@ -435,6 +455,9 @@ type clientUpdate struct {
 	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
 	ClearRequireFlag           bool    `help:"Let users in without any flag."`
 	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with the password alone."`
+	ClearOptionalScope         bool    `help:"Let users leave out none of its scopes."`
+	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it on the Apps page only of those who let it in."`
+	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`
 	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
 }
 
@@ -458,6 +481,9 @@ func (c *updateClientCommand) Run(p *program) error {
 			{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri", &client.BackchannelLogoutURI},
 			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
 			{c.ClearRequireACR, c.RequireACR != nil, "require-acr", &client.RequireACR},
+			{c.ClearOptionalScope, len(c.OptionalScope) > 0, "optional-scope", &client.OptionalScopes},
+			{c.ClearHomeURI, c.HomeURI != nil, "home-uri", &client.HomeURI},
+			{c.ClearLogo, c.LogoFile != nil, "logo-file", &client.Logo},
 			{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups},
 		} {
 			switch {

@@ -307,7 +307,7 @@ func accountActions(session string) []pageAction {
 		{invites, "", map[string]string{"#note": strings.Repeat("x", 300)}, "", "#invite-submit", "alert", "invites", "too long"},
 		{invites, "", map[string]string{"#note": "For Grace"}, "", "#invite-submit", "status", "invites", "The invite is ready."},
 		{invites, "", nil, "", "[data-invite] form button", "status", "invites", "The invite is deleted."},
-		{apps, "", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
+		{apps, "[data-app] summary", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
 		{data, "#data summary", map[string]string{"#delete-password": "wrong"}, "", "#delete-submit", "alert", "data", "not right"},
 		{data, "#data summary", map[string]string{"#delete-password": "eleven quiet lanterns"}, "", "#delete-submit", "", "", "Your account is deleted"},
 	}

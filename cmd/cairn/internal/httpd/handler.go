@@ -247,6 +247,7 @@ func Administration(o Options) admin.Options {
 			list = append(list, admin.Client{
 				ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, RequireFlag: c.RequireFlag,
 				RequireACR: c.RequireACR, Trusted: c.Trusted, CreatedAt: c.CreatedAt, Users: uses[c.ID].Users, LastUsedAt: uses[c.ID].LastAt,
+				HomeURI: c.HomeURI, Logo: c.Logo.Hash, Optional: c.OptionalScopes,
 			})
 		}
 		return list, nil

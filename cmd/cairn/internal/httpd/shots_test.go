@@ -1,9 +1,14 @@
 package httpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,6 +29,18 @@ import (
 	"github.com/cairn-id/cairn/account/mail/mailtest"
 	"github.com/cairn-id/cairn/provider"
 )
+
+const mapsRequest = "/oauth2/authorize?client_id=maps&response_type=code&scope=openid+profile+email+groups&redirect_uri=https%3A%2F%2Fmaps.example.org%2Fcallback"
+
+// picture is a logo.
+func picture(t *testing.T) []byte {
+	t.Helper()
+	m := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+	draw.Draw(m, image.Rect(8, 8, 56, 56), image.NewUniform(color.NRGBA{0x1f, 0x5e, 0x58, 0xff}), image.Point{}, draw.Src)
+	var out bytes.Buffer
+	noError(t, png.Encode(&out, m))
+	return out.Bytes()
+}
 
 // state is a page as somebody sees it: signed out without a handle.
 type state struct {
@@ -50,6 +67,8 @@ var states = []state{
 	{name: "recovery-codes", handle: "mia", path: "/account/security", page: "account-recovery-codes", click: "recovery-new", answer: "#recovery-codes"},
 	{name: "devices", handle: "ada", path: "/account/devices", page: "account-devices"},
 	{name: "apps", handle: "ada", path: "/account/apps", page: "account-apps"},
+	{name: "consent", handle: "ada", path: mapsRequest + "&prompt=consent", page: "consent"},
+	{name: "login-application", path: mapsRequest, page: "login"},
 	{name: "apps-none", handle: "bob", path: "/account/apps", page: "account-apps"},
 	{name: "invites", handle: "ada", path: "/account/invites", page: "account-invites"},
 	{name: "invites-none", handle: "bob", path: "/account/invites", page: "account-invites"},
@@ -121,7 +140,12 @@ func furnish(t *testing.T) *furnished {
 	}
 	s.addUser("ada", account.FlagActivity)
 	for _, name := range []string{"calendar", "maps"} {
-		rp := s.app(name, func(c *provider.Client) { c.Name = "Club " + name })
+		rp := s.app(name, func(c *provider.Client) {
+			c.Name = "Club " + name
+			if name == "maps" {
+				c.HomeURI, c.OptionalScopes, c.Logo = "https://maps.example.org/", []string{"email", "groups"}, account.Picture{Hash: "00000000000000aa", PNG: picture(t)}
+			}
+		})
 		s.browser().authorize(rp.authURL(), "ada")
 	}
 	ada, mia, keeper := s.signedIn("ada"), s.signedIn("mia"), s.signedIn("keeper")

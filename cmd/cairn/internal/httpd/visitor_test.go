@@ -320,7 +320,7 @@ func pageForm(t *testing.T, page string) form {
 			for in := range n.Descendants() {
 				off := attribute(in, "type") == "checkbox" && !hasAttribute(in, "checked")
 				if in.Type == html.ElementNode && in.Data == "input" && attribute(in, "name") != "" && !off {
-					f.values.Set(attribute(in, "name"), attribute(in, "value"))
+					f.values.Add(attribute(in, "name"), attribute(in, "value"))
 				}
 			}
 		}

@@ -1,0 +1,161 @@
+package httpd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"image"
+	"image/png"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// What a person leaves out on the consent page is not granted, by a scope or by the name of a
+// claim, and is not asked for again; what is not optional cannot be left out, and a form adds nothing.
+func TestOptionalScopesAreLeftOut(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	ada := s.addUserWithEmail("ada")
+	rp := s.app("app", func(c *provider.Client) {
+		c.OptionalScopes = []string{"email", "groups"}
+		c.Scopes = []string{"openid", "profile", "email", "groups", "offline_access"}
+	})
+	b := s.signedIn("ada")
+	const asked, claims = "openid profile email offline_access", `{"userinfo":{"email":null,"name":null},"id_token":{"email_verified":null}}`
+	request := func(more ...string) string {
+		return rp.authURL(append([]string{"scope", asked, "claims", claims}, more...)...)
+	}
+	decide := func(page *response, scope ...string) string {
+		t.Helper()
+		f := pageForm(t, page.Text)
+		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
+		got := b.postForm(f.action, f.values)
+		wantStatus(t, "the form", got, http.StatusSeeOther)
+		return got.Header.Get("Location")
+	}
+	granted := func(location string, want string) {
+		t.Helper()
+		_, answer := answerOf(t, b.get(location))
+		token := s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(answer.Get("code"))).JSON(t)
+		if token["scope"] != want {
+			t.Errorf("granted %v, want %q", token["scope"], want)
+		}
+		info := s.userinfo(token["access_token"].(string))
+		_, there := info["email"]
+		var idToken map[string]any
+		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token["id_token"].(string), ".")[1])
+		noError(t, err)
+		noError(t, json.Unmarshal(payload, &idToken))
+		_, signed := idToken["email_verified"]
+		if email := strings.Contains(want, "email"); there != email || signed != email || info["name"] != "Ada" {
+			t.Errorf("%q: userinfo %v, email_verified in the ID token %v", want, info, signed)
+		}
+	}
+	page := consentPageOf(b, request())
+	if got := pageForm(t, page.Text).values["scope"]; !slices.Equal(got, []string{"email"}) {
+		t.Fatalf("optional on the page: %v", got)
+	}
+	// Only email is optional here: profile stays, and groups was not asked for.
+	granted(decide(page, "groups", "address"), "openid profile offline_access")
+	stored, err := s.store.ConsentedScopes(t.Context(), ada.Sub, "app")
+	if noError(t, err); !slices.Equal(stored, []string{"offline_access", "openid", "profile"}) {
+		t.Errorf("stored: %v", stored)
+	}
+	if consentPageOf(b, request()) != nil {
+		t.Error("asked again for what was left out")
+	}
+	granted(request("prompt", "none"), "openid profile offline_access")
+	// A new scope is asked for alone, and email stays left out.
+	page = consentPageOf(b, request("scope", asked+" groups"))
+	if shown := scopesShown(t, page.Text); !slices.Equal(shown, []string{"groups"}) {
+		t.Fatalf("asked for %v", shown)
+	}
+	granted(decide(page, "groups", "email"), "openid profile offline_access groups")
+	// prompt=consent shows all of it again; the last word counts.
+	page = consentPageOf(b, request("prompt", "consent"))
+	if shown := scopesShown(t, page.Text); !slices.Equal(shown, []string{"openid", "profile", "email", "offline_access"}) || pageForm(t, page.Text).values["scope"] != nil {
+		t.Errorf("prompt=consent shows %v", shown)
+	}
+	allowed := decide(page, "email")
+	// What another tab leaves out before the decision comes back is not granted either.
+	decide(consentPageOf(b, request("prompt", "consent")))
+	granted(allowed, "openid profile offline_access")
+	granted(decide(consentPageOf(b, request("prompt", "consent")), "email"), asked)
+	granted(request(), asked)
+	// What is no longer optional is asked for; an application that was removed starts anew.
+	decide(consentPageOf(b, request("prompt", "consent")))
+	wantStatus(t, "remove", b.postForm("/account/apps/remove", map[string][]string{"client_id": {"app"}}), http.StatusSeeOther)
+	if page = consentPageOf(b, request()); page == nil || !slices.Equal(pageForm(t, page.Text).values["scope"], []string{"email"}) {
+		t.Error("the refusal outlived the removal of the application")
+	}
+}
+
+// The Apps page shows what the person may use and has let in, and nothing else.
+func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", "activity")
+	home := func(id, flag string) func(*provider.Client) {
+		return func(c *provider.Client) { c.HomeURI, c.RequireFlag = "https://"+id+".example.org/start?a=1", flag }
+	}
+	var file bytes.Buffer
+	noError(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, 9, 9))))
+	picture, err := account.NewPicture(file.Bytes())
+	noError(t, err)
+	maps := s.app("maps", func(c *provider.Client) { home("maps", "activity")(c); c.Logo = picture })
+	s.addClient("board", home("board", "board"))
+	s.addClient("tool", func(c *provider.Client) { home("tool", "")(c); c.RedirectURIs, c.ClientCredentials = nil, true })
+	s.addClient("hidden", nil)
+	plain := s.app("plain", nil)
+	b := s.signedIn("ada")
+	tiles := func(want ...string) string {
+		t.Helper()
+		page := b.get("/account/apps").Text
+		var got []string
+		for _, part := range strings.Split(page, `data-app="`)[1:] {
+			id, _, _ := strings.Cut(part, `"`)
+			got = append(got, id)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("tiles %v, want %v", got, want)
+		}
+		return page
+	}
+	logo := "/logo/" + picture.Hash + ".png"
+	for _, part := range []string{`<a class="name" href="https://maps.example.org/start?a=1">`, ">maps.example.org<", `src="` + logo, "You have not signed in to it yet"} {
+		if page := tiles("maps"); !strings.Contains(page, part) {
+			t.Errorf("%s is not on the page: %s", part, mainOf(page))
+		}
+	}
+	b.authorize(plain.authURL(), "ada")
+	if page := tiles("maps", "plain"); !strings.Contains(page, `<span class="app-logo initial" aria-hidden="true">A</span>`) {
+		t.Errorf("no initial: %s", mainOf(page))
+	}
+	// Sign-in and consent show the logo, which browsers keep and do not run.
+	login := s.browser()
+	if page := login.get(login.get(maps.authURL()).Header.Get("Location")); !strings.Contains(page.Text, `src="`+logo) {
+		t.Error("no logo on the sign-in page")
+	}
+	if page := consentPageOf(b, maps.authURL()); !strings.Contains(page.Text, `src="`+logo) {
+		t.Error("no logo on the consent page")
+	}
+	got := login.get(logo)
+	h := got.Header
+	if !bytes.Equal([]byte(got.Text), picture.PNG) || h.Get("Content-Type") != "image/png" || h.Get("X-Content-Type-Options") != "nosniff" ||
+		h.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" || !strings.Contains(h.Get("Cache-Control"), "immutable") {
+		t.Errorf("%d %v", got.StatusCode, h)
+	}
+	// A change of something else keeps the logo.
+	c, err := s.store.Client(t.Context(), "maps")
+	noError(t, err)
+	c.Name = "Karten"
+	noError(t, s.store.UpdateClient(t.Context(), c))
+	wantStatus(t, "kept", login.get(logo), http.StatusOK)
+	c.Logo = account.Picture{}
+	noError(t, s.store.UpdateClient(t.Context(), c))
+	wantStatus(t, "removed", login.get(logo), http.StatusNotFound)
+	wantStatus(t, "NUL", login.get("/logo/a%00b.png"), http.StatusNotFound)
+}
