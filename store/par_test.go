@@ -13,6 +13,7 @@ import (
 func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, c, other, hash := t.Context(), addClient(t, s, "app"), addClient(t, s, "other"), []byte("hash")
+		another := []byte("another")
 		must(t, s.SavePushedRequest(ctx, hash, c.ID, "scope=openid", noon.Add(time.Minute)))
 		for _, x := range []struct {
 			hash   []byte
@@ -36,10 +37,9 @@ func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
 		for _, bad := range []struct {
 			hash          []byte
 			client, query string
-		}{{nil, c.ID, "q"}, {hash, "", "q"}, {hash, "none", "q"}, {hash, c.ID, ""}, {hash, c.ID, "\x00"}, {hash, c.ID, "\xff"}} {
+		}{{nil, c.ID, "q"}, {another, "", "q"}, {another, "none", "q"}, {another, c.ID, ""}, {another, c.ID, "\x00"}, {another, c.ID, "\xff"}, {hash, c.ID, "q"}} {
 			want(t, s.SavePushedRequest(ctx, bad.hash, bad.client, bad.query, noon.Add(time.Minute)), account.ErrUnavailable)
 		}
-		must(t, s.SavePushedRequest(ctx, hash, c.ID, "scope=openid", noon.Add(time.Minute)))
 		must(t, s.RemoveClient(ctx, c.ID))
 		_, err = s.PushedRequest(ctx, hash, c.ID, noon)
 		want(t, err, provider.ErrNotFound)

@@ -130,7 +130,6 @@ var checks = []check{
 	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
-	{"client-profiles", schema | oidc, profiles},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},

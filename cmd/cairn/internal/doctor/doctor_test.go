@@ -236,7 +236,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "client-profiles", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -264,7 +264,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		says   string
 	}{
 		"healthy":                       {func(*deployment) {}, nil, ""},
-		"key that others can read":      {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped client-profiles", "skipped hs256-sessions"}, "mode 0644"},
+		"key that others can read":      {func(d *deployment) { must(d.t, os.Chmod(d.settings.PrivateKeyFile, 0o644)) }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "mode 0644"},
 		"data key that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.settings.DataKeyFile, 0o644)) }, problemAt("data-key", without("problem database")), "chmod 600"},
 		"another data key": {func(d *deployment) {
 			must(d.t, os.Remove(d.settings.DataKeyFile))
@@ -276,11 +276,11 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			d.settings.DataKeyFile = ""
 			must(d.t, os.Remove(filepath.Join(filepath.Dir(d.dsn), "data.key")))
 		}, []string{"warning data-key"}, "3 secrets"},
-		"no key": {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped client-profiles", "skipped hs256-sessions"}, "has issued tokens"},
+		"no key": {func(d *deployment) { d.settings.PrivateKeyFile = "" }, []string{"problem signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "has issued tokens"},
 		"no key from the start": {func(d *deployment) {
 			d.settings.PrivateKeyFile = ""
 			d.sql("UPDATE sessions SET algorithm = 'HS256'")
-		}, []string{"advice signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped client-profiles", "skipped hs256-sessions"}, "HS256"},
+		}, []string{"advice signing-key", "skipped key-age", "skipped signer", "skipped client-algorithms", "skipped hs256-sessions"}, "HS256"},
 		"old key": {func(d *deployment) {
 			old := time.Now().AddDate(0, 0, -400).Add(-time.Hour)
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
@@ -326,6 +326,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		}, []string{"warning backup"}, "not carried off: exit status 1"},
 		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
+		"client of FAPI 2.0 without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg, profile) VALUES ('bank', 'Bank', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'ES256', 'fapi2')"),
+			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: RS256 is none of its algorithms)"},
 		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 session is"},
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")

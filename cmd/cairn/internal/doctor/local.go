@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +105,11 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	}
 	var without []string
 	for _, c := range provider.CheckKeys(clients, x.keys) {
-		without = append(without, c.ID+" ("+c.IDTokenAlg+")")
+		name := c.ID + " (" + c.IDTokenAlg + ")"
+		if c.Profile != "" {
+			name = c.ID + " (" + c.IDTokenAlg + ", profile " + c.Profile + ": RS256 is none of its algorithms)"
+		}
+		without = append(without, name)
 	}
 	apis, err := x.store.APIs(ctx)
 	if err != nil {
@@ -117,26 +120,10 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	}
 	if len(without) > 0 {
 		return found(Problem, "Name a private key of that type in additional-key-file, or choose another algorithm: "+
-			"cairn client update ID --id-token-alg RS256 (not with the profile fapi2), cairn api update URI --alg RS256.",
+			"cairn client update ID --id-token-alg RS256, cairn api update URI --alg RS256.",
 			"No key signs what these clients and APIs ask for, and every sign-in there fails: %s.", strings.Join(without, ", "))
 	}
 	return ok("There is a key for what each client and API asks for.")
-}
-
-// profiles looks at the clients that are held to FAPI 2.0.
-func profiles(ctx context.Context, x *examination) Finding {
-	clients, err := x.store.Clients(ctx)
-	if err != nil {
-		return unreadable(err)
-	}
-	clients = slices.DeleteFunc(clients, func(c *provider.Client) bool { return c.Profile == "" })
-	switch {
-	case len(clients) == 0:
-		return ok("No client is held to a profile.")
-	case !x.checked.HTTPS:
-		return found(Problem, "Serve the service by https.", "The client %s is held to FAPI 2.0, and the issuer is not https.", clients[0].ID)
-	}
-	return ok("%d clients are held to FAPI 2.0: their requests are pushed, and their tokens bound to a key.", len(clients))
 }
 
 // leastBits is what a secret has at least that was made by chance, by what its characters tell.

@@ -1,10 +1,16 @@
 package httpd
 
 import (
+	"bufio"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -159,5 +165,52 @@ func TestAllRequestsCanBeRequiredToBePushed(t *testing.T) {
 	uri := s.push("app", rp.config.ClientSecret, rp.pushed())
 	if _, err := rp.exchange(s.browser().authorize(s.pushedURL("app", uri), "ada").Get("code")); err != nil {
 		t.Errorf("pushed: %v", err)
+	}
+}
+
+// openid-client goes through the profile as its documentation shows it, and answers the demand for a nonce.
+func TestOpenIDClientSpeaksFAPI(t *testing.T) {
+	script := nodeScript(t, "openid_client_fapi.mjs", "openid-client")
+	s, _, c := startFAPI(t, nil)
+	key, err := json.Marshal(jose.JSONWebKey{Key: c.key, KeyID: "k"})
+	noError(t, err)
+	cmd := exec.CommandContext(t.Context(), script[0], script[1:]...)
+	cmd.Env = append(os.Environ(), "ISSUER="+s.URL, "CLIENT_ID=bank", "KEY="+string(key))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	noError(t, err)
+	out, err := cmd.StdoutPipe()
+	noError(t, err)
+	noError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("no address for the browser")
+	}
+	b := s.browser()
+	_, err = fmt.Fprintln(in, b.follow(b.get(lines.Text()), "ada").Header.Get("Location"))
+	noError(t, err)
+	lines.Scan()
+	if got := lines.Text(); got != "ada dpop true true" {
+		t.Errorf("it saw %q", got)
+	}
+	noError(t, cmd.Wait())
+}
+
+// explain reads a pushed request without using it up, and says of the parameters of one that they have to be pushed.
+func TestExplainKnowsPushedRequestsAndTheProfile(t *testing.T) {
+	s, _, c := startFAPI(t, nil)
+	address := c.request()
+	for name, x := range map[string]struct{ address, want string }{
+		"pushed":     {address, "What follows is about the parameters that were pushed."},
+		"profile":    {address, "bank (App bank), confidential, held to FAPI 2.0"},
+		"parameters": {c.authURL(), "These parameters have to be pushed"},
+	} {
+		e := s.explain(x.address, "ada")
+		if e.Answer != provider.AnswerCode || !slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return strings.Contains(f.Text, x.want) }) {
+			t.Errorf("%s: %s, %+v", name, e.Answer, e.Findings)
+		}
+	}
+	if s.browser().authorize(address, "ada").Get("code") == "" {
+		t.Error("explain used the request up")
 	}
 }
