@@ -26,6 +26,7 @@ type Checked struct {
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
 	StatusTTL       time.Duration    // whole seconds
+	RequirePushed   bool             // require_pushed_authorization_requests
 	ShutdownDelay   time.Duration    // 0: none
 	TrustedProxies  []netip.Prefix   // masked and unmapped: compare with netip.Addr.Unmap
 	AllowedOrigins  []string         // as a browser writes Origin
@@ -54,7 +55,7 @@ type Backup struct {
 // It is not called Validate, because kong would then call it while parsing every command, also those that need no
 // settings.
 func (s Settings) Check() (Checked, error) {
-	var c Checked
+	c := Checked{RequirePushed: s.RequirePushedRequests}
 	for _, check := range []func(*Checked, Settings) error{
 		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
 		checkShutdownDelay,

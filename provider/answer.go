@@ -45,10 +45,13 @@ var (
 	errInteractionRequired     = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
 	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
 	errUnmetAuthentication      = &oauthError{400, "unmet_authentication_requirements", "The user cannot sign in as the request or the registration of the client demands."}
+	errPushFirst                = &oauthError{400, "invalid_request", "The parameters of the request have to be pushed first (RFC 9126)."}
 	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
 	errRequestURINotSupported   = &oauthError{400, "request_uri_not_supported", "The request_uri parameter is not supported."}
 	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
 	errInvalidClient            = &oauthError{401, "invalid_client", "Client authentication failed."}
+	errInvalidProof             = &oauthError{400, "invalid_dpop_proof", "The DPoP proof is missing, not valid, too old, used before or not for this request."}
+	errUseNonce                 = &oauthError{400, "use_dpop_nonce", "Send the DPoP proof again with the nonce of the DPoP-Nonce header."}
 	errInvalidGrant             = &oauthError{400, "invalid_grant", "The code or token is not valid, expired, used or was issued to another client."}
 	errUnsupportedGrantType     = &oauthError{400, "unsupported_grant_type", "Only authorization_code, refresh_token, client_credentials and device_code are supported."}
 	errInvalidToken             = &oauthError{401, "invalid_token", "The access token is not valid."}
@@ -138,6 +141,10 @@ func (req *authorization) responseMode() string {
 // iss (RFC 9207), by query, in the fragment or by form_post. An application in the browser asks for the fragment to
 // keep the code out of its server's log and of the Referer.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
+	if err := p.spendPushed(r.Context(), req); err != nil {
+		p.authorizePage(w, r, err)
+		return
+	}
 	params.Set("iss", p.issuer)
 	mode := req.responseMode()
 	posted := mode == "form_post"

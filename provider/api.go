@@ -173,13 +173,14 @@ type accessTarget struct {
 	narrowed bool     // they are not those of the grant
 	audience []string // none: userinfo alone
 	lifetime time.Duration
+	jkt      string // thumbprint of the key that it is bound to, empty for a bearer token
 }
 
 // target is what the token is for that a request for a grant's token gets: the APIs of the grant,
 // or those of them that resource and, at a refresh, scope name (RFC 8707 section 2.2). An API that has
 // gone or that the client may no longer use drops out.
 func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Grant) (*accessTarget, error) {
-	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime}
+	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime, jkt: exchangeFrom(ctx).jkt}
 	if len(g.Resources) == 0 {
 		if len(form["resource"]) > 0 {
 			return nil, errInvalidTarget
@@ -244,7 +245,9 @@ func (t *accessTarget) opaque() bool {
 
 // stored returns the token as it is kept.
 func (t *accessTarget) stored(signature string, now time.Time) Token {
-	return Token{Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience, Narrowed: t.narrowed, Scopes: t.scopes}
+	return Token{
+		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience, Narrowed: t.narrowed, Scopes: t.scopes, JKT: t.jkt,
+	}
 }
 
 // accessTokenSigner signs and verifies JWT access tokens (RFC 9068).
@@ -286,6 +289,9 @@ func (s *accessTokenSigner) sign(t *accessTarget, g *Grant, c *Client, u account
 	}
 	if len(t.audience) == 1 {
 		claims["aud"] = t.audience[0]
+	}
+	if t.jkt != "" {
+		claims["cnf"] = confirmation(t.jkt)
 	}
 	signer, err := s.signerFor(t)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	req, err := p.parseAuthorization(w, r)
 	if err == nil {
-		err = p.takePushed(r.Context(), req)
+		err = p.openPushed(r.Context(), req)
 	}
 	if err == nil {
 		err = p.proveClient(r.Context(), req)
@@ -105,7 +105,7 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 }
 
 func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
-	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour, Device: req.device})
+	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour, Device: req.device, Pushed: req.pushed})
 }
 
 // setUpFactor sends the browser to the page on which to set up a second factor. The
@@ -124,7 +124,7 @@ func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *auth
 // page speaks the language that the application asks for.
 func (p *Provider) application(ctx context.Context, continuation string) templates.Application {
 	form, c, err := p.openContinuation(continuation)
-	req := &authorization{form: form, device: c.Device}
+	req := &authorization{form: form, device: c.Device, pushed: c.Pushed}
 	if err != nil || p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
@@ -161,7 +161,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
 	g := &Grant{
 		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, Resources: q.resources, RedirectURI: req.redirectURI,
-		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"),
+		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), DPoPJKT: req.form.Get("dpop_jkt"),
 		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()),
 	}
 	var err error
@@ -181,9 +181,11 @@ type authorization struct {
 	proofSeen string
 	sealed    string // the continuation it came with, or empty
 	device    []byte // hash of the user code where a device asks, or nil
+	pushed    []byte // hash of the reference of a pushed request, or nil
 
 	client      *Client
 	apis        apis   // that the client may use
+	mustPush    bool   // its requests have to be pushed
 	redirectURI string // proven to be the client's
 	duplicate   string // name of a repeated parameter, or empty
 }
@@ -195,6 +197,7 @@ type pending struct {
 	Proof   string `json:"p,omitempty"`
 	Detour  bool   `json:"d,omitempty"` // came by POST and goes on by GET, without a page in between
 	Device  []byte `json:"v,omitempty"` // hash of the user code where a device asks
+	Pushed  []byte `json:"u,omitempty"` // hash of the reference of a pushed request
 }
 
 // parseAuthorization reads the request, or the one that a continuation carries.
@@ -210,7 +213,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 		if req.form, c, err = p.openContinuation(sealed); err != nil {
 			return nil, err
 		}
-		req.arrived, req.device = time.Unix(c.Arrived, 0).UTC(), c.Device
+		req.arrived, req.device, req.pushed = time.Unix(c.Arrived, 0).UTC(), c.Device, c.Pushed
 		if !c.Detour { // which saw no session and proves nothing
 			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
 		}
@@ -285,7 +288,7 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	if !req.forDevice() && !client.matchRedirect(uri) {
 		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
 	}
-	req.client, req.redirectURI = client, uri
+	req.client, req.redirectURI, req.mustPush = client, uri, p.mustPush(client)
 	req.apis, err = p.apisOf(ctx, client)
 	return err
 }
@@ -338,6 +341,9 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	if d := req.duplicate; d != "" {
 		wrong(d, errInvalidRequest, "It is given more than once (RFC 6749 section 3.1).")
 	}
+	if req.mustPush && req.pushed == nil && !req.forDevice() {
+		wrong("request_uri", errPushFirst, "It is missing: the parameters have to be pushed (RFC 9126), and the address names client_id and request_uri alone.")
+	}
 	const notSupported = "It is not supported: put the parameters into the address, or push them (RFC 9126)."
 	if f.Has("request") {
 		wrong("request", errRequestNotSupported, notSupported)
@@ -374,6 +380,9 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		wrong("code_challenge_method", errInvalidRequest, "%q: only S256 is supported, and it has to be named.", clip(method))
 	case challenge != "" && !challengeForm.MatchString(challenge):
 		wrong("code_challenge", errInvalidRequest, "It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =.", len(challenge))
+	}
+	if f.Has("dpop_jkt") && !challengeForm.MatchString(f.Get("dpop_jkt")) {
+		wrong("dpop_jkt", errInvalidRequest, "It is not the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
 	}
 	var ok bool
 	q.prompts = strings.Fields(f.Get("prompt"))

@@ -46,6 +46,8 @@ type Client struct {
 	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
 	Groups                []string // flags that the groups claim may name; none: all but admin
 	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
+	Profile               string   // ProfileFAPI2, or empty
+	DPoPBound             bool     // dpop_bound_access_tokens: no token without a proof (RFC 9449 section 5.2)
 	ClientCredentials     bool     // may use the client_credentials grant, for itself
 	DeviceGrant           bool     // may use the device grant (RFC 8628)
 	JWKS                  []byte   // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
@@ -136,7 +138,7 @@ func (c *Client) GroupsOf(u account.User) []string {
 
 // NeedsPKCE tells whether an authorization request without a code challenge is
 // refused: always for public clients (RFC 9700 section 2.1.1).
-func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() }
+func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() || c.isFAPI() }
 
 // grantTypes are authorization_code, refresh_token with offline_access, and
 // client_credentials where the client is registered for it.
@@ -214,7 +216,7 @@ func (c *Client) Check() error {
 			return err
 		}
 	}
-	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens} {
+	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens, c.checkProfile} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -259,7 +259,10 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	if err := t.Claims(key, &jwt.Claims{}); err != nil {
 		return refused(fmt.Errorf("verify assertion: %w", err))
 	}
-	if err := p.checkAssertion(claims, aud); err != nil {
+	if err = p.checkAssertion(claims, aud); err == nil && c.isFAPI() {
+		err = p.checkFAPIAssertion(t.Headers[0].Algorithm, aud)
+	}
+	if err != nil {
 		return refused(err)
 	}
 	// Last: only a genuine assertion leaves a trace.
@@ -434,6 +437,11 @@ func keyAlgorithms(key any) []jose.SignatureAlgorithm {
 	return nil
 }
 
+// fitsAlgorithm reports whether a key verifies signatures of an algorithm, and is not for another alone.
+func fitsAlgorithm(k jose.JSONWebKey, alg string) bool {
+	return (k.Algorithm == "" || k.Algorithm == alg) && slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg))
+}
+
 // keyFor is the one key of the client that fits the header of an assertion. A
 // kid must be that of the key; without one a single key must fit. Keys that
 // cannot be read count as not there.
@@ -447,7 +455,7 @@ func (c *Client) keyFor(kid, alg string) (any, bool) {
 	var found []any
 	for _, member := range set.Keys {
 		k, err := readClientKey(member)
-		if err != nil || kid != "" && k.KeyID != kid || k.Algorithm != "" && k.Algorithm != alg || !slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg)) {
+		if err != nil || kid != "" && k.KeyID != kid || !fitsAlgorithm(k, alg) {
 			continue
 		}
 		found = append(found, k.Key)

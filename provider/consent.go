@@ -218,7 +218,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 // session it sends the browser back to authorize, which knows what to do.
 func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
 	form, c, err := p.openContinuation(sealed)
-	req := &authorization{form: form, sealed: sealed, device: c.Device}
+	req := &authorization{form: form, sealed: sealed, device: c.Device, pushed: c.Pushed}
 	if err == nil {
 		err = p.proveClient(r.Context(), req)
 	}

@@ -56,6 +56,10 @@ func (p *Provider) metadata() map[string]any {
 		"authorization_response_iss_parameter_supported": true,
 		"pushed_authorization_request_endpoint":          p.issuer + "/oauth2/par",
 	}
+	if p.requirePushed {
+		m["require_pushed_authorization_requests"] = true
+	}
+	m["dpop_signing_alg_values_supported"] = dpopAlgorithms
 	for _, endpoint := range []string{"token", "revocation", "introspection"} {
 		m[endpoint+"_endpoint_auth_signing_alg_values_supported"] = assertionAlgorithms
 	}

@@ -77,7 +77,7 @@ type ExplainedUser struct {
 }
 
 // explaining is one request on its way through the checks of authorize. Its Provider
-// has only what these need: no sealed values, no pushed requests.
+// has only what these need: no sealed values.
 type explaining struct {
 	*Explanation
 	by       Explainer
@@ -103,7 +103,7 @@ func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error
 }
 
 func (e *explaining) explain(ctx context.Context, raw string) error {
-	if e.Why = e.read(raw); e.Why != "" {
+	if e.Why = e.read(ctx, raw); e.Why != "" {
 		e.Answer = AnswerPage
 		return nil
 	}
@@ -116,6 +116,10 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		return err
 	}
 	if e.req.client != nil {
+		if e.req.mustPush && e.req.pushed == nil {
+			e.req.pushed = []byte{} // the rest is what the answer to the pushed request would be
+			e.find("request_uri", FindingNote, "These parameters have to be pushed (RFC 9126): in the address they are refused, as invalid_request.")
+		}
 		e.explainParameters()
 	} else if d := e.req.duplicate; d != "" {
 		e.find(d, FindingWrong, "It is given more than once (RFC 6749 section 3.1).")
@@ -129,7 +133,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 }
 
 // read takes the request out of the address. It returns why there is none.
-func (e *explaining) read(raw string) string {
+func (e *explaining) read(ctx context.Context, raw string) string {
 	raw = strings.TrimSpace(raw)
 	if !strings.Contains(raw, "?") && strings.Contains(raw, "=") {
 		raw = e.by.Issuer + "/oauth2/authorize?" + raw // the query alone
@@ -161,8 +165,11 @@ func (e *explaining) read(raw string) string {
 		e.find("address", FindingNote, "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
-		e.find("request_uri", FindingNote, "A pushed request (RFC 9126): its parameters lie at the service, once and for a minute. Explain the parameters that the application pushes instead.")
-		return "The parameters of a pushed request are not in the address, and looking at them would use them up."
+		if e.provider.openPushed(ctx, e.req) != nil {
+			e.find("request_uri", FindingNote, "A pushed request (RFC 9126): its parameters lie at the service for a minute, and no longer do. Explain the parameters that the application pushes instead.")
+			return "The parameters of the pushed request are no longer there."
+		}
+		e.find("request_uri", FindingNote, "A pushed request (RFC 9126). What follows is about the parameters that were pushed.")
 	}
 	return ""
 }
@@ -204,6 +211,9 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	kind := "confidential"
 	if client.IsPublic() {
 		kind = "public"
+	}
+	if client.isFAPI() {
+		kind += ", held to FAPI 2.0"
 	}
 	e.find("client_id", FindingGood, fmt.Sprintf("%s (%s), %s", client.ID, client.Name, kind))
 	e.req.client = client

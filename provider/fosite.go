@@ -145,8 +145,11 @@ func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.
 		return nil, err
 	}
 	resp.SetExpiresIn(x.target.lifetime) // fosite's is a second short
-	resp.SetTokenType("Bearer")
+	resp.SetTokenType(tokenType(x.target.jkt))
 	resp.SetScopes(x.target.scopes)
+	if x.kept {
+		resp.SetExtra("refresh_token", r.PostForm.Get("refresh_token"))
+	}
 	return resp.ToMap(), nil
 }
 
@@ -180,6 +183,9 @@ type exchange struct {
 	client *Client       // who has authenticated
 	user   account.User  // whose grant it is, once allowed
 	target *accessTarget // of the access token, once allowed
+	jkt    string        // thumbprint of the key of the DPoP proof, empty without one
+	kept   bool          // the refresh token stays the same (FAPI 2.0 section 5.3.2.1)
+	bound  string        // thumbprint that the refresh token is bound to, or empty
 
 	code    *Grant        // of the code: read once, though fosite asks four times
 	session *grantSession // of the code: one object for all who ask
@@ -542,6 +548,7 @@ func (s fositeStorage) GetRefreshTokenSession(ctx context.Context, signature str
 	if err != nil || !t.Refresh {
 		return nil, fosite.ErrNotFound
 	}
+	x.bound, x.kept = t.JKT, x.client.isFAPI()
 	if t.Grant.Revoked {
 		x.revoked = true
 	}
@@ -591,7 +598,11 @@ func (s fositeStorage) InvalidateAuthorizeCodeSession(ctx context.Context, signa
 
 // RotateRefreshToken implements oauth2.RefreshTokenStorage.
 func (s fositeStorage) RotateRefreshToken(ctx context.Context, grantID, signature string) error {
-	return exchangeFrom(ctx).collect(func(ctx context.Context, issued []Token) error {
+	x := exchangeFrom(ctx)
+	return x.collect(func(ctx context.Context, issued []Token) error {
+		if x.kept {
+			return s.grants.KeepRefreshToken(ctx, grantID, signature, s.now().Add(RefreshTokenLifetime), issued)
+		}
 		return s.grants.RotateRefreshToken(ctx, grantID, signature, issued)
 	})
 }
@@ -604,7 +615,14 @@ func (s fositeStorage) CreateAccessTokenSession(ctx context.Context, signature s
 
 // CreateRefreshTokenSession implements oauth2.RefreshTokenStorage.
 func (fositeStorage) CreateRefreshTokenSession(ctx context.Context, signature, _ string, r fosite.Requester) error {
-	return exchangeFrom(ctx).collect(nil, Token{Signature: signature, Refresh: true, Expires: sessionOf(r).refreshExpires})
+	x, t := exchangeFrom(ctx), Token{Signature: signature, Refresh: true, Expires: sessionOf(r).refreshExpires}
+	if x.kept {
+		return nil
+	}
+	if x.client.IsPublic() { // others authenticate (RFC 9449 section 5)
+		t.JKT = x.jkt
+	}
+	return x.collect(nil, t)
 }
 
 // collect notes what the open transaction is to do.

@@ -318,6 +318,7 @@ func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 		JWKSURI      string         `json:"jwks_uri"`
 		Secret       jsontext.Value `json:"client_secret"`
 		SecretEnds   jsontext.Value `json:"client_secret_expires_at"`
+		DPoPBound    bool           `json:"dpop_bound_access_tokens"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, badDocument("Its description is not a JSON object with the members of RFC 7591.")
@@ -335,7 +336,7 @@ func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 	}
 	c := &Client{
 		ID: id, Name: documentName(id, doc.Name), Document: true, RedirectURIs: doc.RedirectURIs, Scopes: []string{"openid"},
-		AuthMethod: method, RequirePKCE: true, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
+		AuthMethod: method, RequirePKCE: true, DPoPBound: doc.DPoPBound, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
 	}
 	if method == AuthJWT {
 		var err error

@@ -40,8 +40,11 @@ type Options struct {
 	Signer   jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
-	Now      func() time.Time
-	Log      *slog.Logger
+	// RequirePushed refuses authorization requests that were not pushed (RFC 9126 section 5,
+	// require_pushed_authorization_requests).
+	RequirePushed bool
+	Now           func() time.Time
+	Log           *slog.Logger
 	// DocumentRoots is for tests: descriptions of clients may come from private addresses, with certificates of these.
 	DocumentRoots *x509.CertPool
 }
@@ -62,6 +65,7 @@ type Provider struct {
 	introspections signers
 	seal           *web.Sealer
 	limits         *web.Limits
+	requirePushed  bool
 	logouts        *logoutSender
 	clock          func() time.Time
 	log            *slog.Logger
@@ -73,11 +77,12 @@ const (
 	purposeForm     = "consent form"     // proves that the consent form was shown to this session
 	purposeDecision = "consent decision" // carries the user's decision back to authorize
 	purposeLogout   = "logout"           // proves that the sign-out page was shown to this session
+	purposeNonce    = "dpop nonce"       // says when the client of a DPoP proof was last here
 )
 
 var sealLifetimes = map[string]time.Duration{
 	purposeContinue: 10 * time.Minute, purposeForm: 10 * time.Minute, purposeDecision: 2 * time.Minute,
-	purposeLogout: 10 * time.Minute,
+	purposeLogout: 10 * time.Minute, purposeNonce: nonceLifetime,
 }
 
 // New makes a Provider.
@@ -95,7 +100,7 @@ func New(o Options) (*Provider, error) {
 		o.Log = slog.Default()
 	}
 	p := &Provider{
-		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, clock: o.Now, log: o.Log,
+		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, requirePushed: o.RequirePushed, clock: o.Now, log: o.Log,
 	}
 	p.makeCaches(o.DocumentRoots)
 	var err error

@@ -157,9 +157,12 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 	case t.Refresh:
 		answer["iat"] = t.Expires.Add(-RefreshTokenLifetime).Unix()
 	case len(t.Audience) == 0:
-		answer["token_type"], answer["iat"] = "Bearer", t.Expires.Add(-AccessTokenLifetime).Unix()
+		answer["token_type"], answer["iat"] = tokenType(t.JKT), t.Expires.Add(-AccessTokenLifetime).Unix()
 	default:
-		answer["token_type"], answer["iat"], answer["aud"] = "Bearer", t.Issued.Unix(), t.Audience
+		answer["token_type"], answer["iat"], answer["aud"] = tokenType(t.JKT), t.Issued.Unix(), t.Audience
+	}
+	if t.JKT != "" {
+		answer["cnf"] = confirmation(t.JKT)
 	}
 	if t.Grant.Sub == "" {
 		if len(t.Audience) > 0 {

@@ -38,6 +38,7 @@ type Grant struct {
 	CodeExpires   time.Time
 	RedirectURI   string
 	CodeChallenge string // S256
+	DPoPJKT       string // thumbprint of the key that the code is bound to (RFC 9449 section 10), or empty
 	Nonce         string
 	AMR           []string // of the session (RFC 8176)
 	ACR           string
@@ -69,6 +70,7 @@ type Token struct {
 	Scopes   []string
 	// Rotated is when a refresh token was first used; zero: it was not.
 	Rotated time.Time
+	JKT     string // thumbprint of the key that the token is bound to (RFC 9449), or empty
 	Grant   *Grant
 }
 
@@ -91,6 +93,9 @@ type GrantStore interface {
 	// 4.14.2). In the grace of its client, which begins with the first rotation, a token
 	// can be rotated again.
 	RotateRefreshToken(ctx context.Context, grantID, signature string, issued []Token) error
+	// KeepRefreshToken stores the tokens issued for a refresh token that stays valid, until expires. ErrSpent as
+	// RotateRefreshToken where it was rotated before.
+	KeepRefreshToken(ctx context.Context, grantID, signature string, expires time.Time, issued []Token) error
 	// CreateClientToken stores an access token that a client got for itself, and sets StatusList and
 	// StatusIndex of its grant where it has an audience.
 	CreateClientToken(ctx context.Context, t *Token) error
@@ -130,11 +135,10 @@ type Storage interface {
 	// SavePushedRequest keeps the query of a pushed authorization request (RFC 9126)
 	// under the hash of its request_uri's random part. It never holds client authentication.
 	SavePushedRequest(ctx context.Context, hash []byte, clientID, query string, expires time.Time) error
-	// TakePushedRequest returns and removes it, once. ErrNotFound when it is unknown,
-	// taken, expired or another client's.
-	TakePushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (query string, err error)
-	// SpendAssertion remembers the jti of a client assertion (RFC 7523) until it expires;
-	// ErrSpent when the client has used it before, under any concurrency.
+	// PushedRequest returns its query. ErrNotFound when it is unknown, expired or another client's.
+	PushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (query string, err error)
+	// SpendAssertion remembers the jti of a client assertion (RFC 7523), of a DPoP proof or of a pushed request
+	// until it expires; ErrSpent when it was used before, under any concurrency.
 	SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error
 }
 

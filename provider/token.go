@@ -36,6 +36,9 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) erro
 	case grantTypeDevice:
 		grantType, issue = "device_code", p.pollDevice
 	}
+	if err := p.proveTokenRequest(w, r, c); err != nil {
+		return err
+	}
 	answer, err := issue(r, c)
 	if err != nil {
 		return err
@@ -52,6 +55,9 @@ func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) 
 		u, err := p.userOf(r, g, c)
 		if err != nil {
 			return u, err
+		}
+		if !exchangeFrom(r.Context()).holdsKey(g) {
+			return u, errInvalidGrant
 		}
 		// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
 		if r.PostForm.Get("grant_type") == "refresh_token" {
@@ -108,7 +114,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 			return nil, errInvalidScope
 		}
 	}
-	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime}
+	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime, jkt: exchangeFrom(r.Context()).jkt}
 	for _, uri := range a.resources {
 		t.apis = append(t.apis, req.apis.find(uri))
 	}
@@ -131,7 +137,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 			return nil, err
 		}
 	}
-	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(t.lifetime / time.Second)}
+	answer := map[string]any{"access_token": token, "token_type": tokenType(kept.JKT), "expires_in": int(t.lifetime / time.Second)}
 	if len(g.Scopes) > 0 {
 		answer["scope"] = strings.Join(g.Scopes, " ")
 	}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,27 +20,30 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 		p.oauthError(w, r, errInvalidRequest.with(http.StatusMethodNotAllowed))
 		return
 	}
-	token, err := bearerToken(w, r)
+	token, dpop, err := presentedToken(w, r)
 	if err == nil && token == "" {
 		// RFC 6750 section 3.1: no error code for a request without authentication.
 		w.Header().Set("WWW-Authenticate", `Bearer realm="userinfo"`)
+		w.Header().Add("WWW-Authenticate", `DPoP realm="userinfo"`+dpopChallenge)
 		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{"error": "invalid_token", "error_description": "An access token is needed."})
 		return
 	}
 	var claims map[string]any
 	if err == nil {
-		claims, err = p.userinfoClaims(r.Context(), token)
+		claims, err = p.userinfoClaims(w, r, token, &dpop)
 	}
 	if err != nil {
-		p.userinfoError(w, r, err)
+		p.userinfoError(w, r, err, dpop)
 		return
 	}
 	p.writeOAuth(w, r, http.StatusOK, claims)
 }
 
 // userinfoClaims are what the endpoint tells the holder of an access token, which is
-// looked at with every use.
-func (p *Provider) userinfoClaims(ctx context.Context, token string) (map[string]any, error) {
+// looked at with every use. dpop says whether it came by the scheme DPoP, and is true after it
+// where it should have.
+func (p *Provider) userinfoClaims(w http.ResponseWriter, r *http.Request, token string, dpop *bool) (map[string]any, error) {
+	ctx := r.Context()
 	t, err := p.findToken(ctx, token)
 	if err != nil {
 		return nil, err
@@ -53,12 +55,16 @@ func (p *Provider) userinfoClaims(ctx context.Context, token string) (map[string
 	if t.Refresh || g.Revoked || g.Sub == "" || p.clock().After(t.Expires) || elsewhere {
 		return nil, errInvalidToken
 	}
-	if !slices.Contains(g.Scopes, "openid") {
-		return nil, errInsufficientScope
-	}
 	c, err := p.client(ctx, g.ClientID)
 	if err != nil {
 		return nil, err
+	}
+	if err := p.proveTokenUse(w, r, c, t, token, *dpop); err != nil {
+		*dpop = *dpop || t.JKT != ""
+		return nil, err
+	}
+	if !slices.Contains(g.Scopes, "openid") {
+		return nil, errInsufficientScope
 	}
 	u, err := p.activeUser(ctx, g, c)
 	if err != nil {
@@ -76,21 +82,22 @@ func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 	return claims
 }
 
-// bearerToken takes the token from the header or, for a POST, from the form
+// presentedToken takes the token from the header or, for a POST, from the form
 // body; never from the URL, never from two places (RFC 6750 section 2). Empty for a
-// request without one.
-func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err error) {
+// request without one. dpop reports whether its scheme is DPoP (RFC 9449 section 7.1).
+func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop bool, err error) {
 	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
-		return "", errInvalidRequest
+		return "", false, errInvalidRequest
 	}
 	header := r.Header.Values("Authorization")
 	if len(header) > 1 {
-		return "", errInvalidRequest
+		return "", false, errInvalidRequest
 	}
 	if len(header) == 1 {
 		scheme, rest, ok := strings.Cut(header[0], " ")
-		if !ok || !strings.EqualFold(scheme, "Bearer") {
-			return "", nil
+		dpop = strings.EqualFold(scheme, "DPoP")
+		if !ok || !dpop && !strings.EqualFold(scheme, "Bearer") {
+			return "", false, nil
 		}
 		token = strings.TrimLeft(rest, " ")
 	}
@@ -99,11 +106,11 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err erro
 		if err == nil && mt == "application/x-www-form-urlencoded" {
 			r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 			if err := r.ParseForm(); err != nil {
-				return "", errInvalidRequest
+				return "", dpop, errInvalidRequest
 			}
 			inBody := r.PostForm["access_token"]
 			if len(inBody) > 1 || len(inBody) == 1 && len(header) == 1 {
-				return "", errInvalidRequest
+				return "", dpop, errInvalidRequest
 			}
 			if len(inBody) == 1 {
 				token = inBody[0]
@@ -111,14 +118,14 @@ func bearerToken(w http.ResponseWriter, r *http.Request) (token string, err erro
 		}
 	}
 	if len(token) > 8<<10 {
-		return "", errInvalidRequest
+		return "", dpop, errInvalidRequest
 	}
-	return token, nil
+	return token, dpop, nil
 }
 
 // userinfoError tells a failing database (503) from a token that is not good
 // (401, RFC 6750 section 3): a client drops its session on the second.
-func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error) {
+func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error, dpop bool) {
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
 		return
@@ -127,10 +134,17 @@ func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err err
 		err = errInvalidToken
 	}
 	e := oauthErrorOf(err, false)
+	if e == errInvalidProof || e == errUseNonce {
+		e = e.with(http.StatusUnauthorized)
+	}
 	if e.status >= http.StatusInternalServerError {
 		p.logFailure(r, "userinfo failed", err)
 	} else {
-		challenge := fmt.Sprintf(`Bearer realm="userinfo", error=%q, error_description=%q`, e.code, e.description)
+		scheme, algorithms := "Bearer", ""
+		if dpop {
+			scheme, algorithms = "DPoP", dpopChallenge
+		}
+		challenge := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`, scheme, e.code, e.description, algorithms)
 		if e == errInsufficientScope {
 			challenge += `, scope="openid"`
 		}

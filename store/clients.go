@@ -30,6 +30,8 @@ type clientRow struct {
 	AllowInsecureRedirect bool   `gorm:"column:allow_insecure_redirect"`
 	ClientCredentials     bool
 	DeviceGrant           bool
+	Profile               string
+	DPoPBound             bool   `gorm:"column:dpop_bound_access_tokens"`
 	JWKS                  string `gorm:"column:jwks"`
 	RefreshGrace          int64  // seconds
 	PostLogoutURIs        string `gorm:"column:post_logout_redirect_uris"`
@@ -66,7 +68,7 @@ func (r clientRow) client() *provider.Client {
 	c := &provider.Client{
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
 		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR, Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
-		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
+		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
 		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document, HomeURI: r.HomeURI,
 	}
 	// nil where there is none, as the client was made.
@@ -92,7 +94,7 @@ func newClientRow(c *provider.Client) clientRow {
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS),
 		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
 		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt), Document: c.Document,
-		HomeURI: c.HomeURI, OptionalScopes: strings.Join(c.OptionalScopes, " "),
+		DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI, OptionalScopes: strings.Join(c.OptionalScopes, " "),
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provide
 		return err
 	}
 	return s.write(ctx, "add tokens", func(tx *gorm.DB) error {
-		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?)", len(issued)), values...).Error
+		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?, ?)", len(issued)), values...).Error
 	})
 }
 

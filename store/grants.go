@@ -40,8 +40,8 @@ func (c *columns) grant() *provider.Grant {
 // insertGrant adds a grant only while the session lives in which it was given:
 // a code must not be made after what would have revoked it.
 var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
+	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
 	" FOR SHARE") // the end of the session waits, and then finds the grant to revoke
 
 // CreateGrant implements provider.GrantStore.
@@ -66,7 +66,7 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 	scope := strings.Join(g.Scopes, " ")
 	n, err := w.exec(insertGrant,
 		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
-		g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires),
+		g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub)
 	if err == nil && n == 0 {
 		return account.ErrSessionNotFound
@@ -91,7 +91,7 @@ func audienceOf(column string) []string {
 	return strings.Fields(column)
 }
 
-var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce
+var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
@@ -105,6 +105,7 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 	}
 	g := c.grant()
 	g.CodeSignature, g.CodeExpires, g.CodeUsed, g.RedirectURI, g.CodeChallenge, g.Nonce = signature, c.time(), c.number() != 0, c.text(), c.text(), string(c.bytes())
+	g.DPoPJKT = c.text()
 	return g, fail("find code", c.err)
 }
 
@@ -130,10 +131,24 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 	}
 	now := s.now()
 	return s.spendOnce(ctx, "rotate refresh token", grantID, issued,
-		rotateToken, []any{now, signature, kindRefresh, grantID, now},
-		"EXISTS (SELECT 1 FROM tokens t WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)",
+		rotateToken, []any{now, signature, kindRefresh, grantID, now}, rotated, map[string]any{"sig": signature, "kind": kindRefresh})
+}
+
+// keepToken makes a refresh token live on.
+var keepToken = newQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
+	AND EXISTS (SELECT 1 FROM grants g WHERE g.id = tokens.grant_id AND g.revoked_at = 0)`, "")
+
+// KeepRefreshToken implements provider.GrantStore.
+func (s *Store) KeepRefreshToken(ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token) error {
+	if invalidKey(signature) {
+		return provider.ErrNotFound
+	}
+	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, []any{toUnix(expires), signature, kindRefresh, grantID}, rotated,
 		map[string]any{"sig": signature, "kind": kindRefresh})
 }
+
+// rotated is the condition that a refresh token of the grant g was rotated.
+const rotated = "EXISTS (SELECT 1 FROM tokens t WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)"
 
 // spendOnce spends a code or a refresh token and stores what was issued for it.
 // A caller that finds it spent is a second use, even at the same time, and
@@ -197,7 +212,7 @@ func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, err
 		if t.Narrowed {
 			scope = strings.Join(t.Scopes, " ")
 		}
-		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "), scope)
+		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "), scope, t.JKT)
 	}
 	return values, nil
 }
@@ -212,12 +227,12 @@ func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
 	if err != nil || spent == 0 || n == 0 {
 		return spent, err
 	}
-	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?)", n)}, tokens...)
+	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)}, tokens...)
 }
 
-const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope)"
+const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope, jkt)"
 
-var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT", "TEXT", "TEXT"}
+var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT", "TEXT", "TEXT", "TEXT"}
 
 // addSpent is a statement of PostgreSQL that adds n tokens if another, with so many parameters,
 // has changed a row.
@@ -259,17 +274,17 @@ func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error 
 			}
 		}
 		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
-			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex)
+			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex, t.JKT)
 		return err
 	}})
 }
 
-var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
+var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
 
 var (
-	readToken = newKeyRead("tokens", "SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.audience, coalesce(t.scope, g.granted_scope)"+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", "SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience, coalesce(t.scope, g.granted_scope)"+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.audience, t.id, t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
+	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id, t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
@@ -282,11 +297,11 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
 	switch {
 	case err == nil:
-		t.Refresh, t.Issued, t.Expires, t.Rotated = c.text() == kindRefresh, c.time(), c.time(), c.time()
+		t.Refresh, t.Issued, t.Expires, t.Rotated, t.JKT = c.text() == kindRefresh, c.time(), c.time(), c.time(), c.text()
 		t.Audience, t.Grant = audienceOf(c.text()), c.grant()
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
-			t.Issued, t.Expires, t.Audience = c.time(), c.time(), audienceOf(c.text())
+			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())
 			t.Grant = &provider.Grant{
 				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued, Revoked: c.number() != 0,
 				StatusList: int(c.number()), StatusIndex: int(c.number()),

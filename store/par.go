@@ -21,18 +21,15 @@ func (s *Store) SavePushedRequest(ctx context.Context, hash []byte, clientID, qu
 	})
 }
 
-// TakePushedRequest implements provider.Storage. Of several at once one gets it. An
-// attempt of another client leaves it to its owner.
-func (s *Store) TakePushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (string, error) {
+// PushedRequest implements provider.Storage.
+func (s *Store) PushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (string, error) {
 	if len(hash) == 0 || invalidKey(clientID) {
 		return "", provider.ErrNotFound
 	}
 	var query string
-	err := s.writeOne(ctx, "take pushed request", func(db *gorm.DB) error {
-		return expect(db.Raw("DELETE FROM pushed_requests WHERE hash = ? AND client_id = ? AND expires_at > ? RETURNING query", hash, clientID, toUnix(now)).Find(&query),
-			provider.ErrNotFound)
-	})
-	return query, err
+	err := expect(s.conn(ctx).Raw("SELECT query FROM pushed_requests WHERE hash = ? AND client_id = ? AND expires_at > ?", hash, clientID, toUnix(now)).Find(&query),
+		provider.ErrNotFound)
+	return query, fail("find pushed request", err)
 }
 
 // SpendAssertion implements provider.Storage. The id is kept as a hash, for any

@@ -68,6 +68,8 @@ type clientOptions struct {
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
 	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code that these type elsewhere (device grant, RFC 8628)."`
+	Profile                 *string  `enum:"fapi2" placeholder:"PROFILE" help:"Hold it to a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoP                    *bool    `name:"dpop" negatable:"" help:"Give it tokens only with a DPoP proof, bound to its key (RFC 9449)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
 	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its ID tokens and logout tokens are signed with: RS256, ES256 or EdDSA, of which the service needs a key."`
 	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
@@ -108,6 +110,8 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.IDTokenClaims, o.IDTokenClaims)
 	set(&c.ClientCredentials, o.ClientCredentials)
 	set(&c.DeviceGrant, o.Device)
+	set(&c.DPoPBound, o.DPoP)
+	o.applyProfile(c)
 	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
 	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
 	set(&c.HomeURI, o.HomeURI)
@@ -141,6 +145,20 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 		return err
 	}
 	return c.CheckFlags(settings.Flags)
+}
+
+// applyProfile puts what a profile demands where nothing was given.
+func (o *clientOptions) applyProfile(c *provider.Client) {
+	if o.Profile == nil {
+		return
+	}
+	c.Profile = *o.Profile
+	if o.IDTokenAlg == nil && c.IDTokenAlgorithm() == string(jose.RS256) {
+		c.IDTokenAlg = string(jose.ES256)
+	}
+	if o.AuthMethod == nil && o.Public == nil {
+		c.AuthMethod = provider.AuthJWT
+	}
 }
 
 // maxKeySetFile is more than any key set that is accepted, in bytes.
@@ -185,7 +203,7 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 var memberFlags = map[string]string{
 	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
 	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
-	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials", "id_token_signed_response_alg": "--id-token-alg",
+	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials", "device_grant": "--device", "profile": "--profile", "id_token_signed_response_alg": "--id-token-alg",
 	"client_uri": "--home-uri", "optional_scopes": "--optional-scope",
 }
 
@@ -224,7 +242,11 @@ func (*addClientCommand) Help() string {
 
 For a command line or a television, which shows a code that people type elsewhere:
 
-  cairn client add Tool --public --device`
+  cairn client add Tool --public --device
+
+For an application that is certified for the FAPI 2.0 Security Profile:
+
+  cairn client add Bank --profile fapi2 --jwks-file keys.json --redirect-uri https://bank.example.org/callback`
 }
 
 // Run prints the secret of the client that it has registered.
@@ -311,6 +333,8 @@ type clientRow struct {
 	RefreshGrace           int                 `json:"refresh_grace_seconds"`
 	ClientCredentials      bool                `json:"client_credentials"`
 	Device                 bool                `json:"device_grant"`
+	Profile                string              `json:"profile,omitempty"`
+	DPoPBound              bool                `json:"dpop_bound_access_tokens,omitempty"`
 	Trusted                bool                `json:"trusted"`
 	IDTokenAlg             string              `json:"id_token_signed_response_alg"`
 	IDTokenClaims          bool                `json:"id_token_claims"`
@@ -331,6 +355,7 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document, RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
 		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials, Device: c.DeviceGrant,
+		Profile: c.Profile, DPoPBound: c.DPoPBound,
 		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
 	row.OptionalScopes, row.HomeURI, row.Logo = c.OptionalScopes, c.HomeURI, c.Logo.Hash
@@ -371,7 +396,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		name string
 		on   bool
 	}{
-		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials}, {"device grant", r.Device},
+		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials}, {"device grant", r.Device}, {"DPoP required", r.DPoPBound},
 		{"http redirects allowed", r.AllowInsecureRedirect}, {"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
 	} {
 		if option.on {
@@ -387,7 +412,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 	labels := pairs{
 		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
 		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
-		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
+		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR}, {"profile", r.Profile},
 		{"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI}, {"logo", r.Logo},
 		{"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
@@ -453,6 +478,7 @@ type clientUpdate struct {
 	Name                       *string `help:"Name that users see on the consent page."`
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
 	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
+	ClearProfile               bool    `help:"Hold it to no profile."`
 	ClearRequireFlag           bool    `help:"Let users in without any flag."`
 	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with the password alone."`
 	ClearOptionalScope         bool    `help:"Let users leave out none of its scopes."`
@@ -479,6 +505,7 @@ func (c *updateClientCommand) Run(p *program) error {
 		}{
 			{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri", &client.PostLogoutRedirectURIs},
 			{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri", &client.BackchannelLogoutURI},
+			{c.ClearProfile, c.Profile != nil, "profile", &client.Profile},
 			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
 			{c.ClearRequireACR, c.RequireACR != nil, "require-acr", &client.RequireACR},
 			{c.ClearOptionalScope, len(c.OptionalScope) > 0, "optional-scope", &client.OptionalScopes},

@@ -326,6 +326,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		}, []string{"warning backup"}, "not carried off: exit status 1"},
 		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
+		"client of FAPI 2.0 without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg, profile) VALUES ('bank', 'Bank', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'ES256', 'fapi2')"),
+			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: RS256 is none of its algorithms)"},
 		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 session is"},
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")

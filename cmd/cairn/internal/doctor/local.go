@@ -105,7 +105,11 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	}
 	var without []string
 	for _, c := range provider.CheckKeys(clients, x.keys) {
-		without = append(without, c.ID+" ("+c.IDTokenAlg+")")
+		name := c.ID + " (" + c.IDTokenAlg + ")"
+		if c.Profile != "" {
+			name = c.ID + " (" + c.IDTokenAlg + ", profile " + c.Profile + ": RS256 is none of its algorithms)"
+		}
+		without = append(without, name)
 	}
 	apis, err := x.store.APIs(ctx)
 	if err != nil {

@@ -168,7 +168,7 @@ func TestUserinfoOpensForAnAccessTokenAlone(t *testing.T) {
 	}
 	cases := map[string]answer{
 		"empty header": {b.get(path, "Authorization", ""), 401}, "scheme alone": {b.get(path, "Authorization", "Bearer"), 401}, "scheme and blank": {bearer(""), 401}, "basic": {b.get(path, "Authorization", "Basic "+access), 401},
-		"DPoP": {b.get(path, "Authorization", "DPoP "+access), 401}, "no scheme": {b.get(path, "Authorization", access), 401}, "two tokens": {bearer(access + " " + access), 401}, "joined": {bearer("x, Bearer " + access), 401},
+		"no scheme": {b.get(path, "Authorization", access), 401}, "two tokens": {bearer(access + " " + access), 401}, "joined": {bearer("x, Bearer " + access), 401},
 		"9 kB": {bearer(strings.Repeat("x", 9000)), 400}, "other header": {b.get(path, "X-Access-Token", access), 401}, "in two places": {b.postForm(path, form, "Authorization", "Bearer "+access), 400},
 		"query": {b.get(path + "?access_token=" + access), 400}, "query beside the header": {b.get(path+"?access_token="+access, "Authorization", "Bearer "+access), 400}, "query of a POST": {b.postForm(path+"?access_token="+access, url.Values{}), 400},
 		"body of a GET": {b.do("GET", path, "application/x-www-form-urlencoded", form.Encode()), 401}, "JSON body": {b.do("POST", path, "application/json", `{"access_token":"`+access+`"}`), 401},

@@ -135,7 +135,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		provider.MountDisabled(routes, accounts)
 	} else {
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, Now: o.Now, Log: o.Log,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, RequirePushed: o.Config.RequirePushed, Now: o.Now, Log: o.Log,
 			DocumentRoots: o.DocumentRoots,
 		})
 		if err != nil {

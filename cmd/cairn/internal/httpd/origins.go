@@ -25,7 +25,7 @@ func (m *middleware) publicPath(path string) bool {
 func (m *middleware) cors(next http.Handler) http.Handler {
 	public := handlers.CORS(
 		handlers.AllowedOrigins([]string{"*"}), handlers.AllowedMethods([]string{"GET", "HEAD", "POST"}),
-		handlers.ExposedHeaders([]string{"ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
+		handlers.ExposedHeaders([]string{"DPoP-Nonce", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
 		handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
 	)(next)
 	api := next

@@ -99,10 +99,21 @@ func TestPushedRequestIsUsedOnceInTimeByItsClient(t *testing.T) {
 	if to := got.Header.Get("Location"); !strings.HasPrefix(to, callbackOf("app")+"?") || !strings.Contains(to, "code=") || !strings.Contains(to, "state="+rp.state) {
 		t.Errorf("beside other parameters: %d to %q", got.StatusCode, to)
 	}
+	// Until it is answered it can be opened again: a page is loaded twice, or somebody goes back.
+	for range 2 {
+		again := s.browser().get(s.pushedURL("app", uri))
+		if to := again.Header.Get("Location"); again.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/login/") {
+			t.Errorf("opened before it is answered: %d to %q", again.StatusCode, to)
+		}
+	}
+	second := s.browser().get(s.pushedURL("app", uri))
 	if got := inParallel(16, func(int) int { return b.get(s.pushedURL("app", uri)).StatusCode }); got[http.StatusSeeOther] != 1 {
 		t.Errorf("one pushed request, 16 times: %v", got)
 	}
 	wantPage(t, "used", b.get(s.pushedURL("app", uri)), http.StatusBadRequest)
+	sealed, err := url.Parse(second.Header.Get("Location"))
+	noError(t, err)
+	wantPage(t, "answered meanwhile", b.get("/oauth2/authorize?"+url.Values{"continue": sealed.Query()["continue"]}.Encode()), http.StatusBadRequest)
 	uri = s.push("app", secret, rp.pushed())
 	db.exec("UPDATE pushed_requests SET expires_at = expires_at - 60")
 	wantPage(t, "late", b.get(s.pushedURL("app", uri)), http.StatusBadRequest)
@@ -168,10 +179,13 @@ func TestWrongRequestIsNotPushed(t *testing.T) {
 	wantUnavailable(t, "push", s.clientPost("par", "app", secret, rp.pushed()))
 	mend()
 	uri := s.push("app", secret, rp.pushed())
-	mend = db.breaks("DELETE ON pushed_requests")
-	wantPage(t, "authorize", s.browser().get(s.pushedURL("app", uri)), http.StatusServiceUnavailable)
+	s.addUser("ada")
+	b := s.browser()
+	b.authorize(rp.authURL(), "ada")
+	mend = db.breaks("INSERT ON client_assertions")
+	wantPage(t, "authorize", b.get(s.pushedURL("app", uri)), http.StatusServiceUnavailable)
 	mend()
-	if got := s.browser().get(s.pushedURL("app", uri)); !strings.HasPrefix(got.Header.Get("Location"), "/login/?") {
-		t.Errorf("afterwards: %d %s", got.StatusCode, got.Text)
+	if answered(t, b.get(s.pushedURL("app", uri))).Get("code") == "" {
+		t.Error("no code afterwards")
 	}
 }
