@@ -64,8 +64,8 @@ type DeviceStore interface {
 	// where it no longer waits, account.ErrSessionNotFound as CreateGrant.
 	AllowDevice(ctx context.Context, userHash []byte, g *Grant, now time.Time) error
 	DenyDevice(ctx context.Context, userHash []byte, now time.Time) error
-	// PollDevice takes the request away and returns nil where the user has allowed it: of several
-	// at once one gets it. Else it is one of the errors above, or ErrNotFound.
+	// PollDevice returns nil where the user has allowed it, also when that was said before: SpendCode
+	// gives the tokens once. Else it is one of the errors above, or ErrNotFound.
 	PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error
 }
 
@@ -242,6 +242,7 @@ func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error
 	case err != nil:
 		return nil, err
 	}
+	exchangeFrom(r.Context()).polled = true
 	exchange := *r
 	exchange.PostForm = url.Values{
 		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")}, "code_verifier": {p.deviceVerifier(signature)},

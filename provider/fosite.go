@@ -181,6 +181,7 @@ type exchange struct {
 	user   account.User  // whose grant it is, once allowed
 	target *accessTarget // of the access token, once allowed
 
+	polled  bool          // the code is a device's: it polls, so a second use is no sign of a thief
 	code    *Grant        // of the code: read once, though fosite asks four times
 	session *grantSession // of the code: one object for all who ask
 
@@ -497,6 +498,9 @@ func (s fositeStorage) GetAuthorizeCodeSession(ctx context.Context, signature st
 	}
 	if g.Revoked {
 		exchangeFrom(ctx).revoked = true
+	}
+	if x := exchangeFrom(ctx); x.polled && g.CodeUsed {
+		return nil, fosite.ErrNotFound
 	}
 	if g.Revoked || g.CodeUsed {
 		return r, fosite.ErrInvalidatedAuthorizeCode

@@ -221,3 +221,21 @@ func TestGuessesOfUserCodesAreLimited(t *testing.T) {
 		t.Error("markup")
 	}
 }
+
+// A poll that is refused loses nothing: neither a wrong resource nor a key that is missing costs the approval.
+func TestRefusedPollKeepsTheApproval(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.addAPI(trails, "Trails", func(a *provider.API) { a.Clients = []string{"tool"} })
+	s.addAPI("urn:example:unsigned", "Unsigned", func(a *provider.API) { a.Clients, a.Algorithm = []string{"tool"}, "EdDSA" })
+	d := s.startDevice("tool", "", url.Values{"scope": {"openid"}, "resource": {trails, "urn:example:unsigned"}})
+	s.browser().typed(d.user, "ada", "allow")
+	poll := func(resource string) response {
+		return s.tokenRequest("tool", "", url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}, "resource": {resource}})
+	}
+	wantOAuthError(t, "another resource", poll("https://x.example.org"), 400, "invalid_target")
+	wantOAuthError(t, "a resource that cannot be signed for", poll("urn:example:unsigned"), 500, "server_error")
+	got := poll(trails)
+	wantStatus(t, "then", got, http.StatusOK)
+	wantInvalidGrant(t, "again", poll(trails))
+	s.wantUserinfo("after a poll that came too late", got.JSON(t)["access_token"].(string), http.StatusOK)
+}
