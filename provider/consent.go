@@ -172,7 +172,11 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			p.refuseAuthorization(w, r, req, errInvalidTarget)
 			return
 		}
-		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(a.agreed, " "))
+		allowed := req.client.ID
+		if len(a.agreed) > 0 {
+			allowed += ": " + strings.Join(a.agreed, " ")
+		}
+		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
 		if err := p.keepDocument(r.Context(), req.client); err != nil {
 			p.authorizePage(w, r, err)
 			return

@@ -28,7 +28,8 @@ const (
 	// DeviceInterval is how long it waits between two polls.
 	DeviceInterval = 5 * time.Second
 
-	grantTypeDevice = "urn:ietf:params:oauth:grant-type:device_code"
+	deviceAuthorizationPath = "/oauth2/device_authorization"
+	grantTypeDevice         = "urn:ietf:params:oauth:grant-type:device_code"
 
 	// userCodeLetters are without vowels, so that no code is a word, and userCodeLength of them
 	// are 2.6e10 codes (RFC 8628 section 6.1).
@@ -74,12 +75,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	if !c.DeviceGrant {
 		return errUnauthorizedClient
 	}
-	form := url.Values{"client_id": {c.ID}, "response_type": {"code"}, "prompt": {"consent"}}
-	for _, name := range []string{"scope", "resource", "acr_values"} {
-		if given := r.PostForm[name]; len(given) > 0 {
-			form[name] = given
-		}
-	}
+	form := deviceAsks(c.ID, r.PostForm)
 	req := &authorization{form: form, client: c, device: []byte{0}}
 	var err error
 	if req.apis, err = p.apisOf(r.Context(), c); err != nil {
@@ -111,6 +107,20 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 		"expires_in":                int(DeviceLifetime / time.Second), "interval": int(DeviceInterval / time.Second),
 	})
 	return nil
+}
+
+// deviceParameters are what a device may ask for.
+var deviceParameters = []string{"scope", "resource", "acr_values"}
+
+// deviceAsks returns the authorization request that a device's request stands for.
+func deviceAsks(clientID string, given url.Values) url.Values {
+	form := url.Values{"client_id": {clientID}, "response_type": {"code"}, "prompt": {"consent"}}
+	for _, name := range deviceParameters {
+		if len(given[name]) > 0 {
+			form[name] = given[name]
+		}
+	}
+	return form
 }
 
 // newUserCode is uniform over all codes.

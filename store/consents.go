@@ -36,15 +36,14 @@ func (s *Store) ConsentedScopes(ctx context.Context, sub, clientID string) ([]st
 // who was deleted since.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
-	if len(rows) == 0 {
-		return nil
-	}
 	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
-			return err
+		if len(rows) > 0 {
+			if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+				return err
+			}
 		}
 		return insertAudit(tx, a)
 	})

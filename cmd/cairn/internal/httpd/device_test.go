@@ -222,6 +222,16 @@ func TestGuessesOfUserCodesAreLimited(t *testing.T) {
 	}
 }
 
+func TestDeviceWithoutAScopeIsInTheAuditLog(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.browser().typed(s.startDevice("tool", "", nil).user, "ada", "allow")
+	rows, err := s.store.AuditLog(t.Context(), account.AuditQuery{Kind: "app.allow"})
+	noError(t, err)
+	if len(rows) != 1 || rows[0].Actor != "ada" || rows[0].Detail != "tool" {
+		t.Errorf("audit log: %+v", rows)
+	}
+}
+
 // A poll that is refused loses nothing: neither a wrong resource nor a key that is missing costs the approval.
 func TestRefusedPollKeepsTheApproval(t *testing.T) {
 	s := startDevices(t, serviceOptions{})
