@@ -100,7 +100,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 		return err
 	}
 	web.Note(r.Context(), "device_authorization")
-	shown, page := user[:userCodeLength/2]+"-"+user[userCodeLength/2:], p.issuer+"/device"
+	shown, page := shownUserCode(user), p.issuer+"/device"
 	p.writeOAuth(w, r, http.StatusOK, map[string]any{
 		"device_code": code, "user_code": shown, "verification_uri": page,
 		"verification_uri_complete": page + "?" + url.Values{"user_code": {shown}}.Encode(),
@@ -153,9 +153,17 @@ func canonicalUserCode(typed string) string {
 	return code
 }
 
+// shownUserCode is a code in two groups; "" stays as it is.
+func shownUserCode(code string) string {
+	if code == "" {
+		return ""
+	}
+	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
+}
+
 // devicePage asks for the code that the device shows.
 func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
-	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: canonicalUserCode(r.URL.Query().Get("user_code"))})
+	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(canonicalUserCode(r.URL.Query().Get("user_code")))})
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
@@ -186,7 +194,7 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 			p.authorizePage(w, r, err)
 			return
 		}
-		page := templates.Device{Code: canonicalUserCode(typed), Error: refusal.Detail, ErrorCode: refusal.Code}
+		page := templates.Device{Code: typed, Error: refusal.Detail, ErrorCode: refusal.Code}
 		p.accounts.Show(w, r, refusal.Status, page)
 		return
 	}
