@@ -208,6 +208,12 @@ func (p *Provider) documentClient(ctx context.Context, id string) (*Client, erro
 	return &c, nil
 }
 
+// CheckDocument fetches the description at an allowed URL and returns what is wrong with it. roots are nil but in tests.
+func CheckDocument(ctx context.Context, id string, now func() time.Time, roots *x509.CertPool) error {
+	_, _, err := newDocuments(now, slog.New(slog.DiscardHandler), roots).fetch(ctx, id)
+	return err
+}
+
 // load fetches a document. A failure that may pass does not end one that is younger than a day.
 func (d *documents) load(ctx context.Context, id string) (*keptDocument, error) {
 	c, age, err := d.fetch(ctx, id)
