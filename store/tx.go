@@ -202,7 +202,7 @@ var refusals = []error{
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,
 	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
-	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists,
+	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists, provider.ErrSecretOverlap,
 	account.ErrUnavailable, // already wrapped
 }
 
