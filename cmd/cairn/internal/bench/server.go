@@ -236,6 +236,14 @@ func (c Cairn) install(ctx context.Context, folder string, sessions int) (*Targe
 	for _, name := range []string{"login", "login-account", "token", "all"} {
 		args = append(args, "--rate-limit", name+"=1000000/1s")
 	}
+	// Earlier versions have not the one or the other.
+	if run(&ignored, "keys", "generate", "ec.pem", "--type", "es256", "-o", "json") == nil {
+		args = append(args, "--additional-key-file", "ec.pem")
+		api := "urn:bench:" + t.ClientID
+		if run(&ignored, "api", "add", api, "--name", "Bench", "--client", t.ClientID, "-o", "json") == nil {
+			t.api = api
+		}
+	}
 	watched := ""
 	if c.Profile {
 		if watched, err = freeAddress(); err != nil {
