@@ -45,10 +45,12 @@ type APIScope struct {
 	Sentence string `json:"sentence"`
 }
 
-// ErrAPINotFound and ErrAPIExists are errors of an APIStore.
+// Errors of an APIStore.
 var (
 	ErrAPINotFound = errors.New("API not found")
 	ErrAPIExists   = errors.New("API registered already")
+	// ErrSecretOverlap: an API has two secrets at most, and the one before the present one still works.
+	ErrSecretOverlap = errors.New("the secret before the present one still works")
 )
 
 // APIStore is what the operator does with APIs.
@@ -61,8 +63,9 @@ type APIStore interface {
 	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt.
 	// ErrAPINotFound, or an error as of CreateAPI.
 	UpdateAPI(ctx context.Context, a *API) error
-	// RotateAPISecret puts a new secret in place; the present one ends at until. ErrAPINotFound.
-	RotateAPISecret(ctx context.Context, uri string, stored ClientSecret, until time.Time) error
+	// RotateAPISecret puts a new secret in place; the present one ends at until. The one before ends at once:
+	// ErrSecretOverlap where it still works, unless endOthers. ErrAPINotFound.
+	RotateAPISecret(ctx context.Context, uri string, stored ClientSecret, until time.Time, endOthers bool) error
 	// RemoveAPI. ErrAPINotFound.
 	RemoveAPI(ctx context.Context, uri string) error
 }

@@ -198,7 +198,11 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		shown := strings.Fields(b.Optional)
 		leftOut = slices.Concat(less(shown, r.PostForm["scope"]), less(both(refused, both(a.agreed, req.client.OptionalScopes)), shown))
 		agreed := less(a.agreed, leftOut)
-		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, req.client.ID+": "+strings.Join(agreed, " "))
+		allowed := req.client.ID
+		if len(agreed) > 0 {
+			allowed += ": " + strings.Join(agreed, " ")
+		}
+		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
 		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), given, leftOut...); err != nil {
 			p.authorizePage(w, r, err)
 			return

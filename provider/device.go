@@ -28,7 +28,8 @@ const (
 	// DeviceInterval is how long it waits between two polls.
 	DeviceInterval = 5 * time.Second
 
-	grantTypeDevice = "urn:ietf:params:oauth:grant-type:device_code"
+	deviceAuthorizationPath = "/oauth2/device_authorization"
+	grantTypeDevice         = "urn:ietf:params:oauth:grant-type:device_code"
 
 	// userCodeLetters are without vowels, so that no code is a word, and userCodeLength of them
 	// are 2.6e10 codes (RFC 8628 section 6.1).
@@ -64,8 +65,8 @@ type DeviceStore interface {
 	// where it no longer waits, account.ErrSessionNotFound as CreateGrant.
 	AllowDevice(ctx context.Context, userHash []byte, g *Grant, now time.Time) error
 	DenyDevice(ctx context.Context, userHash []byte, now time.Time) error
-	// PollDevice takes the request away and returns nil where the user has allowed it: of several
-	// at once one gets it. Else it is one of the errors above, or ErrNotFound.
+	// PollDevice returns nil where the user has allowed it, also when that was said before: SpendCode
+	// gives the tokens once. Else it is one of the errors above, or ErrNotFound.
 	PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error
 }
 
@@ -74,12 +75,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	if !c.DeviceGrant {
 		return errUnauthorizedClient
 	}
-	form := url.Values{"client_id": {c.ID}, "response_type": {"code"}, "prompt": {"consent"}}
-	for _, name := range []string{"scope", "resource", "acr_values"} {
-		if given := r.PostForm[name]; len(given) > 0 {
-			form[name] = given
-		}
-	}
+	form := deviceAsks(c.ID, r.PostForm)
 	req := &authorization{form: form, client: c, device: []byte{0}}
 	var err error
 	if req.apis, err = p.apisOf(r.Context(), c); err != nil {
@@ -104,13 +100,27 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 		return err
 	}
 	web.Note(r.Context(), "device_authorization")
-	shown, page := user[:userCodeLength/2]+"-"+user[userCodeLength/2:], p.issuer+"/device"
+	shown, page := shownUserCode(user), p.issuer+"/device"
 	p.writeOAuth(w, r, http.StatusOK, map[string]any{
 		"device_code": code, "user_code": shown, "verification_uri": page,
 		"verification_uri_complete": page + "?" + url.Values{"user_code": {shown}}.Encode(),
 		"expires_in":                int(DeviceLifetime / time.Second), "interval": int(DeviceInterval / time.Second),
 	})
 	return nil
+}
+
+// deviceParameters are what a device may ask for.
+var deviceParameters = []string{"scope", "resource", "acr_values"}
+
+// deviceAsks returns the authorization request that a device's request stands for.
+func deviceAsks(clientID string, given url.Values) url.Values {
+	form := url.Values{"client_id": {clientID}, "response_type": {"code"}, "prompt": {"consent"}}
+	for _, name := range deviceParameters {
+		if len(given[name]) > 0 {
+			form[name] = given[name]
+		}
+	}
+	return form
 }
 
 // newUserCode is uniform over all codes.
@@ -143,9 +153,17 @@ func canonicalUserCode(typed string) string {
 	return code
 }
 
+// shownUserCode is a code in two groups; "" stays as it is.
+func shownUserCode(code string) string {
+	if code == "" {
+		return ""
+	}
+	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
+}
+
 // devicePage asks for the code that the device shows.
 func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
-	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: canonicalUserCode(r.URL.Query().Get("user_code"))})
+	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(canonicalUserCode(r.URL.Query().Get("user_code")))})
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
@@ -176,7 +194,7 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 			p.authorizePage(w, r, err)
 			return
 		}
-		page := templates.Device{Code: canonicalUserCode(typed), Error: refusal.Detail, ErrorCode: refusal.Code}
+		page := templates.Device{Code: typed, Error: refusal.Detail, ErrorCode: refusal.Code}
 		p.accounts.Show(w, r, refusal.Status, page)
 		return
 	}
@@ -242,6 +260,7 @@ func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error
 	case err != nil:
 		return nil, err
 	}
+	exchangeFrom(r.Context()).polled = true
 	exchange := *r
 	exchange.PostForm = url.Values{
 		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")}, "code_verifier": {p.deviceVerifier(signature)},

@@ -43,9 +43,10 @@ const (
 
 // Explanation says what the authorization endpoint would do with a request.
 type Explanation struct {
-	Answer   string         `json:"answer"`          // one of the Answer constants
-	Error    string         `json:"error,omitempty"` // with AnswerError: the error code that the application gets
-	Why      string         `json:"why,omitempty"`   // a sentence; empty with AnswerCode
+	Device   bool           `json:"device,omitempty"` // a device asks: SentTo is the endpoint that answers it
+	Answer   string         `json:"answer"`           // one of the Answer constants
+	Error    string         `json:"error,omitempty"`  // with AnswerError: the error code that the application gets
+	Why      string         `json:"why,omitempty"`    // a sentence; empty with AnswerCode
 	SentTo   string         `json:"sent_to,omitempty"`
 	Findings []Finding      `json:"findings"`
 	Steps    []string       `json:"steps"` // what the browser goes through before the code
@@ -83,10 +84,12 @@ type explaining struct {
 	by       Explainer
 	provider *Provider
 	req      *authorization
+	given    url.Values // its parameters as they came
 }
 
 // Explain tells what the authorization endpoint would do with a request and
-// why. raw is the address that an application sent the browser to, or its query alone.
+// why. raw is the address that an application sent the browser to, or its query alone; of a device, the address
+// of the device authorization endpoint with the parameters as its query.
 // Nothing is stored or spent, and nothing requested but the description that an allowed client brings. An error is a failure to read, never a bad request.
 func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error) {
 	if by.Now == nil {
@@ -124,12 +127,41 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 	} else if d := e.req.duplicate; d != "" {
 		e.find(d, FindingWrong, "It is given more than once (RFC 6749 section 3.1).")
 	}
+	if e.Device {
+		e.SentTo = e.by.Issuer + deviceAuthorizationPath
+		if refusal := e.deviceRefusal(proven); refusal != nil {
+			e.refuse(refusal, "")
+			return nil
+		}
+		e.SentTo = e.by.Issuer + "/oauth2/token"
+		e.Steps = append(e.Steps, e.by.Issuer+"/device, where the user types the code that the device shows")
+		return e.decide(ctx)
+	}
 	if proven != nil {
 		e.Answer, e.Why = AnswerPage, problem.Detail
 		return nil
 	}
 	e.SentTo = e.req.redirectURI
 	return e.decide(ctx)
+}
+
+// deviceRefusal is the answer of the device authorization endpoint, nil where it gives codes.
+func (e *explaining) deviceRefusal(proven error) *oauthError {
+	c := e.req.client
+	switch {
+	case e.req.duplicate != "":
+		return errInvalidRequest
+	case c == nil:
+		return errInvalidClient
+	case !c.DeviceGrant:
+		return errUnauthorizedClient
+	case proven != nil: // it is too long
+		return errInvalidRequest
+	}
+	if _, faults := checkRequest(e.req); len(faults) > 0 {
+		return faults[0].err
+	}
+	return nil
 }
 
 // read takes the request out of the address. It returns why there is none.
@@ -144,8 +176,10 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 		return "The address cannot be read."
 	}
 	endpoint := *target
-	endpoint.RawQuery, endpoint.Fragment = "", ""
-	if s := endpoint.String(); s != "" && s != e.by.Issuer+"/oauth2/authorize" {
+	endpoint.RawQuery, endpoint.ForceQuery, endpoint.Fragment = "", false, ""
+	s := endpoint.String()
+	e.Device = s == e.by.Issuer+deviceAuthorizationPath
+	if s != "" && !e.Device && s != e.by.Issuer+"/oauth2/authorize" {
 		e.find("address", FindingNote, "The application sent the browser to "+s+"; the authorization endpoint is "+e.by.Issuer+"/oauth2/authorize.")
 	}
 	if target.Fragment != "" {
@@ -161,7 +195,10 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 		e.find("address", FindingWrong, "The query is not of the form name=value&name=value: check the percent-encoding.")
 		return problem.Detail
 	}
-	if len(e.req.form) == 0 {
+	if e.given = e.req.form; e.Device {
+		e.req.device, e.req.form = []byte{0}, deviceAsks(e.given.Get("client_id"), e.given)
+	}
+	if len(e.given) == 0 {
 		e.find("address", FindingNote, "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
@@ -221,6 +258,11 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		return err
 	}
 	switch uri := e.req.form.Get("redirect_uri"); {
+	case e.Device && !client.DeviceGrant:
+		e.find("client_id", FindingWrong, "It is not registered for the device grant: cairn client update "+client.ID+" --device")
+	case e.Device:
+	case uri == "" && client.DeviceGrant:
+		e.find("redirect_uri", FindingWrong, "It is missing. If a device asks, put "+e.by.Issuer+deviceAuthorizationPath+"? before its parameters.")
 	case uri == "":
 		e.find("redirect_uri", FindingWrong, "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
 	case client.matchRedirect(uri):
@@ -245,6 +287,16 @@ func (e *explaining) explainParameters() {
 		if f.Get(parameter) != "" && !wrong[parameter] {
 			e.find(parameter, FindingGood, text)
 		}
+	}
+	if e.Device {
+		good("resource", "the access token is for "+strings.Join(q.resources, " "))
+		e.explainScopes(q.granted)
+		for _, name := range slices.Sorted(maps.Keys(e.given)) {
+			if !slices.Contains(deviceParameters, name) && !strings.HasPrefix(name, "client_") {
+				e.find(name, FindingNote, "It is ignored in the request of a device.")
+			}
+		}
+		return
 	}
 	good("response_type", f.Get("response_type"))
 	good("response_mode", f.Get("response_mode"))

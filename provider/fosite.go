@@ -187,6 +187,7 @@ type exchange struct {
 	kept   bool          // the refresh token stays the same (FAPI 2.0 section 5.3.2.1)
 	bound  string        // thumbprint that the refresh token is bound to, or empty
 
+	polled  bool          // the code is a device's: it polls, so a second use is no sign of a thief
 	code    *Grant        // of the code: read once, though fosite asks four times
 	session *grantSession // of the code: one object for all who ask
 
@@ -503,6 +504,9 @@ func (s fositeStorage) GetAuthorizeCodeSession(ctx context.Context, signature st
 	}
 	if g.Revoked {
 		exchangeFrom(ctx).revoked = true
+	}
+	if x := exchangeFrom(ctx); x.polled && g.CodeUsed {
+		return nil, fosite.ErrNotFound
 	}
 	if g.Revoked || g.CodeUsed {
 		return r, fosite.ErrInvalidatedAuthorizeCode

@@ -56,10 +56,10 @@ type AllowanceStore interface {
 	Allowances(ctx context.Context) ([]Allowance, error)
 	// AllowClients adds an allowance or replaces the one of its URL. The *RegistrationError of
 	// Allowance.Check, or one about an API that there is not.
-	AllowClients(ctx context.Context, a Allowance) error
+	AllowClients(ctx context.Context, a Allowance, audit account.Audit) error
 	// DisallowClients removes an allowance, and as RemoveClient does the clients that no other one
 	// lets in. It returns their ids. ErrClientNotFound when there is no such allowance.
-	DisallowClients(ctx context.Context, url string) ([]string, error)
+	DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error)
 }
 
 // Check holds the allowance to the rules. The error is a *RegistrationError.
@@ -206,6 +206,12 @@ func (p *Provider) documentClient(ctx context.Context, id string) (*Client, erro
 	c := *kept.client
 	c.Scopes, c.APIs = allowed.Scopes, allowed.APIs
 	return &c, nil
+}
+
+// CheckDocument fetches the description at an allowed URL and returns what is wrong with it. roots are nil but in tests.
+func CheckDocument(ctx context.Context, id string, now func() time.Time, roots *x509.CertPool) error {
+	_, _, err := newDocuments(now, slog.New(slog.DiscardHandler), roots).fetch(ctx, id)
+	return err
 }
 
 // load fetches a document. A failure that may pass does not end one that is younger than a day.

@@ -145,7 +145,7 @@ func (p *Provider) Mount(m *mux.Router) {
 	m.HandleFunc("/oauth2/token", p.clientEndpoint(checkGrantType, p.token))
 	m.HandleFunc("/oauth2/revoke", p.clientEndpoint(nil, p.revoke))
 	m.HandleFunc("/oauth2/introspect", p.formEndpoint(p.introspect))
-	m.HandleFunc("/oauth2/device_authorization", p.clientEndpoint(nil, p.deviceAuthorization))
+	m.HandleFunc(deviceAuthorizationPath, p.clientEndpoint(nil, p.deviceAuthorization))
 	a.Handle(m, "/device", web.Methods{"GET": p.devicePage, "POST": p.deviceForm})
 	m.HandleFunc("/oauth2/par", p.clientEndpoint(nil, p.pushRequest))
 }

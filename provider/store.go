@@ -87,7 +87,7 @@ type GrantStore interface {
 	// SpendCode marks the code of a grant as used and stores the tokens issued for it, in one
 	// transaction. ErrSpent when it was used before: this second use has revoked the
 	// grant then (RFC 6749 section 4.1.2), or has ErrGrantRevoked too where nothing was
-	// left to revoke.
+	// left to revoke. That of a device's code revokes nothing: devices poll.
 	SpendCode(ctx context.Context, grantID string, issued []Token) error
 	// RotateRefreshToken is SpendCode for a refresh token of the grant (RFC 9700 section
 	// 4.14.2). In the grace of its client, which begins with the first rotation, a token

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -32,7 +33,7 @@ func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
 }
 
 // AllowClients implements provider.AllowanceStore.
-func (s *Store) AllowClients(ctx context.Context, a provider.Allowance) error {
+func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("allow clients: %w", err)
 	}
@@ -48,17 +49,24 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance) error {
 			}
 		}
 		replace := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns([]string{"scopes", "apis"})}
-		return tx.Table("client_allowances").Clauses(replace).Create(&row).Error
+		if err := tx.Table("client_allowances").Clauses(replace).Create(&row).Error; err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
 }
 
 // DisallowClients implements provider.AllowanceStore.
-func (s *Store) DisallowClients(ctx context.Context, url string) ([]string, error) {
+func (s *Store) DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error) {
 	if invalidKey(url) {
 		return nil, provider.ErrClientNotFound
 	}
-	err := s.writeOne(ctx, "disallow clients", func(db *gorm.DB) error {
-		return expect(db.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
+	err := s.write(ctx, "disallow clients", func(tx *gorm.DB) error {
+		err := expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func TestDocumentClientIsKeptOnceAndRemovedWithItsAllowance(t *testing.T) {
 		const host, one, other = "https://agents.example.org/", "https://agents.example.org/a/1", "https://agents.example.org/b/2"
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		for _, url := range []string{host + "*", host + "b/*"} {
-			must(t, s.AllowClients(ctx, provider.Allowance{URL: url, Scopes: []string{"openid"}, CreatedAt: noon}))
+			must(t, s.AllowClients(ctx, provider.Allowance{URL: url, Scopes: []string{"openid"}, CreatedAt: noon}, act("client.allow")))
 		}
 		var all sync.WaitGroup
 		for range 8 {
@@ -49,11 +49,11 @@ func TestDocumentClientIsKeptOnceAndRemovedWithItsAllowance(t *testing.T) {
 		must(t, s.KeepDocumentClient(ctx, documentClient(one, "https://a.example.org/cb", "https://evil.example/")))
 		consented(0)
 		must(t, s.KeepDocumentClient(ctx, documentClient(other, "https://b.example.org/cb")))
-		removed, err := s.DisallowClients(ctx, host+"*")
+		removed, err := s.DisallowClients(ctx, host+"*", act("client.disallow"))
 		if err != nil || !slices.Equal(removed, []string{one}) {
 			t.Errorf("removed %v, %v", removed, err)
 		}
-		want(t, func() error { _, err := s.DisallowClients(ctx, host+"*"); return err }(), provider.ErrClientNotFound)
+		want(t, func() error { _, err := s.DisallowClients(ctx, host+"*", act("client.disallow")); return err }(), provider.ErrClientNotFound)
 		if left, err := s.Clients(ctx); err != nil || len(left) != 1 || left[0].ID != other || !left[0].Document {
 			t.Errorf("left %v, %v", left, err)
 		}
@@ -81,13 +81,13 @@ func TestAllowanceIsHeldToTheRules(t *testing.T) {
 		"http://agents.example.org/x", "https://a:b@agents.example.org/x", "https://agents.example.org/x#y", "https://agents.example.org/../x", "https://agents.example.org/%2e%2E/*",
 		"https://Agents.example.org/x", "https://agents.example.org/?a/*", "https:///x", "https://agents.example.org/x y",
 	} {
-		err := s.AllowClients(t.Context(), provider.Allowance{URL: url, Scopes: []string{"openid"}, CreatedAt: noon})
+		err := s.AllowClients(t.Context(), provider.Allowance{URL: url, Scopes: []string{"openid"}, CreatedAt: noon}, act("client.allow"))
 		if err == nil {
 			t.Errorf("%q was accepted", url)
 		}
 	}
 	for _, a := range []provider.Allowance{{Scopes: []string{"admin"}}, {Scopes: []string{"openid"}, APIs: []string{"urn:none"}}} {
-		if a.URL = "https://agents.example.org/*"; s.AllowClients(t.Context(), a) == nil {
+		if a.URL = "https://agents.example.org/*"; s.AllowClients(t.Context(), a, act("client.allow")) == nil {
 			t.Errorf("%v was accepted", a)
 		}
 	}

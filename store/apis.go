@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -148,10 +149,21 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API) error {
 }
 
 // RotateAPISecret implements provider.APIStore.
-func (s *Store) RotateAPISecret(ctx context.Context, uri string, n provider.ClientSecret, until time.Time) error {
-	return s.writeOne(ctx, "rotate secret of API", func(db *gorm.DB) error {
-		return expect(db.Exec("UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ? WHERE uri = ?",
-			toUnix(until), n.Hash, toUnix(n.CreatedAt), uri), provider.ErrAPINotFound)
+func (s *Store) RotateAPISecret(
+	ctx context.Context, uri string, n provider.ClientSecret, until time.Time, endOthers bool,
+) error {
+	free := toUnix(n.CreatedAt)
+	if endOthers {
+		free = math.MaxInt64
+	}
+	return s.write(ctx, "rotate secret of API", func(tx *gorm.DB) error {
+		// Two rotations at once come one after the other.
+		if err := expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound); err != nil {
+			return err
+		}
+		rotated := tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?
+			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free)
+		return expect(rotated, provider.ErrSecretOverlap)
 	})
 }
 

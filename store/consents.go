@@ -45,9 +45,6 @@ func (s *Store) scopesIn(ctx context.Context, table, sub, clientID string) ([]st
 // who was deleted since.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
-	if len(rows) == 0 && len(refused) == 0 {
-		return nil
-	}
 	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err

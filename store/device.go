@@ -89,7 +89,7 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 			return nil
 		case row.State == deviceAllowed:
 			verdict = nil
-			return tx.Exec("DELETE FROM device_requests WHERE code_sig = ?", codeSignature).Error
+			return nil
 		case row.PolledAt > at-wait:
 			verdict, wait = provider.ErrDeviceTooSoon, wait+int64(provider.DeviceInterval/time.Second)
 		default:

@@ -121,7 +121,8 @@ var (
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
 	now := s.now()
-	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, "code_used_at > 0", map[string]any{})
+	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID},
+		"code_used_at > 0 AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)", map[string]any{})
 }
 
 // RotateRefreshToken implements provider.GrantStore.

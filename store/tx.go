@@ -45,15 +45,39 @@ type operation struct {
 	limit   time.Duration // how long it may take; 0: until the end of its context
 }
 
+// run does the operation on a connection.
+func (op operation) run(ctx context.Context, s *Store, on gorm.ConnPool) error {
+	w := &statements{s: s, ctx: ctx, on: on}
+	defer w.end()
+	return op.do(w)
+}
+
 // statements are what an operation writes with: the connection that it has.
 type statements struct {
 	s   *Store
 	ctx context.Context
 	on  gorm.ConnPool
+
+	limited context.Context // ctx with the time limit of a statement; nil: not needed yet
+	cancel  context.CancelFunc
 }
 
-// gorm is the connection for what is not written often.
+// end is called when the operation has ended.
+func (w *statements) end() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// gorm is the connection for what is not written often. It sets a time limit: gorm's own
+// (DefaultContextTimeout) is not canceled with the statement, and keeps all that ctx holds until it has passed.
 func (w *statements) gorm(ctx context.Context) *gorm.DB {
+	if _, ok := ctx.Deadline(); !ok {
+		if w.cancel == nil {
+			w.limited, w.cancel = context.WithTimeout(ctx, w.s.timeout)
+		}
+		ctx = w.limited
+	}
 	db := w.s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	db.Statement.ConnPool = w.on
 	return db
@@ -165,7 +189,7 @@ func (s *Store) try(ctx context.Context, op operation) error {
 	defer unlock()
 	for try := 1; ; try++ {
 		if op.several {
-			err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return op.do(&statements{s, ctx, tx.Statement.ConnPool}) })
+			err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return op.run(ctx, s, tx.Statement.ConnPool) })
 		} else {
 			err = s.single(ctx, op)
 		}
@@ -182,7 +206,7 @@ func (s *Store) single(ctx context.Context, op operation) error {
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 	}
-	return op.do(&statements{s, ctx, s.db.Statement.ConnPool})
+	return op.run(ctx, s, s.db.Statement.ConnPool)
 }
 
 // lockWriter waits until this process may write by other connections than that of the writer;
@@ -202,7 +226,7 @@ var refusals = []error{
 	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
 	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,
 	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
-	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists,
+	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists, provider.ErrSecretOverlap,
 	account.ErrUnavailable, // already wrapped
 }
 

@@ -2,20 +2,25 @@ package store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -319,3 +324,42 @@ func TestMigrationTakesAsLongAsItDoes(t *testing.T) {
 		t.Errorf("statement_timeout %s, of migrations %s", service, migrations)
 	}
 }
+
+// An operation whose statements go through gorm does not keep the request that it was done for.
+func TestOperationLetsItsRequestGo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		c, u := addClient(t, s, "app"), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		for name, do := range map[string]func(context.Context) error{
+			"grant for an API": func(ctx context.Context) error {
+				g := newGrant(c, n, "openid")
+				g.Resources = []string{"urn:api"}
+				return s.CreateGrant(ctx, g)
+			},
+			"request of a device": func(ctx context.Context) error {
+				return s.CreateDevice(ctx, &provider.DeviceRequest{
+					CodeSignature: rand.Text(), UserHash: []byte(rand.Text()), ClientID: c.ID, CreatedAt: noon, ExpiresAt: noon.Add(time.Minute),
+				})
+			},
+		} {
+			var requests []weak.Pointer[[1 << 10]byte]
+			for range 20 {
+				func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					request := new([1 << 10]byte)
+					must(t, do(context.WithValue(ctx, requestKey{}, request)))
+					requests = append(requests, weak.Make(request))
+				}()
+			}
+			runtime.GC()
+			runtime.GC() // the first leaves what pools have
+			requests = slices.DeleteFunc(requests, func(p weak.Pointer[[1 << 10]byte]) bool { return p.Value() == nil })
+			if len(requests) > 3 {
+				t.Errorf("%s: %d of 20 are still there", name, len(requests))
+			}
+		}
+	})
+}
+
+type requestKey struct{}

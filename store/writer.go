@@ -279,7 +279,7 @@ func (w *writer) call(s *Store, q *queued) {
 			q.panicked, q.err = fmt.Sprintf("%v, in an operation:\n%s", v, debug.Stack()), errPanicked // the stack is another's
 		}
 	}()
-	q.err = q.operation.do(&statements{s, context.WithoutCancel(q.ctx), w.c.conn})
+	q.err = q.run(context.WithoutCancel(q.ctx), s, w.c.conn)
 }
 
 // begin begins a transaction. It waits for other processes.

@@ -64,11 +64,13 @@ var AuditActions = sortedActions([]AuditAction{
 	{"keys.seal", "{actor} sealed the stored secrets with the data key"},
 	{"keys.migrate", "{actor} set when sessions signed with the shared secret end"},
 	{"installation.restore", "{actor} restored a backup"},
+	{"client.allow", "{actor} let in applications described at {target}"},
+	{"client.disallow", "{actor} stopped letting in applications described at {target}"},
 })
 
 // auditKinds are the headings of actions by what their names begin with.
 var auditKinds = map[string]Text{
-	"account": "Data", "app": "Applications", "audit": "Audit log", "email": "Email", "factor": "Second factor",
+	"account": "Data", "app": "Applications", "audit": "Audit log", "client": "Registered applications", "email": "Email", "factor": "Second factor",
 	"installation": "The whole installation",
 	"invite":       "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
 	"profile": "Profile", "session": "Sign-ins", "settings": "Settings", "user": "People",

@@ -267,6 +267,7 @@ type rotateAPICommand struct {
 	oneAPI
 	output
 	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the secret before still works, as 24h or 7d, at most 30d. Without it it ends at once."`
+	Now     bool   `help:"End a secret at once that still works because of an earlier --overlap."`
 }
 
 // Run gives the API a new secret, which is printed once; with -q alone.
@@ -277,7 +278,12 @@ func (c *rotateAPICommand) Run(p *program) error {
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
 		now := time.Now().UTC().Truncate(time.Second)
 		secret, stored := provider.NewSecret(now)
-		if err := st.RotateAPISecret(p.ctx, a.URI, stored, now.Add(time.Duration(c.Overlap))); err != nil {
+		err := st.RotateAPISecret(p.ctx, a.URI, stored, now.Add(time.Duration(c.Overlap)), c.Now)
+		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
+			return fmt.Errorf("the secret before the present one works until %s, and an API has two at most: "+
+				"wait until then, or give --now to end it", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
+		}
+		if err != nil {
 			return err
 		}
 		if c.Quiet {

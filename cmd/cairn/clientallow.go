@@ -65,7 +65,7 @@ func (c *allowClientCommand) Run(p *program) error {
 		} else if !slices.Contains(a.Scopes, "openid") {
 			a.Scopes = append([]string{"openid"}, a.Scopes...)
 		}
-		if err := st.AllowClients(p.ctx, a); err != nil {
+		if err := st.AllowClients(p.ctx, a, operator("client.allow", a.URL, strings.Join(slices.Concat(a.Scopes, a.APIs), " "))); err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
 				return usageError{broken.Describe(map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}[broken.Member])}
@@ -95,7 +95,7 @@ func (c *allowClientCommand) remove(p *program, st *store.Store) error {
 	if err := confirm(p, c.Yes, fmt.Sprintf("Allow %s no longer, and remove its clients with their consents and tokens?", c.URL)); err != nil {
 		return err
 	}
-	removed, err := st.DisallowClients(p.ctx, c.URL)
+	removed, err := st.DisallowClients(p.ctx, c.URL, operator("client.disallow", c.URL, ""))
 	if errors.Is(err, provider.ErrClientNotFound) {
 		return fmt.Errorf("%q is not allowed: cairn client allow shows what is", c.URL)
 	}

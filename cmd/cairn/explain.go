@@ -31,7 +31,11 @@ func (*explainCommand) Help() string {
 
   cairn explain --user ada 'https://id.example.org/oauth2/authorize?client_id=wiki&response_type=code` +
 		`&scope=openid&state=k7&redirect_uri=https://wiki.example.org/callback'
-  cairn explain - <address.txt`
+  cairn explain - <address.txt
+
+Of a device, give the address that it posts to, with its parameters behind a question mark:
+
+  cairn explain 'https://id.example.org/oauth2/device_authorization?client_id=tool&scope=openid'`
 }
 
 // maxPasted bounds what is read of a pasted address, in bytes.
@@ -94,10 +98,14 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 	for i, s := range e.Steps {
 		fmt.Fprintf(w, "%d. %s\n", i+1, s)
 	}
-	switch e.Answer {
-	case provider.AnswerCode:
+	switch {
+	case e.Device && e.Answer == provider.AnswerCode:
+		fmt.Fprintf(w, "Then the device gets its tokens from %s\n", e.SentTo)
+	case e.Device && e.Answer == provider.AnswerError:
+		fmt.Fprintf(w, "The device gets the error %s from %s: %s\n", e.Error, e.SentTo, e.Why)
+	case e.Answer == provider.AnswerCode:
 		fmt.Fprintf(w, "Then a code goes to %s\n", e.SentTo)
-	case provider.AnswerError:
+	case e.Answer == provider.AnswerError:
 		fmt.Fprintf(w, "The error %s goes to %s: %s\n", e.Error, e.SentTo, e.Why)
 	default:
 		fmt.Fprintf(w, "Nothing goes to the application: %s\n", e.Why)

@@ -186,7 +186,7 @@ type sample struct {
 
 // slice measures a phase for a while, and adds it to the sample. profile is a folder or empty.
 func (d *driver) slice(ctx context.Context, ph phase, length time.Duration, into *sample, profile string) error {
-	if ph.formOnly && !d.form {
+	if ph.formOnly && !d.form || ph.apiOnly && d.api == "" {
 		return nil
 	}
 	defer d.hangUp()

@@ -30,6 +30,8 @@ type phase struct {
 	prepare func(w *worker, ctx context.Context, n int) error
 	// formOnly: a server without a sign-in form does not have it.
 	formOnly bool
+	// apiOnly: a server without an API does not have it.
+	apiOnly bool
 }
 
 // errUsedUp ends a slice: nothing is left of what was prepared.
@@ -43,6 +45,7 @@ var phases = []phase{
 	{name: "status-list-304", operate: (*worker).statusListUnchanged, formOnly: true},
 	{name: "authorize", operate: (*worker).authorizeOnly},
 	{name: "token", operate: (*worker).exchangeCollected, prepare: (*worker).collectCodes},
+	{name: "token-api", operate: (*worker).exchangeForAPI, prepare: (*worker).collectAPICodes, apiOnly: true},
 	{name: "authorize+token", operate: (*worker).authorizeAndExchange},
 	{name: "refresh", operate: (*worker).refresh},
 	{name: "userinfo", operate: (*worker).userinfo, prepare: (*worker).renewGrants},
@@ -89,7 +92,8 @@ type Target struct {
 	Name string
 	Setup
 	address          string
-	form             bool // it has a sign-in form; else a request for authorization signs in
+	form             bool   // it has a sign-in form; else a request for authorization signs in
+	api              string // URI of an API that the client may use; empty: it has none
 	metadata, keySet []byte
 	at               map[string]string // paths of the endpoints
 	keys             jose.JSONWebKeySet
@@ -184,7 +188,7 @@ func (w *worker) signInAll(ctx context.Context) (err error) {
 		if s.cookie, err = w.signIn(ctx, s.handle); err != nil {
 			return named("sign-in", err)
 		}
-		p, err := w.authorize(ctx, s)
+		p, err := w.authorize(ctx, s, "")
 		if err != nil {
 			return named("authorize", err)
 		}
@@ -363,10 +367,11 @@ func (w *worker) signInAgain(ctx context.Context) error {
 	return err
 }
 
-// authorize asks for a code with a session.
-func (w *worker) authorize(ctx context.Context, s *session) (pending, error) {
+// authorize asks for a code with a session, and with further parameters or none.
+func (w *worker) authorize(ctx context.Context, s *session, more string) (pending, error) {
 	state, nonce := rand.Text(), rand.Text()
-	a, err := w.ask(ctx, http.StatusSeeOther, w.at["authorization_endpoint"]+"?"+w.asked+"&state="+state+"&nonce="+nonce, "", "Accept", "text/html", "Cookie", s.cookie)
+	path := w.at["authorization_endpoint"] + "?" + w.asked + more + "&state=" + state + "&nonce=" + nonce
+	a, err := w.ask(ctx, http.StatusSeeOther, path, "", "Accept", "text/html", "Cookie", s.cookie)
 	if err != nil {
 		return pending{}, err
 	}
@@ -388,7 +393,7 @@ func (w *worker) authorize(ctx context.Context, s *session) (pending, error) {
 }
 
 func (w *worker) authorizeOnly(ctx context.Context) error {
-	_, err := w.authorize(ctx, w.session())
+	_, err := w.authorize(ctx, w.session(), "")
 	return err
 }
 
@@ -441,17 +446,23 @@ func (w *worker) exchange(ctx context.Context, p pending) (*grant, error) {
 }
 
 func (w *worker) authorizeAndExchange(ctx context.Context) error {
-	p, err := w.authorize(ctx, w.session())
+	p, err := w.authorize(ctx, w.session(), "")
 	if err == nil {
 		_, err = w.exchange(ctx, p)
 	}
 	return err
 }
 
-func (w *worker) collectCodes(ctx context.Context, n int) error {
+func (w *worker) collectCodes(ctx context.Context, n int) error { return w.collect(ctx, n, "") }
+
+func (w *worker) collectAPICodes(ctx context.Context, n int) error {
+	return w.collect(ctx, n, "&resource="+url.QueryEscape(w.api))
+}
+
+func (w *worker) collect(ctx context.Context, n int, more string) error {
 	w.codes = w.codes[:0]
 	for range n {
-		p, err := w.authorize(ctx, w.session())
+		p, err := w.authorize(ctx, w.session(), more)
 		if err != nil {
 			return named("authorize", err)
 		}
@@ -461,13 +472,34 @@ func (w *worker) collectCodes(ctx context.Context, n int) error {
 }
 
 func (w *worker) exchangeCollected(ctx context.Context) error {
+	_, err := w.exchangeNext(ctx)
+	return err
+}
+
+func (w *worker) exchangeNext(ctx context.Context) (*grant, error) {
 	if len(w.codes) == 0 {
-		return errUsedUp
+		return nil, errUsedUp
 	}
 	p := w.codes[0] // the oldest: a code lives for a minute
 	w.codes = w.codes[1:]
-	_, err := w.exchange(ctx, p)
-	return err
+	return w.exchange(ctx, p)
+}
+
+// exchangeForAPI wants an access token that the API can verify.
+func (w *worker) exchangeForAPI(ctx context.Context) error {
+	g, err := w.exchangeNext(ctx)
+	if err != nil {
+		return err
+	}
+	var claims jwt.Claims
+	if err := w.open(g.access, &claims); err != nil {
+		return fmt.Errorf("access token: %w", err)
+	}
+	expected := jwt.Expected{Issuer: w.Issuer, Subject: g.of.sub, AnyAudience: jwt.Audience{w.api}, Time: g.at}
+	if err := claims.Validate(expected); err != nil {
+		return fmt.Errorf("access token: %w", err)
+	}
+	return nil
 }
 
 func (w *worker) refresh(ctx context.Context) error { return w.refreshOf(ctx, w.grant()) }

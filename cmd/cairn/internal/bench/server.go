@@ -236,6 +236,18 @@ func (c Cairn) install(ctx context.Context, folder string, sessions int) (*Targe
 	for _, name := range []string{"login", "login-account", "token", "all"} {
 		args = append(args, "--rate-limit", name+"=1000000/1s")
 	}
+	api := "urn:bench:" + t.ClientID
+	err = run(&ignored, "keys", "generate", "ec.pem", "--type", "es256", "-o", "json")
+	if err == nil {
+		args = append(args, "--additional-key-file", "ec.pem")
+		err = run(&ignored, "api", "add", api, "--name", "Bench", "--client="+t.ClientID, "-o", "json")
+	}
+	switch {
+	case err == nil:
+		t.api = api
+	case !strings.Contains(err.Error(), "unexpected argument api") && !strings.Contains(err.Error(), "unknown flag --type"):
+		return nil, nil, err // else it is a version that has neither
+	}
 	watched := ""
 	if c.Profile {
 		if watched, err = freeAddress(); err != nil {

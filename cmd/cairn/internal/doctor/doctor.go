@@ -130,6 +130,7 @@ var checks = []check{
 	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
+	{"allowed-clients", schema, allowedClients},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},

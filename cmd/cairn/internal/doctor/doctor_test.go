@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"os"
 	"path/filepath"
@@ -236,7 +237,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
+	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -258,6 +259,12 @@ func TestFaultOfTheInstallation(t *testing.T) {
 	weak := func(value string) func(*deployment) {
 		return func(d *deployment) { secret(value)(d) }
 	}
+	const (
+		allowed = "INSERT INTO client_allowances (url, scopes, apis, created_at) VALUES ('https://agents.example.org/*', 'openid', '', 0)"
+		client  = `INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims,
+			allow_insecure_redirect, created_at, id_token_alg)
+			VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, '')`
+	)
 	for name, c := range map[string]struct {
 		change func(*deployment)
 		want   []string
@@ -324,10 +331,16 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			d.settings.BackupCommand = "/bin/false"
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), "exit status 1"))
 		}, []string{"warning backup"}, "not carried off: exit status 1"},
-		"client of an algorithm without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg) VALUES ('photos', 'Photos', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'EdDSA')"),
+		"client of an algorithm without a key": {stored(strings.Replace(client, "'')", "'EdDSA')", 1)),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
 		"client of FAPI 2.0 without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg, profile) VALUES ('bank', 'Bank', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'ES256', 'fapi2')"),
 			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: RS256 is none of its algorithms)"},
+		"allowance that nobody uses": {stored(allowed), []string{"advice allowed-clients"}, "https://agents.example.org/*"},
+		"allowance whose client is used": {func(d *deployment) {
+			d.sql(allowed, strings.Replace(client, "'photos'", "'https://agents.example.org/a.json'", 1), "UPDATE clients SET document = true")
+			d.sql(fmt.Sprint("INSERT INTO consents (sub, client_id, scope, granted_at, last_used_at) SELECT u.sub, c.id, 'openid', 0, ",
+				time.Now().AddDate(0, 0, -80).Unix(), " FROM users u, clients c"))
+		}, nil, ""},
 		"HS256 session": {stored("UPDATE sessions SET algorithm = 'HS256'"), []string{"warning hs256-sessions"}, "1 session is"},
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
@@ -375,6 +388,23 @@ func TestFaultOfTheInstallation(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A description is fetched as the service would, and not with --offline.
+func TestDescriptionThatCannotBeUsed(t *testing.T) {
+	onLinux(t)
+	agents := httptest.NewTLSServer(http.NotFoundHandler())
+	defer agents.Close()
+	d := newDeployment(t, "").start()
+	d.options.RootCAs.AddCert(agents.Certificate())
+	d.sql(fmt.Sprintf("INSERT INTO client_allowances (url, scopes, apis, created_at) VALUES ('%s/a.json', 'openid', '', %d)", agents.URL, time.Now().Unix()))
+	if f := d.findings()["allowed-clients"]; f.Level != doctor.Warning || !strings.Contains(f.Found, agents.URL+"/a.json") || !strings.Contains(f.Found, "answers 404") {
+		t.Errorf("%+v", f)
+	}
+	d.options.Offline = true
+	if f := d.findings()["allowed-clients"]; f.Level != doctor.OK {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -126,6 +126,55 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	return ok("There is a key for what each client and API asks for.")
 }
 
+// unusedDays are how long an allowance is kept in mind that lets nobody in.
+const unusedDays = 90
+
+// allowedClients looks for descriptions that cannot be used, and for allowances that nobody uses.
+func allowedClients(ctx context.Context, x *examination) Finding {
+	all, err := x.store.Allowances(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	clients, err := x.store.Clients(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	const remove = "cairn client allow --remove URL"
+	since := x.Now().AddDate(0, 0, -unusedDays)
+	var unused []string
+	for _, a := range all {
+		if !x.Offline && !strings.HasSuffix(a.URL, "*") {
+			if err := provider.CheckDocument(ctx, a.URL, x.Now, x.RootCAs); err != nil {
+				return found(Warning, "Tell its owner; or end it with "+remove+".", "The client %s cannot sign anybody in. %v", a.URL, err)
+			}
+		}
+		var ids []string
+		for _, c := range clients {
+			if own, _ := provider.AllowanceOf(all, c.ID); c.Document && own.URL == a.URL {
+				ids = append(ids, c.ID)
+			}
+		}
+		uses, err := x.store.ClientUses(ctx, ids)
+		if err != nil {
+			return unreadable(err)
+		}
+		last := a.CreatedAt
+		for _, use := range uses {
+			if use.LastAt.After(last) {
+				last = use.LastAt
+			}
+		}
+		if last.Before(since) {
+			unused = append(unused, a.URL)
+		}
+	}
+	if len(unused) > 0 {
+		return found(Advice, "Run "+remove+" where it is no longer needed.",
+			"Nobody has used what client allow lets in for %d days: %s.", unusedDays, strings.Join(unused, ", "))
+	}
+	return ok("%d descriptions or prefixes of them are allowed.", len(all))
+}
+
 // leastBits is what a secret has at least that was made by chance, by what its characters tell.
 const leastBits = 100
 

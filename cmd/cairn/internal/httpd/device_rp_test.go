@@ -2,10 +2,14 @@ package httpd
 
 import (
 	"bufio"
+	"context"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,5 +50,56 @@ func TestOpenidClientSignsADeviceIn(t *testing.T) {
 	cmd.Env = append(os.Environ(), "ISSUER="+s.URL, "CLIENT_ID=tool")
 	if got := s.needsUser(cmd); got != "ada\n" {
 		t.Errorf("it saw %q", got)
+	}
+}
+
+// Debian's oidc-agent, whose daemon polls for the token and whose command shows the code.
+func TestOIDCAgentSignsADeviceIn(t *testing.T) {
+	needFiles(t, "/usr/bin/oidc-agent", "/usr/bin/oidc-gen", "/usr/bin/oidc-token")
+	s := startDevices(t, serviceOptions{})
+	home := t.TempDir()
+	socket := filepath.Join(home, "agent.sock")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	command := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "OIDC_SOCK=" + socket, "PW=" + password}
+		cmd.WaitDelay = time.Second // the agent's child keeps the output open
+		return cmd
+	}
+	agent := command("oidc-agent", "--console", "--no-webserver", "--socket-path="+socket)
+	agent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	noError(t, agent.Start())
+	t.Cleanup(func() { _ = syscall.Kill(-agent.Process.Pid, syscall.SIGKILL); _ = agent.Wait() })
+	for conn, err := net.Dial("unix", socket); ; conn, err = net.Dial("unix", socket) {
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		noError(t, ctx.Err())
+		time.Sleep(20 * time.Millisecond)
+	}
+	gen := command("oidc-gen", "--flow=device", "--manual", "--iss="+s.URL, "--client-id=tool", "--client-secret=", "--scope=openid profile offline_access",
+		"--pw-env=PW", "--prompt=none", "--confirm-default", "--no-save", "hills")
+	out, err := gen.StdoutPipe()
+	noError(t, err)
+	gen.Stderr = gen.Stdout
+	noError(t, gen.Start())
+	shown := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		shown += lines.Text() + "\n"
+		if _, code, ok := strings.Cut(lines.Text(), "enter the code: "); ok {
+			if got := s.browser().typed(code, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
+				t.Errorf("the page: %d %s", got.StatusCode, mainOf(got.Text))
+			}
+		}
+	}
+	if err := gen.Wait(); err != nil || !strings.Contains(shown, "\n"+s.URL+"/device\n") {
+		t.Fatalf("oidc-gen: %v\n%s", err, shown)
+	}
+	token, err := command("oidc-token", "hills").Output()
+	noError(t, err)
+	if who := s.userinfo(strings.TrimSpace(string(token))); who["preferred_username"] != "ada" {
+		t.Errorf("userinfo: %v", who)
 	}
 }

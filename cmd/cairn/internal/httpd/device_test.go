@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -214,10 +217,89 @@ func TestGuessesOfUserCodesAreLimited(t *testing.T) {
 		t.Errorf("the right one then: %d %s", got.StatusCode, mainOf(got.Text))
 	}
 	wantStatus(t, "from elsewhere", s.visitor().postForm("/device", url.Values{"user_code": {d.user}}), http.StatusSeeOther)
-	if page := s.visitor().get("/device?user_code=" + d.user); !strings.Contains(page.Text, `value="`+strings.ReplaceAll(d.user, "-", "")+`"`) {
+	if page := s.visitor().get("/device?user_code=" + d.user); !strings.Contains(page.Text, `value="`+d.user+`"`) {
 		t.Errorf("the link of the device: %s", mainOf(page.Text))
 	}
 	if page := s.visitor().get(`/device?user_code="><script>`); strings.Contains(page.Text, "<script>") {
 		t.Error("markup")
+	}
+}
+
+func TestDeviceWithoutAScopeIsInTheAuditLog(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.browser().typed(s.startDevice("tool", "", nil).user, "ada", "allow")
+	rows, err := s.store.AuditLog(t.Context(), account.AuditQuery{Kind: "app.allow"})
+	noError(t, err)
+	if len(rows) != 1 || rows[0].Actor != "ada" || rows[0].Detail != "tool" {
+		t.Errorf("audit log: %+v", rows)
+	}
+}
+
+// A poll that is refused loses nothing: neither a wrong resource nor a key that is missing costs the approval.
+func TestRefusedPollKeepsTheApproval(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.addAPI(trails, "Trails", func(a *provider.API) { a.Clients = []string{"tool"} })
+	s.addAPI("urn:example:unsigned", "Unsigned", func(a *provider.API) { a.Clients, a.Algorithm = []string{"tool"}, "EdDSA" })
+	d := s.startDevice("tool", "", url.Values{"scope": {"openid"}, "resource": {trails, "urn:example:unsigned"}})
+	s.browser().typed(d.user, "ada", "allow")
+	poll := func(resource string) response {
+		return s.tokenRequest("tool", "", url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}, "resource": {resource}})
+	}
+	wantOAuthError(t, "another resource", poll("https://x.example.org"), 400, "invalid_target")
+	wantOAuthError(t, "a resource that cannot be signed for", poll("urn:example:unsigned"), 500, "server_error")
+	got := poll(trails)
+	wantStatus(t, "then", got, http.StatusOK)
+	wantInvalidGrant(t, "again", poll(trails))
+	s.wantUserinfo("after a poll that came too late", got.JSON(t)["access_token"].(string), http.StatusOK)
+}
+
+// The page of a device and the question about a client with its own description, in a real browser on a phone.
+func TestDevicePageInABrowser(t *testing.T) {
+	s, h, _ := startAgents(t)
+	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
+	agent := h.describe("/ok/agent.json", nil)
+	tab := chromium(t)
+	mustDo(t, tab, "screen", chromedp.EmulateViewport(360, 740))
+	for _, c := range []struct{ language, decision, answer, error string }{
+		{"en", "consent-allow", "device-allowed", ""}, {"de", "consent-deny", "device-denied", "access_denied"},
+	} {
+		speak := network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": c.language}}
+		if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, speak); err != nil {
+			t.Fatal(err)
+		}
+		look := func(name string) {
+			shot(t, tab, name+"-"+c.language)
+			check(t, tab, s.URL, name+" in "+c.language, 360)
+		}
+		d := s.startDevice("tool", "", url.Values{"scope": {"openid profile"}})
+		code := id("user_code")
+		mustDo(t, tab, "the page", chromedp.Navigate(s.URL+"/device"), chromedp.WaitVisible(page("device")))
+		look("device")
+		mustDo(t, tab, "a wrong code", chromedp.SendKeys(code, "bbbb bbb"), chromedp.Click(id("device-submit")), chromedp.WaitVisible(id("error")))
+		look("device-wrong")
+		if kept, err := chromedp.Run(tab, chromedp.Value(code)); err != nil || kept != "bbbb bbb" {
+			t.Errorf("the field has %q: %v", kept, err)
+		}
+		mustDo(t, tab, "the code as people type it", chromedp.Clear(code),
+			chromedp.SendKeys(code, strings.ToLower(strings.ReplaceAll(d.user, "-", " "))), chromedp.Click(id("device-submit")))
+		if c.language == "en" {
+			mustDo(t, tab, "sign in", chromedp.WaitVisible(page("login")))
+			signInAs(t, tab, "ada", password, "consent")
+		}
+		mustDo(t, tab, "the question", chromedp.WaitVisible(id("device-warning")))
+		look("device-consent")
+		mustDo(t, tab, c.decision, chromedp.Click(id(c.decision)), chromedp.WaitVisible(id(c.answer)))
+		look(c.answer)
+		if got := d.poll(); c.error != "" {
+			wantOAuthError(t, c.decision, got, 400, c.error)
+		} else {
+			wantStatus(t, c.decision, got, http.StatusOK)
+		}
+		mustDo(t, tab, "the link", chromedp.Navigate(s.startDevice("tool", "", nil).link), chromedp.Click(id("device-submit")),
+			chromedp.WaitVisible(id("device-warning")))
+		look("device-without-scope")
+		at := s.agent(agent, "http://127.0.0.1/callback", "openid", "profile", "offline_access").authURL()
+		mustDo(t, tab, "an agent", chromedp.Navigate(at), chromedp.WaitVisible(id("consent-stays-here")))
+		look("consent-document")
 	}
 }

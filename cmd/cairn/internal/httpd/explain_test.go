@@ -194,3 +194,41 @@ func TestExplainNamesTheSlip(t *testing.T) {
 		t.Errorf("no client_id: %+v", e.Findings)
 	}
 }
+
+func TestExplainAgreesWithTheAnswersOfADevice(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	s.addClient("members", func(c *provider.Client) {
+		c.DeviceGrant, c.RequireFlag, c.AuthMethod = true, account.FlagAdmin, provider.AuthNone
+	})
+	s.addClient("page", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
+	s.addAPI(trails, "Trails", func(a *provider.API) { a.Clients = []string{"tool"} })
+	for query, want := range map[string]string{
+		"client_id=tool&scope=openid+profile&prompt=none": "code", "client_id=tool": "code", "client_id=tool&resource=" + trails: "code",
+		"client_id=members&scope=openid": "access_denied", "client_id=page&scope=openid": "unauthorized_client", "client_id=nobody": "invalid_client",
+		"client_id=tool&resource=urn:x": "invalid_target", "client_id=tool&scope=a&scope=b": "invalid_request", "": "invalid_client",
+		"client_id=tool&acr_values=" + strings.Repeat("a", 5000): "invalid_request",
+	} {
+		e := s.explain(s.URL+"/oauth2/device_authorization?"+query, "ada")
+		form, err := url.ParseQuery(query)
+		noError(t, err)
+		got, from := s.clientPost("device_authorization", form.Get("client_id"), "", form), s.URL+"/oauth2/device_authorization"
+		if got.StatusCode == http.StatusOK {
+			d := s.startDevice(form.Get("client_id"), "", form)
+			s.browser().typed(d.user, "ada", "allow")
+			got, from = d.poll(), s.URL+"/oauth2/token"
+		}
+		said, really := e.Answer, "code"
+		if said == provider.AnswerError {
+			said = e.Error
+		}
+		if got.StatusCode != http.StatusOK {
+			really = got.JSON(t)["error"].(string)
+		}
+		if said != want || really != want || e.SentTo != from || !e.Device {
+			t.Errorf("%.60s: explained as %q (%s) from %s, really %q from %s", query, said, e.Why, e.SentTo, really, from)
+		}
+	}
+	if e := s.explain("client_id=tool", "ada"); !strings.Contains(e.Findings[1].Text, "If a device asks, put "+s.URL) {
+		t.Errorf("the parameters alone: %+v", e.Findings)
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -83,7 +84,7 @@ func (h *agentHost) describe(path string, change map[string]any, header ...strin
 func (s *service) allow(url string, apis ...string) {
 	s.t.Helper()
 	a := provider.Allowance{URL: url, Scopes: []string{"openid", "profile", "offline_access"}, APIs: apis, CreatedAt: time.Now()}
-	noError(s.t, s.store.AllowClients(s.t.Context(), a))
+	noError(s.t, s.store.AllowClients(s.t.Context(), a, account.Operator().Audit(time.Now(), "client.allow", url, "")))
 }
 
 // startAgents is a service that allows what lies below /ok/ of a host, on a clock that the test can set forward.
@@ -141,7 +142,7 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 	if again.StatusCode != http.StatusOK || consentPageOf(b, rp.authURL()) != nil || h.count("/ok/agent.json") != 1 {
 		t.Errorf("refresh %d, or asked again, or %d fetches", again.StatusCode, h.count("/ok/agent.json"))
 	}
-	removed, err := s.store.DisallowClients(t.Context(), h.URL+"/ok/*")
+	removed, err := s.store.DisallowClients(t.Context(), h.URL+"/ok/*", account.Operator().Audit(time.Now(), "client.disallow", "", ""))
 	if err != nil || len(removed) != 1 || removed[0] != id {
 		t.Fatalf("removed %v, %v", removed, err)
 	}

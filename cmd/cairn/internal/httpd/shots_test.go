@@ -97,6 +97,11 @@ var states = []state{
 	{name: "register", path: "/register/?code=AAAA", page: "register"},
 	{name: "forgot-password-off", path: "/forgot-password/", page: "forgot-password"},
 	{name: "second-factor", path: "/login/?handle=mia", page: "second-factor", fill: [][2]string{{"password", password}}, click: "login-submit", answer: "#otp"},
+	{name: "device", path: "/device", page: "device"},
+	{
+		name: "device-refused", path: "/device", page: "device",
+		fill: [][2]string{{"user_code", "bbbb bbb"}}, click: "device-submit", answer: "#error",
+	},
 	{name: "no-page", path: "/nowhere", page: "error"},
 }
 
