@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -137,6 +138,33 @@ func TestTokensAreBoundToTheKeyOfAProof(t *testing.T) {
 	}
 	body := s.browser().do("POST", "/oauth2/userinfo", "application/x-www-form-urlencoded", url.Values{"access_token": {token}}.Encode())
 	wantOAuthError(t, "in the body", body, http.StatusUnauthorized, "invalid_token")
+}
+
+// A device that proves a key gets a token for an API that names the key, and a refresh token of no use without it.
+func TestDevicesTokenForAnAPIIsBound(t *testing.T) {
+	now := time.Now().UTC()
+	s, apiID, apiSecret := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
+	k, other := s.proofKey(), s.proofKey()
+	d := s.startDevice("tool", "", url.Values{"scope": {"maps offline_access"}, "resource": {maps3}})
+	wantStatus(t, "approval", s.browser().typed(d.user, "ada", "allow"), http.StatusOK)
+	form := url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}
+	got := s.clientPost("token", "tool", "", form, "DPoP", k.proof("token", "iat", now.Unix()))
+	wantStatus(t, "poll", got, http.StatusOK)
+	tokens := got.JSON(t)
+	token, refresh := tokens["access_token"].(string), tokens["refresh_token"].(string)
+	want := map[string]any{"jkt": k.jkt()}
+	if diff := cmp.Diff(want, jwtPayload(t, token)["cnf"]); diff != "" || tokens["token_type"] != "DPoP" {
+		t.Errorf("token_type %v, cnf %s", tokens["token_type"], diff)
+	}
+	s.wantInactive("to another API", s.introspect(apiID, apiSecret, token))
+	again := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}
+	for name, header := range map[string][]string{"no proof": nil, "another key": {"DPoP", other.proof("token", "iat", now.Unix())}} {
+		if got := s.clientPost("token", "tool", "", again, header...); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("refresh with %s: %d %s", name, got.StatusCode, got.Text)
+		}
+	}
+	wantStatus(t, "refresh", s.clientPost("token", "tool", "", again, "DPoP", k.proof("token", "iat", now.Unix())), http.StatusOK)
 }
 
 func TestProofsThatAreRefused(t *testing.T) {
