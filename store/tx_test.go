@@ -355,7 +355,8 @@ func TestOperationLetsItsRequestGo(t *testing.T) {
 			runtime.GC()
 			runtime.GC() // the first leaves what pools have
 			requests = slices.DeleteFunc(requests, func(p weak.Pointer[[1 << 10]byte]) bool { return p.Value() == nil })
-			if len(requests) > 3 {
+			// A pool of connections may hold the last request of each.
+			if len(requests) > 10 {
 				t.Errorf("%s: %d of 20 are still there", name, len(requests))
 			}
 		}
