@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -28,8 +29,6 @@ type phase struct {
 	operate func(w *worker, ctx context.Context) error
 	// prepare makes what n operations of one worker use up, before the clock starts; nil: nothing.
 	prepare func(w *worker, ctx context.Context, n int) error
-	// formOnly: a server without a sign-in form does not have it.
-	formOnly bool
 	// apiOnly: a server without an API does not have it.
 	apiOnly bool
 }
@@ -41,8 +40,8 @@ var errUsedUp = errors.New("nothing is left of what was prepared")
 var phases = []phase{
 	{name: "discovery", operate: (*worker).discovery},
 	{name: "jwks", operate: (*worker).jwks},
-	{name: "status-list", operate: (*worker).statusListWhole, formOnly: true},
-	{name: "status-list-304", operate: (*worker).statusListUnchanged, formOnly: true},
+	{name: "status-list", operate: (*worker).statusListWhole},
+	{name: "status-list-304", operate: (*worker).statusListUnchanged},
 	{name: "authorize", operate: (*worker).authorizeOnly},
 	{name: "token", operate: (*worker).exchangeCollected, prepare: (*worker).collectCodes},
 	{name: "token-api", operate: (*worker).exchangeForAPI, prepare: (*worker).collectAPICodes, apiOnly: true},
@@ -50,35 +49,15 @@ var phases = []phase{
 	{name: "refresh", operate: (*worker).refresh},
 	{name: "userinfo", operate: (*worker).userinfo, prepare: (*worker).renewGrants},
 	{name: "introspection", operate: (*worker).introspect, prepare: (*worker).renewGrants},
-	{name: "sign-in", operate: (*worker).signInAgain, formOnly: true},
+	{name: "sign-in", operate: (*worker).signInAgain},
 }
 
-// PhaseNames are what --phases takes.
-func PhaseNames() []string {
-	var names []string
+func phaseNames() (names []string) {
 	for _, p := range phases {
 		names = append(names, p.name)
 	}
 	return names
 }
-
-// Setup is the one client and the users of a server under test.
-type Setup struct {
-	Issuer       string   `json:"issuer"`
-	ClientID     string   `json:"client_id"`
-	ClientSecret string   `json:"client_secret"`
-	RedirectURI  string   `json:"redirect_uri"`
-	Handles      []string `json:"handles"` // of those who sign in
-	Password     string   `json:"password"`
-}
-
-// basic is how the client authenticates (client_secret_basic, RFC 6749 section 2.3.1).
-func (s Setup) basic() string {
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(s.ClientID)+":"+url.QueryEscape(s.ClientSecret)))
-}
-
-// redirectURI leads nowhere: no one follows it.
-const redirectURI = "http://127.0.0.1:9/callback"
 
 const (
 	scope        = "openid profile offline_access"
@@ -87,18 +66,20 @@ const (
 	statusPath   = "/oauth2/status/1"
 )
 
-// Target is a server under test, and what the driver learns of it before the first phase.
-type Target struct {
-	Name string
-	Setup
-	address          string
-	form             bool   // it has a sign-in form; else a request for authorization signs in
-	api              string // URI of an API that the client may use; empty: it has none
+// target is a server under test, and what the driver learns of it before the first phase.
+type target struct {
+	process
+	name, address, issuer  string
+	clientID, clientSecret string
+	handles                []string // of those who sign in
+	password               string
+	api                    string // URI of an API that the client may use; empty: it has none
+
 	metadata, keySet []byte
 	at               map[string]string // paths of the endpoints
 	keys             jose.JSONWebKeySet
 	hidden           url.Values // what the form of the sign-in page sends unseen
-	client           string     // its Authorization header
+	client           string     // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
 	verifier         string
 	asked            string // the query of an authorization request without state and nonce
 
@@ -126,7 +107,7 @@ type pending struct {
 
 // worker is one client at a time, with sessions of its own.
 type worker struct {
-	*Target
+	*target
 	conn     connection
 	sessions []*session
 	grants   []*grant // one of each session
@@ -160,24 +141,19 @@ func (w *worker) learn(ctx context.Context) error {
 	if err := w.jwks(ctx); err != nil {
 		return named("jwks", err)
 	}
-	w.client, w.verifier = w.basic(), rand.Text()+rand.Text()
+	credentials := url.QueryEscape(w.clientID) + ":" + url.QueryEscape(w.clientSecret)
+	w.client, w.verifier = "Basic "+base64.StdEncoding.EncodeToString([]byte(credentials)), rand.Text()+rand.Text()
 	challenge := sha256.Sum256([]byte(w.verifier))
 	w.asked = url.Values{
-		"response_type": {"code"}, "client_id": {w.ClientID}, "redirect_uri": {w.RedirectURI}, "scope": {scope},
+		"response_type": {"code"}, "client_id": {w.clientID}, "redirect_uri": {redirectURI}, "scope": {scope},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
 	}.Encode()
-	if !w.form {
-		return nil
-	}
 	page, err := w.ask(ctx, http.StatusOK, loginPath, "", "Accept", "text/html")
 	w.hidden = url.Values{}
 	for _, field := range hiddenField.FindAllSubmatch(page.body, -1) {
 		w.hidden.Set(html.UnescapeString(string(field[1])), html.UnescapeString(string(field[2])))
 	}
-	if err != nil {
-		return named("sign-in", err)
-	}
-	return named("status-list", w.statusListWhole(ctx))
+	return named("sign-in", err)
 }
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
@@ -201,7 +177,7 @@ func (w *worker) signInAll(ctx context.Context) (err error) {
 		}
 		w.grants = append(w.grants, g)
 	}
-	return nil
+	return named("status-list", w.statusListWhole(ctx))
 }
 
 func (w *worker) session() *session {
@@ -235,13 +211,13 @@ func (w *worker) discovery(ctx context.Context) error {
 		if err := a.decode(&document); err != nil {
 			return err
 		}
-		if document["issuer"] != w.Issuer {
-			return fmt.Errorf("the issuer is %v instead of %s", document["issuer"], w.Issuer)
+		if document["issuer"] != w.issuer {
+			return fmt.Errorf("the issuer is %v instead of %s", document["issuer"], w.issuer)
 		}
 		w.at = map[string]string{}
 		for _, name := range []string{"jwks_uri", "authorization_endpoint", "token_endpoint", "userinfo_endpoint", "introspection_endpoint"} {
 			address, _ := document[name].(string)
-			path, ok := strings.CutPrefix(address, w.Issuer)
+			path, ok := strings.CutPrefix(address, w.issuer)
 			if !ok {
 				return fmt.Errorf("%s is %q, which is not below the issuer", name, address)
 			}
@@ -290,7 +266,7 @@ func (w *worker) checkStatusList(a answer) error {
 	if err := w.open(string(a.body), &claims); err != nil {
 		return err
 	}
-	if err := claims.Validate(jwt.Expected{Subject: w.Issuer + statusPath}); err != nil {
+	if err := claims.Validate(jwt.Expected{Subject: w.issuer + statusPath}); err != nil {
 		return err
 	}
 	if w.statusTag = a.header.Get("Etag"); w.statusTag == "" || claims.List.Bits != 1 || claims.List.List == "" {
@@ -332,34 +308,17 @@ func (w *worker) open(token string, claims any) error {
 	return nil
 }
 
-// signIn signs in as a browser does and returns its cookies. Where there is no form, it
-// follows an authorization request through the server, which signs in whoever is named.
+// signIn signs in as a browser does and returns its cookies.
 func (w *worker) signIn(ctx context.Context, handle string) (string, error) {
-	cookies := map[string]string{}
-	if w.form {
-		form := url.Values{"handle": {handle}, "password": {w.Password}}
-		for name := range w.hidden {
-			form.Set(name, w.hidden.Get(name))
-		}
-		a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form.Encode(), "Accept", "text/html", "Origin", w.Issuer, "Sec-Fetch-Site", "same-origin")
-		a.cookies(cookies)
-		if err == nil && len(cookies) == 0 {
-			err = errors.New("no cookie was set")
-		}
-		return cookieHeader(cookies), err
+	form := url.Values{"handle": {handle}, "password": {w.password}}
+	maps.Copy(form, w.hidden)
+	a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form.Encode(),
+		"Accept", "text/html", "Origin", w.issuer, "Sec-Fetch-Site", "same-origin")
+	cookies := a.cookies()
+	if err == nil && cookies == "" {
+		err = errors.New("no cookie was set")
 	}
-	path := w.at["authorization_endpoint"] + "?" + w.asked + "&state=s&nonce=n&login_hint=" + url.QueryEscape(handle)
-	for range 5 {
-		a, err := w.ask(ctx, http.StatusSeeOther, path, "", "Cookie", cookieHeader(cookies))
-		if err != nil {
-			return "", err
-		}
-		a.cookies(cookies)
-		if path = strings.TrimPrefix(a.header.Get("Location"), w.Issuer); strings.HasPrefix(path, w.RedirectURI) {
-			return cookieHeader(cookies), nil
-		}
-	}
-	return "", errors.New("the sign-in does not lead back to the client")
+	return cookies, err
 }
 
 func (w *worker) signInAgain(ctx context.Context) error {
@@ -378,13 +337,13 @@ func (w *worker) authorize(ctx context.Context, s *session, more string) (pendin
 	to, query, _ := strings.Cut(a.header.Get("Location"), "?")
 	got, err := url.ParseQuery(query)
 	switch {
-	case to != w.RedirectURI || err != nil:
+	case to != redirectURI || err != nil:
 		err = fmt.Errorf("the answer leads to %s instead of to the client", to)
 	case got.Get("error") != "":
 		err = fmt.Errorf("the answer is %s: %s", got.Get("error"), got.Get("error_description"))
 	case got.Get("state") != state:
 		err = errors.New("the state is another one")
-	case got.Has("iss") && got.Get("iss") != w.Issuer:
+	case got.Has("iss") && got.Get("iss") != w.issuer:
 		err = errors.New("the issuer of the answer is another one")
 	case got.Get("code") == "":
 		err = errors.New("there is no code")
@@ -428,7 +387,7 @@ func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonc
 	if err := w.open(got.ID, &claims); err != nil {
 		return nil, fmt.Errorf("ID token: %w", err)
 	}
-	if err := claims.Validate(jwt.Expected{Issuer: w.Issuer, AnyAudience: jwt.Audience{w.ClientID}, Subject: s.sub, Time: now}); err != nil {
+	if err := claims.Validate(jwt.Expected{Issuer: w.issuer, AnyAudience: jwt.Audience{w.clientID}, Subject: s.sub, Time: now}); err != nil {
 		return nil, fmt.Errorf("ID token: %w", err)
 	}
 	switch {
@@ -442,7 +401,7 @@ func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonc
 }
 
 func (w *worker) exchange(ctx context.Context, p pending) (*grant, error) {
-	return w.grantFor(ctx, p.of, url.Values{"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {w.RedirectURI}, "code_verifier": {w.verifier}}, p.nonce)
+	return w.grantFor(ctx, p.of, url.Values{"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI}, "code_verifier": {w.verifier}}, p.nonce)
 }
 
 func (w *worker) authorizeAndExchange(ctx context.Context) error {
@@ -495,7 +454,7 @@ func (w *worker) exchangeForAPI(ctx context.Context) error {
 	if err := w.open(g.access, &claims); err != nil {
 		return fmt.Errorf("access token: %w", err)
 	}
-	expected := jwt.Expected{Issuer: w.Issuer, Subject: g.of.sub, AnyAudience: jwt.Audience{w.api}, Time: g.at}
+	expected := jwt.Expected{Issuer: w.issuer, Subject: g.of.sub, AnyAudience: jwt.Audience{w.api}, Time: g.at}
 	if err := claims.Validate(expected); err != nil {
 		return fmt.Errorf("access token: %w", err)
 	}
@@ -563,7 +522,7 @@ func (w *worker) introspect(ctx context.Context) error {
 	if err := a.decode(&got); err != nil {
 		return err
 	}
-	if !got.Active || got.Subject != g.of.sub || got.ClientID != w.ClientID || got.Expires <= time.Now().Unix() {
+	if !got.Active || got.Subject != g.of.sub || got.ClientID != w.clientID || got.Expires <= time.Now().Unix() {
 		return errors.New("the token is not active, expired, or of another user or client")
 	}
 	return nil

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ func processorTime(pid int) (time.Duration, error) {
 }
 
 // memoryOf is what a process has in memory now.
-func memoryOf(pid int) (Memory, error) {
-	var m Memory
+func memoryOf(pid int) (memory, error) {
+	var m memory
 	for file, fields := range map[string]map[string]*int{
 		"status":       {"VmHWM:": &m.Peak},
 		"smaps_rollup": {"Rss:": &m.RSS, "Anonymous:": &m.Anonymous},

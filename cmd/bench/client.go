@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -36,7 +36,7 @@ const answerTimeout = 30 * time.Second
 // POST of a form.
 func (c *connection) do(ctx context.Context, path, body string, header ...string) (answer, error) {
 	if c.c == nil {
-		if err := Loopback(c.address); err != nil {
+		if err := loopback(c.address); err != nil {
 			return answer{}, err
 		}
 		opened, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.address)
@@ -110,29 +110,19 @@ func (a answer) decode(into any) error {
 	return nil
 }
 
-// cookies are name=value of what the answer sets.
-func (a answer) cookies(into map[string]string) {
-	for _, line := range a.header.Values("Set-Cookie") {
-		if c, err := http.ParseSetCookie(line); err == nil {
-			into[c.Name] = c.Value
-			if c.Value == "" || c.MaxAge < 0 {
-				delete(into, c.Name)
-			}
-		}
-	}
-}
-
-// cookieHeader joins cookies.
-func cookieHeader(cookies map[string]string) string {
+// cookies is the Cookie header of what the answer sets.
+func (a answer) cookies() string {
 	var all []string
-	for name, value := range cookies {
-		all = append(all, name+"="+value)
+	for _, line := range a.header.Values("Set-Cookie") {
+		if c, err := http.ParseSetCookie(line); err == nil && c.Value != "" && c.MaxAge >= 0 {
+			all = append(all, c.Name+"="+c.Value)
+		}
 	}
 	return strings.Join(all, "; ")
 }
 
-// Loopback refuses an address that another machine may have.
-func Loopback(address string) error {
+// loopback refuses an address that another machine may have.
+func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		return fmt.Errorf("%s is not an address of this machine alone: measure on 127.0.0.1", address)
