@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// TestMain also makes this test binary the command bench of the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(suite{m}, map[string]func(){"bench": main})
+}
+
+type suite struct{ m *testing.M }
+
+var programs string // the folder of the program cairn
+
+// Run implements testscript.TestingM.
+func (s suite) Run() int {
+	var err error
+	if programs, err = os.MkdirTemp("", "cairn-bench-test-"); err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(programs) }()
+	return storetest.Main(s.m)
+}
+
+var build = sync.OnceValue(func() error {
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", programs, "../cairn").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build: %w: %s", err, out)
+	}
+	return err
+})
+
+// Each script in testdata is a session at a shell.
+func TestCommands(t *testing.T) {
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: func(e *testscript.Env) error {
+		e.Setenv("PATH", programs+string(os.PathListSeparator)+e.Getenv("PATH"))
+		return nil
+	}})
+}
+
+// change alters the JSON of an answer.
+func change(a *http.Response, do func(map[string]any)) {
+	body, _ := io.ReadAll(a.Body)
+	var v map[string]any
+	if json.Unmarshal(body, &v) == nil {
+		do(v)
+		body, _ = json.Marshal(v)
+	}
+	a.Body, a.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	a.Header.Set("Content-Length", fmt.Sprint(len(body)))
+}
+
+// sign makes the JWT anew with a claim changed.
+func sign(t *testing.T, key crypto.Signer, token, claim string, value any) string {
+	t.Helper()
+	signed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]any{}
+	if err := signed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		t.Fatal(err)
+	}
+	claims[claim] = value
+	with := jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: signed.Headers[0].KeyID}}
+	signer, err := jose.NewSigner(with, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err = jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// once signs in, and does one operation of each phase; begun is called between.
+func once(ctx context.Context, t *target, begun func()) error {
+	d := newDriver(t, 1)
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	begun()
+	for _, ph := range phases {
+		if ph.prepare != nil {
+			if err := ph.prepare(d.workers[0], ctx, 1); err != nil {
+				return err
+			}
+		}
+		if err := ph.operate(d.workers[0], ctx); err != nil {
+			return fmt.Errorf("%s: %w", ph.name, err)
+		}
+	}
+	return nil
+}
+
+// A proxy before cairn changes one thing of its answers.
+func TestWrongAnswerEndsTheRun(t *testing.T) {
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	in := installation{program: filepath.Join(programs, "cairn"), name: "cairn", folder: t.TempDir(), logLevel: "warn", sessions: 1}
+	started, err := in.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = started.stop() }()
+	b, _ := os.ReadFile(filepath.Join(in.folder, "key.pem"))
+	block, _ := pem.Decode(b)
+	own, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	type alteration func(path string, a *http.Response)
+	var alter alteration
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: started.address})
+			r.Out.Host = r.In.Host
+		},
+		ModifyResponse: func(a *http.Response) error {
+			if alter != nil {
+				alter(a.Request.URL.Path, a)
+			}
+			return nil
+		},
+	})
+	defer proxy.Close()
+	fresh := func() *target {
+		return &target{
+			name: "cairn", address: proxy.Listener.Addr().String(), issuer: started.issuer, password: started.password,
+			clientID: started.clientID, clientSecret: started.clientSecret, handles: started.handles, api: started.api,
+		}
+	}
+
+	const token, authorize, login = "/oauth2/token", "/oauth2/authorize", "/login/"
+	const jwks, introspect = "/.well-known/jwks.json", "/oauth2/introspect"
+	header := func(path, name, value string) alteration {
+		return func(at string, a *http.Response) {
+			if at == path {
+				a.Header.Set(name, value)
+			}
+		}
+	}
+	edit := func(path string, do func(v map[string]any)) alteration {
+		return func(at string, a *http.Response) {
+			if at == path {
+				change(a, do)
+			}
+		}
+	}
+	field := func(path, name string, value any) alteration {
+		return edit(path, func(v map[string]any) { v[name] = value })
+	}
+	signed := func(key crypto.Signer, claim string, value any) alteration {
+		return edit(token, func(v map[string]any) { v["id_token"] = sign(t, key, v["id_token"].(string), claim, value) })
+	}
+	claim := func(name string, value any) alteration { return signed(own.(crypto.Signer), name, value) }
+	query := func(name, value string) alteration {
+		return func(at string, a *http.Response) {
+			if at == authorize {
+				to, _ := url.Parse(a.Header.Get("Location"))
+				q := to.Query()
+				q.Set(name, value)
+				to.RawQuery = q.Encode()
+				a.Header.Set("Location", to.String())
+			}
+		}
+	}
+	status := func(path string, from, to int) alteration {
+		return func(at string, a *http.Response) {
+			if at == path && a.StatusCode == from {
+				a.StatusCode = to
+			}
+		}
+	}
+	const none, ago = "", -time.Hour
+	const missing = "token: an access, refresh or ID token"
+	const invalid = "token: ID token: go-jose/go-jose/jwt: validation failed, "
+	var first any // refresh token
+	for name, tt := range map[string]struct {
+		alter alteration
+		want  string
+		late  bool // only once all users have signed in
+	}{
+		"issuer":                 {alter: field(metadataPath, "issuer", "http://elsewhere"), want: "discovery: the issuer is"},
+		"endpoint elsewhere":     {alter: field(metadataPath, "token_endpoint", "http://a/b"), want: "discovery: token_endpoint is"},
+		"document that changes":  {alter: field(metadataPath, "x", 1), want: "discovery: the document has changed", late: true},
+		"no keys":                {alter: field(jwks, "keys", []any{}), want: "jwks: there is no key"},
+		"no cookie":              {alter: func(_ string, a *http.Response) { a.Header.Del("Set-Cookie") }, want: "sign-in: no cookie was set"},
+		"sign-in fails":          {alter: status(login, 303, 401), want: "sign-in: status 401 instead of 303"},
+		"no code":                {alter: query("code", none), want: "authorize: there is no code"},
+		"state":                  {alter: query("state", "another"), want: "authorize: the state is another one"},
+		"issuer of the code":     {alter: query("iss", "http://elsewhere"), want: "authorize: the issuer of the answer"},
+		"refusal":                {alter: query("error", "access_denied"), want: "authorize: the answer is access_denied"},
+		"to the sign-in page":    {alter: header(authorize, "Location", "/login/?x"), want: "authorize: the answer leads to /login/ instead"},
+		"status":                 {alter: status(token, 200, 203), want: "token: status 203 instead of 200"},
+		"no access token":        {alter: field(token, "access_token", none), want: missing},
+		"no refresh token":       {alter: field(token, "refresh_token", nil), want: missing},
+		"kind of token":          {alter: field(token, "token_type", "mac"), want: missing},
+		"stored":                 {alter: header(token, "Cache-Control", "public"), want: "token: the answer may be stored"},
+		"no ID token":            {alter: field(token, "id_token", "not.a.token"), want: "token: ID token: not a signed JWT"},
+		"foreign signature":      {alter: signed(foreign, "x", 1), want: "token: ID token: the signature of a JWT is wrong"},
+		"ID token of an issuer":  {alter: claim("iss", "http://elsewhere"), want: invalid + "invalid issuer claim (iss)"},
+		"ID token of a client":   {alter: claim("aud", "another"), want: invalid + "invalid audience claim (aud)"},
+		"ID token of a user":     {alter: claim("sub", "another"), want: "userinfo: of another user"},
+		"ID token without sub":   {alter: claim("sub", none), want: "token: ID token: it lacks sub"},
+		"expired ID token":       {alter: claim("exp", time.Now().Add(ago).Unix()), want: invalid + "token is expired (exp)"},
+		"ID token of long ago":   {alter: claim("iat", time.Now().Add(ago).Unix()), want: "token: ID token: it lacks sub, exp or iat"},
+		"nonce":                  {alter: claim("nonce", "another"), want: "token: ID token: the nonce"},
+		"no nonce":               {alter: claim("nonce", nil), want: "token: ID token: the nonce"},
+		"userinfo of another":    {alter: field("/oauth2/userinfo", "preferred_username", "eve"), want: "userinfo: of another user"},
+		"no status list":         {alter: header(statusPath, "Content-Type", "text/plain"), want: "status-list: the content type is"},
+		"no ETag":                {alter: header(statusPath, "Etag", none), want: "status-list: there is no ETag, or no list"},
+		"list that is sent":      {alter: status(statusPath, 304, 305), want: "status-list-304: status 305 instead of 304"},
+		"no JWT":                 {alter: field(token, "access_token", "opaque"), want: "token-api: access token: not a signed JWT", late: true},
+		"inactive":               {alter: field(introspect, "active", false), want: "introspection: the token is not active"},
+		"introspected: another":  {alter: field(introspect, "sub", "another"), want: "introspection: the token is not active"},
+		"introspected: expired":  {alter: field(introspect, "exp", 1), want: "introspection: the token is not active"},
+		"introspected: not JSON": {alter: header(introspect, "Content-Type", "text/html"), want: "introspection: the content type is"},
+		"refresh is not rotated": {want: "refresh: a token was not rotated", alter: edit(token, func(v map[string]any) {
+			if first == nil {
+				first = v["refresh_token"]
+			}
+			v["refresh_token"] = first
+		})},
+		"nothing": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !tt.late {
+				alter = tt.alter
+			}
+			defer func() { alter = nil }()
+			err := once(t.Context(), fresh(), func() { alter = tt.alter })
+			if got := fmt.Sprint(err); !strings.HasPrefix(strings.TrimPrefix(got, "cairn: "), tt.want) || (err == nil) != (tt.want == none) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOtherMachinesAreNotMeasured(t *testing.T) {
+	for _, address := range []string{"192.0.2.1:80", "0.0.0.0:80", ":80", "localhost:80", "[2001:db8::1]:80"} {
+		c := connection{address: address}
+		if _, err := c.do(t.Context(), "/", ""); err == nil || !strings.Contains(err.Error(), "measure on 127.0.0.1") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	var h histogram
+	for n := range 1000 {
+		h.note(time.Duration(n+1) * time.Millisecond)
+	}
+	for part, want := range map[float64]float64{0.5: 500, 0.99: 990, 0: 1} {
+		if got := h.quantile(part); got < want*0.96 || got > want*1.01 {
+			t.Errorf("quantile %g: %g ms, want about %g", part, got, want)
+		}
+	}
+}
+
+func TestTableComparesWithPeers(t *testing.T) {
+	phases := func(rate float64) []phaseResult {
+		return []phaseResult{{Phase: "token", Operations: 10, PerCPUSecond: rate}}
+	}
+	r := result{Servers: []serverResult{{Name: "cairn", Phases: phases(900)}, {Name: "peer", Phases: phases(300)}, {Name: "peer"}}}
+	var b strings.Builder
+	if err := r.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	want := strings.Fields("token 10 0 900 0.00 0.00 0 0 300 0.00 0 3.00 - - - -")
+	if got := strings.Fields(lines[len(lines)-1]); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestDatabaseOfARunIsDropped(t *testing.T) {
+	address, drop, err := newDatabase(t.Context(), storetest.PostgresDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping := func() error {
+		pool, err := sql.Open("pgx", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = pool.Close() }()
+		return pool.PingContext(t.Context())
+	}
+	if err := ping(); err != nil {
+		t.Errorf("it is not there: %v", err)
+	}
+	if err := drop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ping(); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("it is still there: %v", err)
+	}
+}
