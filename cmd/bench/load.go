@@ -23,10 +23,10 @@ type loadCommand struct {
 	Server   string   `default:"./cairn" placeholder:"FILE" help:"Program to measure (./cairn)."`
 	Peer     []string `placeholder:"PEER" help:"Program to measure beside it: cairn=FILE, another version; cairn, the same one with an empty installation. Repeatable."`
 	Workers  int      `default:"8" help:"How many requests are under way at once, 1 to 256."`
-	Seconds  float64  `default:"5" help:"How long each phase of each program takes, up to 600."`
+	Seconds  float64  `default:"5" help:"How long each phase of each program takes, up to 60."`
 	Phases   []string `placeholder:"PHASE" help:"Phases to measure; all if not given."`
 	Sessions int      `placeholder:"COUNT" help:"How many users sign in before; four for each worker if not given."`
-	Pprof    string   `placeholder:"FOLDER" help:"Save a profile of the processor and one of the allocations for each phase."`
+	Metrics  string   `placeholder:"ADDRESS" help:"Address where the program serves metrics and profiles (/debug/pprof), for go tool pprof."`
 	DSN      string   `name:"dsn" env:"BENCH_DSN" placeholder:"URL" help:"PostgreSQL server (postgres://) to make a database on for each program, in place of SQLite files; they are dropped in the end."`
 	Database string   `placeholder:"FILE" help:"Database that bench fill has filled, SQLite file or postgres:// URL. It is written to."`
 	Filled   string   `placeholder:"FILE" help:"What bench fill -o json has printed of --database."`
@@ -44,8 +44,8 @@ func (c *loadCommand) Validate() (err error) {
 	switch {
 	case c.Workers < 1 || c.Workers > 256:
 		return errors.New("--workers takes 1 to 256")
-	case !(c.Seconds >= 0.05 && c.Seconds <= 600):
-		return errors.New("--seconds takes 0.05 to 600")
+	case !(c.Seconds >= 0.05 && c.Seconds <= 60):
+		return errors.New("--seconds takes 0.05 to 60")
 	case c.Sessions < c.Workers || c.Sessions > 10_000:
 		return errors.New("--sessions takes at least as many as --workers, up to 10,000")
 	case (c.Database == "") != (c.Filled == ""):
@@ -89,9 +89,6 @@ func (c *loadCommand) Validate() (err error) {
 			}
 		}
 	}
-	if c.Pprof != "" {
-		return os.MkdirAll(c.Pprof, 0o700)
-	}
 	return nil
 }
 
@@ -132,9 +129,9 @@ func (c *loadCommand) Run(ctx context.Context) (failed error) {
 	}
 	var all []*driver
 	for i, program := range append([]string{c.Server}, c.Peer...) {
-		in := installation{program: program, name: "peer", logLevel: c.LogLevel, sessions: c.Sessions, profiled: c.Pprof != ""}
+		in := installation{program: program, name: "peer", logLevel: c.LogLevel, sessions: c.Sessions}
 		if i == 0 {
-			in.name, in.database, in.filled = "cairn", c.Database, c.filled
+			in.name, in.database, in.filled, in.metrics = "cairn", c.Database, c.filled, c.Metrics
 		}
 		in.folder = filepath.Join(folder, fmt.Sprint(i))
 		if err := os.Mkdir(in.folder, 0o700); err != nil {
@@ -189,18 +186,9 @@ func (c *loadCommand) Run(ctx context.Context) (failed error) {
 // measure takes a phase of all programs, in turn.
 func (c *loadCommand) measure(ctx context.Context, all []*driver, ph phase) ([]sample, error) {
 	samples := make([]sample, len(all))
-	length := time.Duration(c.Seconds * float64(time.Second))
-	slice := min(length, sliceLength)
-	if c.Pprof != "" {
-		slice = length // one profile
-	}
-	for left := length; left > 0; left -= slice {
+	for left := time.Duration(c.Seconds * float64(time.Second)); left > 0; left -= sliceLength {
 		for i, d := range all {
-			profiles := ""
-			if i == 0 {
-				profiles = c.Pprof
-			}
-			if err := d.slice(ctx, ph, min(left, slice), &samples[i], profiles); err != nil {
+			if err := d.slice(ctx, ph, min(left, sliceLength), &samples[i]); err != nil {
 				return nil, err
 			}
 		}

@@ -6,16 +6,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
-	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -27,9 +22,9 @@ type phase struct {
 	name string
 	// operate is one operation, whose answer it checks.
 	operate func(w *worker, ctx context.Context) error
-	// prepare makes what n operations of one worker use up, before the clock starts; nil: nothing.
+	// prepare collects the codes that n operations of one worker use up, before the clock starts; nil: none.
 	prepare func(w *worker, ctx context.Context, n int) error
-	// apiOnly: a server without an API does not have it.
+	// apiOnly: a version that knows no APIs does not have it.
 	apiOnly bool
 }
 
@@ -47,8 +42,8 @@ var phases = []phase{
 	{name: "token-api", operate: (*worker).exchangeForAPI, prepare: (*worker).collectAPICodes, apiOnly: true},
 	{name: "authorize+token", operate: (*worker).authorizeAndExchange},
 	{name: "refresh", operate: (*worker).refresh},
-	{name: "userinfo", operate: (*worker).userinfo, prepare: (*worker).renewGrants},
-	{name: "introspection", operate: (*worker).introspect, prepare: (*worker).renewGrants},
+	{name: "userinfo", operate: (*worker).userinfo},
+	{name: "introspection", operate: (*worker).introspect},
 	{name: "sign-in", operate: (*worker).signInAgain},
 }
 
@@ -78,14 +73,9 @@ type target struct {
 	metadata, keySet []byte
 	at               map[string]string // paths of the endpoints
 	keys             jose.JSONWebKeySet
-	hidden           url.Values // what the form of the sign-in page sends unseen
-	client           string     // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
+	client           string // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
 	verifier         string
 	asked            string // the query of an authorization request without state and nonce
-
-	mu         sync.Mutex // of what follows
-	statusList []byte     // the newest that was verified
-	statusTag  string
 }
 
 // session is a signed-in browser.
@@ -95,7 +85,6 @@ type session struct{ handle, cookie, sub string }
 type grant struct {
 	of              *session
 	access, refresh string
-	at              time.Time
 	userinfo        []byte // the answer that was found right
 }
 
@@ -108,21 +97,14 @@ type pending struct {
 // worker is one client at a time, with sessions of its own.
 type worker struct {
 	*target
-	conn     connection
-	sessions []*session
-	grants   []*grant // one of each session
-	codes    []pending
-	turn     int
-	latency  histogram
-}
-
-// ask sends a request and wants a status.
-func (w *worker) ask(ctx context.Context, status int, path, body string, header ...string) (answer, error) {
-	a, err := w.conn.do(ctx, path, body, header...)
-	if err == nil {
-		err = a.is(status)
-	}
-	return a, err
+	http       *http.Client
+	sessions   []*session
+	grants     []*grant // one of each session
+	codes      []pending
+	turn       int
+	statusList []byte // the newest that was verified
+	statusTag  string
+	latency    []time.Duration
 }
 
 // named says in which phase an error was met before the first one.
@@ -138,9 +120,6 @@ func (w *worker) learn(ctx context.Context) error {
 	if err := w.discovery(ctx); err != nil {
 		return named("discovery", err)
 	}
-	if err := w.jwks(ctx); err != nil {
-		return named("jwks", err)
-	}
 	credentials := url.QueryEscape(w.clientID) + ":" + url.QueryEscape(w.clientSecret)
 	w.client, w.verifier = "Basic "+base64.StdEncoding.EncodeToString([]byte(credentials)), rand.Text()+rand.Text()
 	challenge := sha256.Sum256([]byte(w.verifier))
@@ -148,15 +127,8 @@ func (w *worker) learn(ctx context.Context) error {
 		"response_type": {"code"}, "client_id": {w.clientID}, "redirect_uri": {redirectURI}, "scope": {scope},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
 	}.Encode()
-	page, err := w.ask(ctx, http.StatusOK, loginPath, "", "Accept", "text/html")
-	w.hidden = url.Values{}
-	for _, field := range hiddenField.FindAllSubmatch(page.body, -1) {
-		w.hidden.Set(html.UnescapeString(string(field[1])), html.UnescapeString(string(field[2])))
-	}
-	return named("sign-in", err)
+	return named("jwks", w.jwks(ctx))
 }
-
-var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 
 // signInAll makes the sessions, and a grant of each.
 func (w *worker) signInAll(ctx context.Context) (err error) {
@@ -171,9 +143,6 @@ func (w *worker) signInAll(ctx context.Context) (err error) {
 		g, err := w.exchange(ctx, p)
 		if err != nil {
 			return named("token", err)
-		}
-		if err := w.userinfoOf(ctx, g); err != nil {
-			return named("userinfo", err)
 		}
 		w.grants = append(w.grants, g)
 	}
@@ -191,105 +160,80 @@ func (w *worker) grant() *grant {
 }
 
 // constant asks for a document that has to be what it was before, or is learned.
-func (w *worker) constant(ctx context.Context, path string, known *[]byte, learn func(answer) error) error {
-	a, err := w.ask(ctx, http.StatusOK, path, "")
+func (w *worker) constant(ctx context.Context, path string, known *[]byte, document any) error {
+	a, err := w.ask(ctx, http.StatusOK, path, nil)
 	switch {
 	case err != nil:
 		return err
 	case *known == nil:
-		err = learn(a)
 		*known = a.body
+		return a.decode(document)
 	case !bytes.Equal(a.body, *known):
 		return errors.New("the document has changed")
 	}
-	return err
+	return nil
 }
 
 func (w *worker) discovery(ctx context.Context) error {
-	return w.constant(ctx, metadataPath, &w.metadata, func(a answer) error {
-		var document map[string]any
-		if err := a.decode(&document); err != nil {
-			return err
+	var document map[string]any
+	if err := w.constant(ctx, metadataPath, &w.metadata, &document); err != nil || document == nil {
+		return err
+	}
+	if document["issuer"] != w.issuer {
+		return fmt.Errorf("the issuer is %v instead of %s", document["issuer"], w.issuer)
+	}
+	w.at = map[string]string{}
+	for _, name := range []string{"jwks_uri", "authorization_endpoint", "token_endpoint", "userinfo_endpoint",
+		"introspection_endpoint"} {
+		address, _ := document[name].(string)
+		path, ok := strings.CutPrefix(address, w.issuer)
+		if !ok {
+			return fmt.Errorf("%s is %q, which is not below the issuer", name, address)
 		}
-		if document["issuer"] != w.issuer {
-			return fmt.Errorf("the issuer is %v instead of %s", document["issuer"], w.issuer)
-		}
-		w.at = map[string]string{}
-		for _, name := range []string{"jwks_uri", "authorization_endpoint", "token_endpoint", "userinfo_endpoint", "introspection_endpoint"} {
-			address, _ := document[name].(string)
-			path, ok := strings.CutPrefix(address, w.issuer)
-			if !ok {
-				return fmt.Errorf("%s is %q, which is not below the issuer", name, address)
-			}
-			w.at[name] = path
-		}
-		return nil
-	})
+		w.at[name] = path
+	}
+	return nil
 }
 
 func (w *worker) jwks(ctx context.Context) error {
-	return w.constant(ctx, w.at["jwks_uri"], &w.keySet, func(a answer) error {
-		err := json.Unmarshal(a.body, &w.keys)
-		if err == nil && len(w.keys.Keys) == 0 {
-			err = errors.New("there is no key")
-		}
-		return err
-	})
+	return w.constant(ctx, w.at["jwks_uri"], &w.keySet, &w.keys)
 }
 
 func (w *worker) statusListWhole(ctx context.Context) error {
-	a, err := w.ask(ctx, http.StatusOK, statusPath, "")
+	a, err := w.ask(ctx, http.StatusOK, statusPath, nil)
 	if err != nil {
 		return err
 	}
 	return w.checkStatusList(a)
 }
 
-// checkStatusList verifies a list where it differs from the one before: it is signed anew
-// from time to time.
+// checkStatusList verifies a list where it differs from the one before: it is signed anew from time to time.
 func (w *worker) checkStatusList(a answer) error {
-	if kind := a.header.Get("Content-Type"); kind != "application/statuslist+jwt" {
-		return fmt.Errorf("the content type is %q", kind)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if bytes.Equal(a.body, w.statusList) {
 		return nil
 	}
 	var claims struct {
 		jwt.Claims
 		List struct {
-			Bits int    `json:"bits"`
 			List string `json:"lst"`
 		} `json:"status_list"`
 	}
 	if err := w.open(string(a.body), &claims); err != nil {
 		return err
 	}
-	if err := claims.Validate(jwt.Expected{Subject: w.issuer + statusPath}); err != nil {
-		return err
-	}
-	if w.statusTag = a.header.Get("Etag"); w.statusTag == "" || claims.List.Bits != 1 || claims.List.List == "" {
+	w.statusList, w.statusTag = a.body, a.header.Get("Etag")
+	if claims.Subject != w.issuer+statusPath || claims.List.List == "" || w.statusTag == "" {
 		return errors.New("there is no ETag, or no list")
 	}
-	w.statusList = a.body
 	return nil
 }
 
 func (w *worker) statusListUnchanged(ctx context.Context) error {
-	w.mu.Lock()
-	tag := w.statusTag
-	w.mu.Unlock()
-	a, err := w.conn.do(ctx, statusPath, "", "If-None-Match", tag)
-	switch {
-	case err != nil:
-		return err
-	case a.status == http.StatusOK && a.header.Get("Etag") != tag:
+	a, err := w.ask(ctx, http.StatusNotModified, statusPath, nil, "If-None-Match", w.statusTag)
+	if err != nil && a.status == http.StatusOK && a.header.Get("Etag") != w.statusTag {
 		return w.checkStatusList(a)
-	case a.status == http.StatusNotModified && (a.header.Get("Etag") != tag || len(a.body) > 0):
-		return errors.New("the answer has another ETag, or a body")
 	}
-	return a.is(http.StatusNotModified)
+	return err
 }
 
 // open verifies the signature of a JWT and reads its claims.
@@ -311,8 +255,7 @@ func (w *worker) open(token string, claims any) error {
 // signIn signs in as a browser does and returns its cookies.
 func (w *worker) signIn(ctx context.Context, handle string) (string, error) {
 	form := url.Values{"handle": {handle}, "password": {w.password}}
-	maps.Copy(form, w.hidden)
-	a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form.Encode(),
+	a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form,
 		"Accept", "text/html", "Origin", w.issuer, "Sec-Fetch-Site", "same-origin")
 	cookies := a.cookies()
 	if err == nil && cookies == "" {
@@ -330,7 +273,7 @@ func (w *worker) signInAgain(ctx context.Context) error {
 func (w *worker) authorize(ctx context.Context, s *session, more string) (pending, error) {
 	state, nonce := rand.Text(), rand.Text()
 	path := w.at["authorization_endpoint"] + "?" + w.asked + more + "&state=" + state + "&nonce=" + nonce
-	a, err := w.ask(ctx, http.StatusSeeOther, path, "", "Accept", "text/html", "Cookie", s.cookie)
+	a, err := w.ask(ctx, http.StatusSeeOther, path, nil, "Accept", "text/html", "Cookie", s.cookie)
 	if err != nil {
 		return pending{}, err
 	}
@@ -341,12 +284,8 @@ func (w *worker) authorize(ctx context.Context, s *session, more string) (pendin
 		err = fmt.Errorf("the answer leads to %s instead of to the client", to)
 	case got.Get("error") != "":
 		err = fmt.Errorf("the answer is %s: %s", got.Get("error"), got.Get("error_description"))
-	case got.Get("state") != state:
-		err = errors.New("the state is another one")
-	case got.Has("iss") && got.Get("iss") != w.issuer:
-		err = errors.New("the issuer of the answer is another one")
-	case got.Get("code") == "":
-		err = errors.New("there is no code")
+	case got.Get("state") != state || got.Get("code") == "":
+		err = errors.New("there is no code, or the state is another one")
 	}
 	return pending{of: s, code: got.Get("code"), nonce: nonce}, err
 }
@@ -356,17 +295,15 @@ func (w *worker) authorizeOnly(ctx context.Context) error {
 	return err
 }
 
-// grantFor is a request to the token endpoint, whose answer it checks. No nonce: the ID token
-// may have that of the exchange (OpenID Connect Core section 12.2).
+// grantFor is a request to the token endpoint, whose answer it checks. No nonce: the ID token may have that of the
+// exchange (OpenID Connect Core section 12.2).
 func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonce string) (*grant, error) {
-	a, err := w.ask(ctx, http.StatusOK, w.at["token_endpoint"], form.Encode(), "Authorization", w.client)
+	a, err := w.ask(ctx, http.StatusOK, w.at["token_endpoint"], form, "Authorization", w.client)
 	if err != nil {
 		return nil, err
 	}
 	var got struct {
 		Access  string `json:"access_token"`
-		Type    string `json:"token_type"`
-		Expires int    `json:"expires_in"`
 		Refresh string `json:"refresh_token"`
 		ID      string `json:"id_token"`
 	}
@@ -377,31 +314,33 @@ func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonc
 	if err := a.decode(&got); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	switch {
-	case got.Access == "" || got.Refresh == "" || got.ID == "" || !strings.EqualFold(got.Type, "Bearer") || got.Expires <= 0:
-		return nil, errors.New("an access, refresh or ID token, the token's type or lifetime is missing")
-	case !strings.Contains(a.header.Get("Cache-Control"), "no-store"):
-		return nil, errors.New("the answer may be stored (Cache-Control)")
+	if got.Access == "" || got.Refresh == "" || got.ID == "" {
+		return nil, errors.New("an access, refresh or ID token is missing")
 	}
-	if err := w.open(got.ID, &claims); err != nil {
-		return nil, fmt.Errorf("ID token: %w", err)
-	}
-	if err := claims.Validate(jwt.Expected{Issuer: w.issuer, AnyAudience: jwt.Audience{w.clientID}, Subject: s.sub, Time: now}); err != nil {
-		return nil, fmt.Errorf("ID token: %w", err)
+	if err = w.open(got.ID, &claims); err == nil {
+		err = claims.Validate(w.expected(s, w.clientID))
 	}
 	switch {
-	case claims.Subject == "" || claims.Expiry == nil || claims.IssuedAt == nil || now.Sub(claims.IssuedAt.Time()) > 2*answerTimeout:
-		return nil, errors.New("ID token: it lacks sub, exp or iat, or was not issued now")
+	case err != nil:
+		return nil, fmt.Errorf("ID token: %w", err)
+	case claims.Subject == "" || claims.Expiry == nil:
+		return nil, errors.New("ID token: it lacks sub or exp")
 	case nonce != "" && claims.Nonce != nonce:
 		return nil, errors.New("ID token: the nonce is missing or another one")
 	}
 	s.sub = claims.Subject
-	return &grant{of: s, access: got.Access, refresh: got.Refresh, at: now}, nil
+	return &grant{of: s, access: got.Access, refresh: got.Refresh}, nil
+}
+
+// expected are the claims of a token of a user, as far as they are known, for an audience.
+func (w *worker) expected(s *session, audience string) jwt.Expected {
+	return jwt.Expected{Issuer: w.issuer, Subject: s.sub, AnyAudience: jwt.Audience{audience}, Time: time.Now()}
 }
 
 func (w *worker) exchange(ctx context.Context, p pending) (*grant, error) {
-	return w.grantFor(ctx, p.of, url.Values{"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI}, "code_verifier": {w.verifier}}, p.nonce)
+	return w.grantFor(ctx, p.of, url.Values{
+		"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI}, "code_verifier": {w.verifier},
+	}, p.nonce)
 }
 
 func (w *worker) authorizeAndExchange(ctx context.Context) error {
@@ -451,19 +390,14 @@ func (w *worker) exchangeForAPI(ctx context.Context) error {
 		return err
 	}
 	var claims jwt.Claims
-	if err := w.open(g.access, &claims); err != nil {
-		return fmt.Errorf("access token: %w", err)
+	if err = w.open(g.access, &claims); err == nil {
+		err = claims.Validate(w.expected(g.of, w.api))
 	}
-	expected := jwt.Expected{Issuer: w.issuer, Subject: g.of.sub, AnyAudience: jwt.Audience{w.api}, Time: g.at}
-	if err := claims.Validate(expected); err != nil {
-		return fmt.Errorf("access token: %w", err)
-	}
-	return nil
+	return named("access token", err)
 }
 
-func (w *worker) refresh(ctx context.Context) error { return w.refreshOf(ctx, w.grant()) }
-
-func (w *worker) refreshOf(ctx context.Context, g *grant) error {
+func (w *worker) refresh(ctx context.Context) error {
+	g := w.grant()
 	got, err := w.grantFor(ctx, g.of, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.refresh}}, "")
 	if err == nil && (got.refresh == g.refresh || got.access == g.access) {
 		err = errors.New("a token was not rotated")
@@ -474,22 +408,9 @@ func (w *worker) refreshOf(ctx context.Context, g *grant) error {
 	return err
 }
 
-// renewGrants refreshes what would expire in a long run: access tokens live for an hour.
-func (w *worker) renewGrants(ctx context.Context, _ int) error {
-	for _, g := range w.grants {
-		if time.Since(g.at) > 30*time.Minute {
-			if err := w.refreshOf(ctx, g); err != nil {
-				return named("refresh", err)
-			}
-		}
-	}
-	return nil
-}
-
-func (w *worker) userinfo(ctx context.Context) error { return w.userinfoOf(ctx, w.grant()) }
-
-func (w *worker) userinfoOf(ctx context.Context, g *grant) error {
-	a, err := w.ask(ctx, http.StatusOK, w.at["userinfo_endpoint"], "", "Authorization", "Bearer "+g.access)
+func (w *worker) userinfo(ctx context.Context) error {
+	g := w.grant()
+	a, err := w.ask(ctx, http.StatusOK, w.at["userinfo_endpoint"], nil, "Authorization", "Bearer "+g.access)
 	if err != nil || g.userinfo != nil && bytes.Equal(a.body, g.userinfo) {
 		return err
 	}
@@ -509,21 +430,20 @@ func (w *worker) userinfoOf(ctx context.Context, g *grant) error {
 
 func (w *worker) introspect(ctx context.Context) error {
 	g := w.grant()
-	a, err := w.ask(ctx, http.StatusOK, w.at["introspection_endpoint"], url.Values{"token": {g.access}}.Encode(), "Authorization", w.client)
+	form := url.Values{"token": {g.access}}
+	a, err := w.ask(ctx, http.StatusOK, w.at["introspection_endpoint"], form, "Authorization", w.client)
 	if err != nil {
 		return err
 	}
 	var got struct {
-		Active   bool   `json:"active"`
-		Subject  string `json:"sub"`
-		ClientID string `json:"client_id"`
-		Expires  int64  `json:"exp"`
+		Active  bool   `json:"active"`
+		Subject string `json:"sub"`
 	}
 	if err := a.decode(&got); err != nil {
 		return err
 	}
-	if !got.Active || got.Subject != g.of.sub || got.ClientID != w.clientID || got.Expires <= time.Now().Unix() {
-		return errors.New("the token is not active, expired, or of another user or client")
+	if !got.Active || got.Subject != g.of.sub {
+		return errors.New("the token is not active, or of another user")
 	}
 	return nil
 }

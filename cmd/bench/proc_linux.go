@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is what a process has used, of all its threads: utime + stime of its
-// /proc/PID/stat, from the same counter with a finer unit.
+// processorTime is what a process has used, of all its threads: utime + stime of its /proc/PID/stat, from the same
+// counter with a finer unit.
 func processorTime(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED in linux/posix-timers.h
 	var used unix.Timespec
@@ -21,23 +21,14 @@ func processorTime(pid int) (time.Duration, error) {
 }
 
 // memoryOf is what a process has in memory now.
-func memoryOf(pid int) (memory, error) {
-	var m memory
-	for file, fields := range map[string]map[string]*int{
-		"status":       {"VmHWM:": &m.Peak},
-		"smaps_rollup": {"Rss:": &m.RSS, "Anonymous:": &m.Anonymous},
-	} {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			return m, fmt.Errorf("memory of the server: %w", err)
-		}
-		for line := range strings.Lines(string(b)) {
-			if words := strings.Fields(line); len(words) == 3 && fields[words[0]] != nil {
-				if _, err := fmt.Sscan(words[1], fields[words[0]]); err != nil {
-					return m, fmt.Errorf("memory of the server: %w", err)
-				}
+func memoryOf(pid int) (m memory, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(b)) {
+		for name, into := range map[string]*int{"VmRSS:": &m.RSS, "RssAnon:": &m.Anonymous, "VmHWM:": &m.Peak} {
+			if value, ok := strings.CutPrefix(line, name); ok && err == nil {
+				_, err = fmt.Sscan(value, into)
 			}
 		}
 	}
-	return m, nil
+	return m, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -44,9 +45,10 @@ type memory struct {
 }
 
 func (d *driver) phaseResult(name string, s *sample) (r phaseResult, err error) {
+	slices.Sort(s.latency)
 	r = phaseResult{
 		Phase: name, Operations: s.ops, Seconds: s.wall.Seconds(), CPUSeconds: s.used.Seconds(),
-		P50: s.latency.quantile(0.5), P99: s.latency.quantile(0.99),
+		P50: quantile(s.latency, 0.5), P99: quantile(s.latency, 0.99),
 	}
 	r.PerSecond, r.PerCPUSecond = ratio(float64(r.Operations), r.Seconds), ratio(float64(r.Operations), r.CPUSeconds)
 	r.Memory, err = memoryOf(d.cmd.Process.Pid)

@@ -23,20 +23,19 @@ import (
 
 // process is a server under test: a program of its own, so that its processor time is its own.
 type process struct {
-	cmd      *exec.Cmd
-	log      *os.File
-	profiles string // address of its profiles; empty: it has none
-	ended    chan struct{}
-	err      error // once it has ended
+	cmd   *exec.Cmd
+	log   *os.File
+	ended chan struct{}
+	err   error // once it has ended
 }
 
 // installation is a cairn that is made, run and removed.
 type installation struct {
 	program, name, folder, logLevel string
 	sessions                        int
-	profiled                        bool
 	database                        string // file or URL; empty: a new file
 	filled                          filled // of the database; zero: it is new
+	metrics                         string // address for metrics and profiles; empty: none
 }
 
 // redirectURI leads nowhere: no one follows it.
@@ -110,11 +109,8 @@ func (in installation) start(ctx context.Context) (*target, error) {
 	case !strings.Contains(err.Error(), "unexpected argument api") && !strings.Contains(err.Error(), "unknown flag --type"):
 		return nil, err // else it is a version that has neither
 	}
-	if in.profiled {
-		if t.profiles, err = freeAddress(); err != nil {
-			return nil, err
-		}
-		args = append(args, "--metrics-listen", t.profiles)
+	if in.metrics != "" {
+		args = append(args, "--metrics-listen", in.metrics)
 	}
 	return t, t.serve(ctx, in, env, args)
 }
@@ -174,11 +170,10 @@ func (t *target) serve(ctx context.Context, in installation, env, args []string)
 	}()
 	limit, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
+	client := newClient()
+	defer client.CloseIdleConnections()
 	for again := time.NewTicker(20 * time.Millisecond); ; {
-		c := connection{address: t.address, host: strings.TrimPrefix(t.issuer, "http://")}
-		a, err := c.do(limit, metadataPath, "")
-		c.close()
-		if err == nil && a.status == http.StatusOK {
+		if _, err := t.ask(limit, client, http.StatusOK, metadataPath, nil); err == nil {
 			return nil
 		}
 		select {
@@ -221,41 +216,5 @@ func (p *process) lastWords() string {
 func (p *process) trim() {
 	if info, err := p.log.Stat(); err == nil && info.Size() > 16<<20 {
 		_ = p.log.Truncate(0)
-	}
-}
-
-// profile saves what the processor did for so long, and what was allocated, beside whatever
-// runs meanwhile.
-func (p *process) profile(ctx context.Context, dir, name string, seconds int) func() error {
-	kinds := map[string]string{"profile": "cpu", "allocs": "allocs"}
-	done := make(chan error, len(kinds))
-	for kind, ending := range kinds {
-		go func() {
-			done <- func() error {
-				r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", p.profiles, kind, seconds), nil)
-				if err != nil {
-					return err
-				}
-				got, err := http.DefaultClient.Do(r)
-				if err != nil {
-					return err
-				}
-				defer func() { _ = got.Body.Close() }()
-				b, err := io.ReadAll(got.Body)
-				if err == nil && got.StatusCode != http.StatusOK {
-					err = fmt.Errorf("profile: status %d: %.200s", got.StatusCode, b)
-				}
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, name+"."+ending+".pb.gz"), b, 0o600)
-				}
-				return err
-			}()
-		}()
-	}
-	return func() (err error) {
-		for range kinds {
-			err = errors.Join(err, <-done)
-		}
-		return err
 	}
 }
