@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/cairn-id/cairn"
@@ -123,6 +125,27 @@ func TestProgramHasNoPartOfGRPCOrTheExporters(t *testing.T) {
 				t.Errorf("cmd/cairn links %s", path)
 			}
 		}
+	}
+}
+
+// What is linked has a line that says why, and nothing else has.
+func TestDocumentsNameWhatIsLinked(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", ".")
+	list.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=1")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	var named []string
+	for line := range strings.Lines(documents(t)["docs/dependencies.md"]) {
+		if module, why, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | "); ok && strings.HasPrefix(line, "| `") && why != "|\n" {
+			named = append(named, module)
+		}
+	}
+	slices.Sort(named)
+	if diff := cmp.Diff(linked, named); diff != "" {
+		t.Errorf("docs/dependencies.md differs from go list -deps (-linked +named):\n%s", diff)
 	}
 }
 
