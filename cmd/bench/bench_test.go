@@ -64,10 +64,11 @@ func TestCommands(t *testing.T) {
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: func(e *testscript.Env) error {
+	setup := func(e *testscript.Env) error {
 		e.Setenv("PATH", programs+string(os.PathListSeparator)+e.Getenv("PATH"))
 		return nil
-	}})
+	}
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: setup})
 }
 
 // change alters the JSON of an answer.
@@ -131,7 +132,8 @@ func TestWrongAnswerEndsTheRun(t *testing.T) {
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
-	in := installation{program: filepath.Join(programs, "cairn"), name: "cairn", folder: t.TempDir(), logLevel: "warn", sessions: 1}
+	in := installation{program: filepath.Join(programs, "cairn"), name: "cairn", folder: t.TempDir()}
+	in.logLevel, in.sessions = "warn", 1
 	started, err := in.start(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +173,7 @@ func TestWrongAnswerEndsTheRun(t *testing.T) {
 	}
 
 	const token, authorize, login = "/oauth2/token", "/oauth2/authorize", "/login/"
-	const jwks, introspect = "/.well-known/jwks.json", "/oauth2/introspect"
+	const jwks, userinfo, introspect = "/.well-known/jwks.json", "/oauth2/userinfo", "/oauth2/introspect"
 	header := func(path, name, value string) alteration {
 		return func(at string, a *http.Response) {
 			if at == path {
@@ -190,7 +192,9 @@ func TestWrongAnswerEndsTheRun(t *testing.T) {
 		return edit(path, func(v map[string]any) { v[name] = value })
 	}
 	signed := func(key crypto.Signer, claim string, value any) alteration {
-		return edit(token, func(v map[string]any) { v["id_token"] = sign(t, key, v["id_token"].(string), claim, value) })
+		return edit(token, func(v map[string]any) {
+			v["id_token"] = sign(t, key, v["id_token"].(string), claim, value)
+		})
 	}
 	claim := func(name string, value any) alteration { return signed(own.(crypto.Signer), name, value) }
 	query := func(name, value string) alteration {
@@ -213,58 +217,65 @@ func TestWrongAnswerEndsTheRun(t *testing.T) {
 	}
 	const none = ""
 	const missing = "token: an access, refresh or ID token"
-	const invalidAccess = "token-api: access token: go-jose/go-jose/jwt: validation failed, "
-	const invalid = "token: ID token: go-jose/go-jose/jwt: validation failed, "
+	const validation = "go-jose/go-jose/jwt: validation failed, "
+	const invalid = "token: ID token: " + validation
+	begun := false // all users have signed in
+	late := func(alter alteration) alteration {
+		return func(at string, a *http.Response) {
+			if begun {
+				alter(at, a)
+			}
+		}
+	}
 	var first any // refresh token
-	for name, tt := range map[string]struct {
-		alter alteration
-		want  string
-		late  bool // only once all users have signed in
+	noRotation := edit(token, func(v map[string]any) {
+		if first == nil {
+			first = v["refresh_token"]
+		}
+		v["refresh_token"] = first
+	})
+	noCookie := func(_ string, a *http.Response) { a.Header.Del("Set-Cookie") }
+	for _, tt := range []struct {
+		name, want string
+		alter      alteration
 	}{
-		"issuer":                 {alter: field(metadataPath, "issuer", "http://elsewhere"), want: "discovery: the issuer is"},
-		"endpoint elsewhere":     {alter: field(metadataPath, "token_endpoint", "http://a/b"), want: "discovery: token_endpoint is"},
-		"document that changes":  {alter: field(metadataPath, "x", 1), want: "discovery: the document has changed", late: true},
-		"no keys":                {alter: field(jwks, "keys", []any{}), want: "token: ID token: a JWT is signed with a key that is not published"},
-		"no cookie":              {alter: func(_ string, a *http.Response) { a.Header.Del("Set-Cookie") }, want: "sign-in: no cookie was set"},
-		"sign-in fails":          {alter: status(login, 303, 401), want: "sign-in: status 401 instead of 303"},
-		"no code":                {alter: query("code", none), want: "authorize: there is no code"},
-		"state":                  {alter: query("state", "another"), want: "authorize: there is no code, or the state is another one"},
-		"refusal":                {alter: query("error", "access_denied"), want: "authorize: the answer is access_denied"},
-		"to the sign-in page":    {alter: header(authorize, "Location", "/login/?x"), want: "authorize: the answer leads to /login/ instead"},
-		"status":                 {alter: status(token, 200, 203), want: "token: status 203 instead of 200"},
-		"no access token":        {alter: field(token, "access_token", none), want: missing},
-		"no refresh token":       {alter: field(token, "refresh_token", nil), want: missing},
-		"no ID token":            {alter: field(token, "id_token", "not.a.token"), want: "token: ID token: not a signed JWT"},
-		"foreign signature":      {alter: signed(foreign, "x", 1), want: "token: ID token: the signature of a JWT is wrong"},
-		"ID token of an issuer":  {alter: claim("iss", "http://elsewhere"), want: invalid + "invalid issuer claim (iss)"},
-		"ID token of a client":   {alter: claim("aud", "another"), want: invalid + "invalid audience claim (aud)"},
-		"ID token of a user":     {alter: claim("sub", "another"), want: invalidAccess + "invalid subject claim (sub)"},
-		"ID token without sub":   {alter: claim("sub", none), want: "token: ID token: it lacks sub"},
-		"expired ID token":       {alter: claim("exp", time.Now().Unix()-3600), want: invalid + "token is expired (exp)"},
-		"nonce":                  {alter: claim("nonce", "another"), want: "token: ID token: the nonce"},
-		"no nonce":               {alter: claim("nonce", nil), want: "token: ID token: the nonce"},
-		"userinfo of another":    {alter: field("/oauth2/userinfo", "preferred_username", "eve"), want: "userinfo: of another user"},
-		"no ETag":                {alter: header(statusPath, "Etag", none), want: "status-list: there is no ETag, or no list"},
-		"list that is sent":      {alter: status(statusPath, 304, 305), want: "status-list-304: status 305 instead of 304"},
-		"no JWT":                 {alter: field(token, "access_token", "opaque"), want: "token-api: access token: not a signed JWT", late: true},
-		"inactive":               {alter: field(introspect, "active", false), want: "introspection: the token is not active"},
-		"introspected: another":  {alter: field(introspect, "sub", "another"), want: "introspection: the token is not active"},
-		"introspected: not JSON": {alter: header(introspect, "Content-Type", "text/html"), want: "introspection: the content type is"},
-		"refresh is not rotated": {want: "refresh: a token was not rotated", alter: edit(token, func(v map[string]any) {
-			if first == nil {
-				first = v["refresh_token"]
-			}
-			v["refresh_token"] = first
-		})},
-		"nothing": {},
+		{"nothing", none, nil},
+		{"issuer", "discovery: the issuer is", field(metadataPath, "issuer", "http://elsewhere")},
+		{"endpoint", "discovery: token_endpoint is", field(metadataPath, "token_endpoint", "http://elsewhere")},
+		{"new document", "discovery: the document has changed", late(field(metadataPath, "x", 1))},
+		{"no keys", "token: ID token: a JWT is signed with a key that is not", field(jwks, "keys", []any{})},
+		{"no cookie", "sign-in: no cookie was set", noCookie},
+		{"no sign-in", "sign-in: status 401 instead of 303", status(login, 303, 401)},
+		{"no code", "authorize: there is no code", query("code", none)},
+		{"state", "authorize: there is no code, or the state", query("state", "another")},
+		{"refusal", "authorize: the answer is access_denied", query("error", "access_denied")},
+		{"sign-in page", "authorize: the answer leads to /login/", header(authorize, "Location", "/login/?x")},
+		{"status", "token: status 203 instead of 200", status(token, 200, 203)},
+		{"no access token", missing, field(token, "access_token", none)},
+		{"no refresh token", missing, field(token, "refresh_token", nil)},
+		{"no ID token", "token: ID token: not a signed JWT", field(token, "id_token", "not.a.token")},
+		{"signature", "token: ID token: the signature of a JWT is wrong", signed(foreign, "x", 1)},
+		{"iss", invalid + "invalid issuer claim (iss)", claim("iss", "http://elsewhere")},
+		{"aud", invalid + "invalid audience claim (aud)", claim("aud", "another")},
+		{"sub", "token-api: access token: " + validation + "invalid subject claim (sub)", claim("sub", "another")},
+		{"no sub", "token: ID token: it lacks sub", claim("sub", none)},
+		{"exp", invalid + "token is expired (exp)", claim("exp", time.Now().Unix()-3600)},
+		{"nonce", "token: ID token: the nonce", claim("nonce", "another")},
+		{"no nonce", "token: ID token: the nonce", claim("nonce", nil)},
+		{"no ETag", "status-list: there is no ETag, or no list", header(statusPath, "Etag", none)},
+		{"list", "status-list-304: status 305 instead of 304", status(statusPath, 304, 305)},
+		{"no JWT", "token-api: access token: not a signed JWT", late(field(token, "access_token", "x"))},
+		{"no rotation", "refresh: a token was not rotated", noRotation},
+		{"userinfo", "userinfo: of another user", field(userinfo, "preferred_username", "eve")},
+		{"inactive", "introspection: the token is not active", field(introspect, "active", false)},
+		{"of another", "introspection: the token is not active", field(introspect, "sub", "another")},
+		{"no JSON", "introspection: the content type is", header(introspect, "Content-Type", "text/html")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if !tt.late {
-				alter = tt.alter
-			}
-			defer func() { alter = nil }()
-			err := once(t.Context(), fresh(), func() { alter = tt.alter })
-			if got := fmt.Sprint(err); !strings.HasPrefix(strings.TrimPrefix(got, "cairn: "), tt.want) || (err == nil) != (tt.want == none) {
+		t.Run(tt.name, func(t *testing.T) {
+			alter, begun = tt.alter, false
+			err := once(t.Context(), fresh(), func() { begun = true })
+			got := strings.TrimPrefix(fmt.Sprint(err), "cairn: ")
+			if !strings.HasPrefix(got, tt.want) || (err == nil) != (tt.want == none) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 		})
@@ -275,7 +286,8 @@ func TestTableComparesWithPeers(t *testing.T) {
 	phases := func(rate float64) []phaseResult {
 		return []phaseResult{{Phase: "token", Operations: 10, PerCPUSecond: rate}}
 	}
-	r := result{Servers: []serverResult{{Name: "cairn", Phases: phases(900)}, {Name: "peer", Phases: phases(300)}, {Name: "peer"}}}
+	var r result
+	r.Servers = []serverResult{{Name: "cairn", Phases: phases(900)}, {Name: "peer", Phases: phases(300)}, {Name: "peer"}}
 	var b strings.Builder
 	if err := r.print(&b); err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func (c *fillCommand) Run(ctx context.Context) error {
 	if done.Seconds = time.Since(began).Seconds(); c.Output == "json" {
 		return printJSON(done)
 	}
-	fmt.Printf("handles        %s to %s\npassword       %s\nclients        bench-00 to bench-%02d\nclient secret  %s\n",
-		done.First, done.Last, done.Password, done.Clients-1, done.Secret)
+	fmt.Printf("handles        %s to %s\npassword       %s\n", done.First, done.Last, done.Password)
+	fmt.Printf("clients        bench-00 to bench-%02d\nclient secret  %s\n", done.Clients-1, done.Secret)
 	return nil
 }

@@ -21,16 +21,16 @@ import (
 
 type loadCommand struct {
 	Server   string   `default:"./cairn" placeholder:"FILE" help:"Program to measure (./cairn)."`
-	Peer     []string `placeholder:"PEER" help:"Program to measure beside it: cairn=FILE, another version; cairn, the same one with an empty installation. Repeatable."`
+	Peer     []string `help:"Program to measure beside it: cairn=FILE; cairn, itself with an empty database. Repeatable."`
 	Workers  int      `default:"8" help:"How many requests are under way at once, 1 to 256."`
 	Seconds  float64  `default:"5" help:"How long each phase of each program takes, up to 60."`
 	Phases   []string `placeholder:"PHASE" help:"Phases to measure; all if not given."`
 	Sessions int      `placeholder:"COUNT" help:"How many users sign in before; four for each worker if not given."`
-	Metrics  string   `placeholder:"ADDRESS" help:"Address where the program serves metrics and profiles (/debug/pprof), for go tool pprof."`
-	DSN      string   `name:"dsn" env:"BENCH_DSN" placeholder:"URL" help:"PostgreSQL server (postgres://) to make a database on for each program, in place of SQLite files; they are dropped in the end."`
-	Database string   `placeholder:"FILE" help:"Database that bench fill has filled, SQLite file or postgres:// URL. It is written to."`
+	Metrics  string   `placeholder:"ADDRESS" help:"Where the program serves profiles, for go tool pprof."`
+	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) to make databases on, and drop them."`
+	Database string   `placeholder:"FILE" help:"Database of bench fill, SQLite file or URL. It is written to."`
 	Filled   string   `placeholder:"FILE" help:"What bench fill -o json has printed of --database."`
-	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"Log level of cairn; info writes a line for each request."`
+	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"Log level; info has a line for each request."`
 	Output   string   `short:"o" enum:"table,json" default:"table" help:"table or json."`
 
 	filled filled
@@ -49,7 +49,7 @@ func (c *loadCommand) Validate() (err error) {
 	case c.Sessions < c.Workers || c.Sessions > 10_000:
 		return errors.New("--sessions takes at least as many as --workers, up to 10,000")
 	case (c.Database == "") != (c.Filled == ""):
-		return errors.New("--database and --filled belong together: a database that bench fill -o json has filled, and what it printed")
+		return errors.New("--database and --filled belong together: a filled database, and what bench fill -o json printed")
 	case c.Database != "" && c.DSN != "":
 		return errors.New("--database and --dsn: give one of them")
 	case c.DSN != "" && !store.IsPostgres(c.DSN):
@@ -75,21 +75,20 @@ func (c *loadCommand) Validate() (err error) {
 			}
 		}
 	}
-	if c.Filled != "" {
-		b, err := os.ReadFile(c.Filled)
-		if err == nil {
-			err = json.Unmarshal(b, &c.filled)
-		}
-		if err != nil || c.filled.Users < c.Sessions {
-			return errors.Join(errors.New("--filled: the file is not what bench fill -o json has printed, or has fewer users than --sessions"), err)
-		}
-		if !store.IsPostgres(c.Database) {
-			if c.Database, err = filepath.Abs(c.Database); err != nil {
-				return err
-			}
-		}
+	if c.Filled == "" {
+		return nil
 	}
-	return nil
+	b, err := os.ReadFile(c.Filled)
+	if err == nil {
+		err = json.Unmarshal(b, &c.filled)
+	}
+	if err == nil && c.filled.Users < c.Sessions {
+		err = errors.New("not what bench fill -o json has printed, or fewer users than --sessions")
+	}
+	if err == nil && !store.IsPostgres(c.Database) {
+		c.Database, err = filepath.Abs(c.Database)
+	}
+	return named("--filled", err)
 }
 
 // programAt finds a program that is run in another folder.

@@ -107,12 +107,12 @@ type worker struct {
 	latency    []time.Duration
 }
 
-// named says in which phase an error was met before the first one.
-func named(phase string, err error) error {
+// named says where an error was met.
+func named(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", phase, err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // learn reads what does not change.
@@ -339,7 +339,8 @@ func (w *worker) expected(s *session, audience string) jwt.Expected {
 
 func (w *worker) exchange(ctx context.Context, p pending) (*grant, error) {
 	return w.grantFor(ctx, p.of, url.Values{
-		"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI}, "code_verifier": {w.verifier},
+		"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI},
+		"code_verifier": {w.verifier},
 	}, p.nonce)
 }
 

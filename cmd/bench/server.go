@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	log   *os.File
+	end   context.CancelFunc
 	ended chan struct{}
 	err   error // once it has ended
 }
@@ -36,6 +38,8 @@ type installation struct {
 	database                        string // file or URL; empty: a new file
 	filled                          filled // of the database; zero: it is new
 	metrics                         string // address for metrics and profiles; empty: none
+
+	env []string
 }
 
 // redirectURI leads nowhere: no one follows it.
@@ -49,74 +53,80 @@ func (in installation) start(ctx context.Context) (*target, error) {
 	}
 	_, port, _ := net.SplitHostPort(address)
 	t := &target{name: in.name, address: address, issuer: "http://localhost:" + port, password: in.filled.Password}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
+	in.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
 	if in.database == "" {
 		in.database = filepath.Join(in.folder, "cairn.db")
 	}
-	env = append(env, "SERVICE_CONFIG="+filepath.Join(in.folder, "cairn.yaml"), "SERVICE_DATABASE="+in.database)
-	run := func(into any, args ...string) error {
-		var complaint bytes.Buffer
-		cmd := exec.CommandContext(ctx, in.program, append(args, "-o", "json")...)
-		cmd.Dir, cmd.Env, cmd.Stderr = in.folder, env, &complaint
-		out, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("%s %s: %w: %s", in.program, strings.Join(args[:2], " "), err, bytes.TrimSpace(complaint.Bytes()))
-		}
-		return json.Unmarshal(out, into)
-	}
-	var ignored any
+	config := filepath.Join(in.folder, "cairn.yaml")
+	in.env = append(in.env, "SERVICE_CONFIG="+config, "SERVICE_DATABASE="+in.database)
 	if in.filled.Users > 0 {
 		for n := range in.sessions {
 			t.handles = append(t.handles, generated.Handle(n*in.filled.Users/in.sessions, in.filled.Users))
 		}
-		if err := os.WriteFile(filepath.Join(in.folder, "cairn.yaml"), nil, 0o600); err != nil {
-			return nil, err
-		}
-		if err := run(&ignored, "keys", "generate", "key.pem"); err != nil {
-			return nil, err
+		if err = os.WriteFile(config, nil, 0o600); err == nil {
+			err = in.run(ctx, nil, "keys", "generate", "key.pem")
 		}
 	} else {
-		// The config file has to be new.
-		err := run(&ignored, "init", "--config", "", "--handle", "keeper", "--generate-password", "--generate-key", "key.pem", "--listen", address)
+		err = in.run(ctx, nil, "init", "--config", "", "--handle", "keeper", "--generate-password", // the file has to be new
+			"--generate-key", "key.pem", "--listen", address)
 		if err == nil {
-			err = t.addUsers(ctx, in, run)
+			err = in.addUsers(ctx, t)
 		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	var client struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
 	}
-	if err := run(&client, "client", "add", "Bench", "--redirect-uri", redirectURI, "--require-pkce", "--trusted"); err != nil {
+	err = in.run(ctx, &client, "client", "add", "Bench", "--redirect-uri", redirectURI, "--require-pkce", "--trusted")
+	if err != nil {
 		return nil, err
 	}
 	t.clientID, t.clientSecret = client.ID, client.Secret
-	args := []string{"serve", "--listen", address, "--issuer", t.issuer, "--private-key-file", "key.pem", "--log-level", in.logLevel}
+	args := []string{"--listen", address, "--issuer", t.issuer, "--private-key-file", "key.pem", "--log-level", in.logLevel}
 	for _, name := range []string{"login", "login-account", "token", "all"} {
 		args = append(args, "--rate-limit", name+"=1000000/1s")
-	}
-	api := "urn:bench:" + t.clientID
-	err = run(&ignored, "keys", "generate", "ec.pem", "--type", "es256")
-	if err == nil {
-		args = append(args, "--additional-key-file", "ec.pem")
-		err = run(&ignored, "api", "add", api, "--name", "Bench", "--client="+t.clientID)
-	}
-	switch {
-	case err == nil:
-		t.api = api
-	case !strings.Contains(err.Error(), "unexpected argument api") && !strings.Contains(err.Error(), "unknown flag --type"):
-		return nil, err // else it is a version that has neither
 	}
 	if in.metrics != "" {
 		args = append(args, "--metrics-listen", in.metrics)
 	}
-	return t, t.serve(ctx, in, env, args)
+	api := "urn:bench:" + t.clientID
+	err = in.run(ctx, nil, "keys", "generate", "ec.pem", "--type", "es256")
+	if err == nil {
+		args = append(args, "--additional-key-file", "ec.pem")
+		err = in.run(ctx, nil, "api", "add", api, "--name", "Bench", "--client="+t.clientID)
+	}
+	switch {
+	case err == nil:
+		t.api = api
+	case !unknownCommand.MatchString(err.Error()):
+		return nil, err
+	}
+	return t, t.serve(ctx, in, args)
 }
 
-// addUsers registers those who sign in, as an operator does.
-func (t *target) addUsers(ctx context.Context, in installation, run func(into any, args ...string) error) error {
+// unknownCommand is the error of a version that knows neither APIs nor their keys.
+var unknownCommand = regexp.MustCompile("unexpected argument api|unknown flag --type")
+
+// run runs a command of the program in the folder, and reads what it prints.
+func (in installation) run(ctx context.Context, into any, args ...string) error {
+	var complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, in.program, append(args, "-o", "json")...)
+	cmd.Dir, cmd.Env, cmd.Stderr = in.folder, in.env, &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", in.program, strings.Join(args[:2], " "), err, complaint.String())
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(out, into)
+}
+
+// addUsers registers those who sign in.
+func (in installation) addUsers(ctx context.Context, t *target) error {
 	t.password = password.Generate(0)
 	hasher, err := password.NewHasher()
 	if err != nil {
@@ -138,12 +148,10 @@ func (t *target) addUsers(ctx context.Context, in installation, run func(into an
 	if err != nil {
 		return err
 	}
-	var ignored any
-	return run(&ignored, "user", "import", "users.json")
+	return in.run(ctx, nil, "user", "import", "users.json")
 }
 
-// freeAddress is one of this machine that was free a moment ago: an issuer has to be known
-// before the server starts.
+// freeAddress is one of this machine that was free a moment ago: an issuer has to be known before the server starts.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,14 +161,15 @@ func freeAddress() (string, error) {
 }
 
 // serve starts the service, which runs until stop, and returns when it answers.
-func (t *target) serve(ctx context.Context, in installation, env, args []string) (err error) {
+func (t *target) serve(ctx context.Context, in installation, args []string) (err error) {
 	if t.log, err = os.OpenFile(filepath.Join(in.folder, "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	t.cmd, t.ended = exec.CommandContext(ctx, in.program, args...), make(chan struct{})
-	t.cmd.Dir, t.cmd.Env, t.cmd.Stdout, t.cmd.Stderr = in.folder, env, t.log, t.log
+	ctx, t.end = context.WithCancel(ctx)
+	t.cmd, t.ended = exec.CommandContext(ctx, in.program, append([]string{"serve"}, args...)...), make(chan struct{})
+	t.cmd.Dir, t.cmd.Env, t.cmd.Stdout, t.cmd.Stderr = in.folder, in.env, t.log, t.log
 	t.cmd.Cancel = func() error { return t.cmd.Process.Signal(syscall.SIGTERM) }
-	t.cmd.WaitDelay = 20 * time.Second
+	t.cmd.WaitDelay = 20 * time.Second // then it is killed
 	if err := t.cmd.Start(); err != nil {
 		return errors.Join(err, t.log.Close())
 	}
@@ -186,30 +195,20 @@ func (t *target) serve(ctx context.Context, in installation, env, args []string)
 	}
 }
 
-// stop ends it, and says why it has ended before.
+// stop ends it. It is an error if it has ended before: it says the end of the log, which has no secrets in it.
 func (p *process) stop() error {
 	defer func() { _ = p.log.Close() }()
 	select {
 	case <-p.ended:
-		return fmt.Errorf("the server has ended (%v): %s", p.err, p.lastWords())
+		b := make([]byte, 1000)
+		end, _ := p.log.Seek(0, io.SeekEnd)
+		n, _ := p.log.ReadAt(b, max(0, end-int64(len(b))))
+		return fmt.Errorf("the server has ended (%v): %s", p.err, bytes.TrimSpace(b[:n]))
 	default:
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-	case <-time.After(20 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	}
+	p.end()
+	<-p.ended
 	return nil
-}
-
-// lastWords are the end of its log, which has no secrets in it.
-func (p *process) lastWords() string {
-	b := make([]byte, 1000)
-	end, _ := p.log.Seek(0, io.SeekEnd)
-	n, _ := p.log.ReadAt(b, max(0, end-int64(len(b))))
-	return string(bytes.TrimSpace(b[:n]))
 }
 
 // trim keeps the log of many requests from filling the disk.
