@@ -27,17 +27,14 @@ race:
 ci:
     CI=true bash .ci/run </dev/null
 
-# operations per second of processor time beside a bare provider, and node-oidc-provider where testdata/node/install has put it; arguments as of cairn bench load
+# operations per second of processor time; arguments as of "bench load": --peer cairn=FILE compares with another build
 bench *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
-    node=${BENCH_NODE_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn-bench-node}
-    peers=(--peer floor)
-    [ ! -e "$node/server.js" ] || peers+=(--peer "node=$node")
-    program=$(mktemp -d)
-    trap 'rm -r "$program"' EXIT
-    go build -o "$program/cairn" ./cmd/cairn
-    "$program/cairn" bench load "${peers[@]}" {{arguments}}
+    programs=$(mktemp -d)
+    trap 'rm -r "$programs"' EXIT
+    go build -o "$programs" ./cmd/cairn ./cmd/bench
+    "$programs/bench" load --server "$programs/cairn" {{arguments}}
 
 # benchmarks of the hot paths
 bench-go:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -147,7 +148,12 @@ func (s *Store) Texts(query string, args ...any) (out []string, err error) {
 }
 
 // Series is a table n(i) of the numbers from 0.
-func (s *Store) Series(length string) string { return s.series(0, length) }
+func (s *Store) Series(length string) string {
+	if s.dialect == Postgres {
+		return fmt.Sprintf("(SELECT generate_series(0, CAST(%s AS BIGINT) - 1) AS i) AS n", length)
+	}
+	return fmt.Sprintf("(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c LIMIT %s) SELECT i FROM c) AS n", length)
+}
 
 // AuditPlan is how the database would read the audit log.
 func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {

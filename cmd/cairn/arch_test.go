@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/cairn-id/cairn"
@@ -18,8 +20,10 @@ const module = "github.com/cairn-id/cairn"
 // allowed says which of our packages may import which; "" means none. A
 // new edge is a deliberate line here, with its reason in the commit.
 var allowed = map[string][]string{
-	"store":                 {"account", "account/statuslist", "account/web", "provider"},                                                                                                                                                                                                                                                                                                                                                   // account/web: it counts for the limits
-	"cmd/cairn":             {"admin", "account", "account/mail", "account/password", "account/session", "account/web", "activityschema", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/bench", "cmd/cairn/internal/demoapp", "cmd/cairn/internal/doctor", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "cmd/cairn/internal/metrics", "config", "provider", "store", "templates"}, // templates: for a mail
+	"store":                 {"account", "account/statuslist", "account/web", "provider"},                                                                                                                                                                                                                                                                                                                       // account/web: it counts for the limits
+	"cmd/cairn":             {"admin", "account", "account/mail", "account/password", "account/session", "account/web", "activityschema", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/demoapp", "cmd/cairn/internal/doctor", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "cmd/cairn/internal/metrics", "config", "provider", "store", "templates"}, // templates: for a mail
+	"cmd/bench":             {"account/password", "provider", "store", "store/generated"},
+	"store/generated":       {"account", "account/statuslist", "store"}, // no part of the program
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
 	"admin":                 {"account", "account/web", "templates"},
@@ -45,7 +49,6 @@ var allowed = map[string][]string{
 	"cmd/cairn/internal/httpd":         {"account", "account/mail", "account/password", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
 	"cmd/cairn/internal/activitycheck": {"activityschema", "activityschema/reference"},
 	"cmd/cairn/internal/backupfile":    {},
-	"cmd/cairn/internal/bench":         {}, // it drives programs, by their commands and HTTP
 	"cmd/cairn/internal/demoapp":       {"account/session"},
 	"cmd/cairn/internal/libcrypto":     {},
 	"cmd/cairn/internal/metrics":       {},
@@ -55,7 +58,7 @@ var allowed = map[string][]string{
 // reserved names the packages that alone may import a library of others.
 var reserved = map[string][]string{
 	"gorm.io/":                      {"store"},
-	"github.com/mattn/go-sqlite3":   {"store", "cmd/cairn/internal/bench"}, // bench: the bare provider that others are measured against
+	"github.com/mattn/go-sqlite3":   {"store", "store/generated"},
 	"github.com/ory/fosite":         {"provider"},
 	"github.com/ory/x":              {},
 	"github.com/go-webauthn/":       {"account"},
@@ -63,7 +66,7 @@ var reserved = map[string][]string{
 	"github.com/go-jose/go-jose/v3": {},
 	"github.com/go-crypt/":          {"account/password"},
 	"github.com/ccojocar/":          {"account/password"},
-	"golang.org/x/crypto/":          {"cmd/cairn/internal/bench"}, // the floor makes the same hash
+	"golang.org/x/crypto/":          {},
 	"github.com/wneessen/":          {"account/mail"},
 	"github.com/emersion/":          {"account/mail/mailtest"},
 	"github.com/prometheus/":        {"cmd/cairn/internal/metrics"},
@@ -122,6 +125,27 @@ func TestProgramHasNoPartOfGRPCOrTheExporters(t *testing.T) {
 				t.Errorf("cmd/cairn links %s", path)
 			}
 		}
+	}
+}
+
+// What is linked has a line that says why, and nothing else has.
+func TestDocumentsNameWhatIsLinked(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", ".")
+	list.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=1")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	var named []string
+	for line := range strings.Lines(documents(t)["docs/dependencies.md"]) {
+		if module, why, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | "); ok && strings.HasPrefix(line, "| `") && why != "|\n" {
+			named = append(named, module)
+		}
+	}
+	slices.Sort(named)
+	if diff := cmp.Diff(linked, named); diff != "" {
+		t.Errorf("docs/dependencies.md differs from go list -deps (-linked +named):\n%s", diff)
 	}
 }
 

@@ -69,10 +69,8 @@ func allCompletions(node *kong.Node, at string) []completions {
 	}
 	all := []completions{}
 	for _, child := range node.Children {
-		if !child.Hidden {
-			here.commands = append(here.commands, completed{word: child.Name, help: child.Help})
-			all = append(all, allCompletions(child, at+" "+child.Name)...)
-		}
+		here.commands = append(here.commands, completed{word: child.Name, help: child.Help})
+		all = append(all, allCompletions(child, at+" "+child.Name)...)
 	}
 	for _, arg := range node.Positional { // cairn completion SHELL
 		if arg.Enum != "" {

@@ -90,7 +90,7 @@ func TestManualHasEveryCommandAndNoWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := strings.NewReplacer(`\-`, "-", `\(dq`, `"`).Replace(page)
-	for _, leaf := range parser.Model.Leaves(true) {
+	for _, leaf := range parser.Model.Leaves(false) { // none is hidden
 		if !strings.Contains(plain, ".SS \""+leaf.FullPath()) {
 			t.Errorf("the page lacks %s", leaf.FullPath())
 		}

@@ -10,29 +10,33 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/generated"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // fill makes a large installation around an administrator.
-func fill(t testing.TB, s *store.Store, users, sessions, tokens int) account.User {
+func fill(t testing.TB, s *store.Store, dsn string, users, sessions, tokens int) account.User {
 	t.Helper()
 	keeper := addUser(t, s, "keeper", account.FlagActivity, account.FlagAdmin)
-	f := store.Filling{Users: users, Sessions: sessions, Tokens: tokens, PasswordHash: "hash of all", Now: noon}
+	must(t, generated.CheckNew(t.Context(), dsn))
+	o := generated.Options{Users: users, Sessions: sessions, Tokens: tokens, PasswordHash: "hash of all", Now: noon}
 	for _, id := range []string{"bench-0", "bench-1", "bench-2"} {
 		c := provider.NewClient(id, id, noon)
 		c.RedirectURIs = []string{"http://127.0.0.1:9/callback"}
-		f.Clients = append(f.Clients, c)
+		must(t, s.CreateClient(t.Context(), c))
+		o.Clients = append(o.Clients, id)
 	}
-	must(t, s.Fill(t.Context(), f))
+	must(t, generated.Fill(t.Context(), dsn, o))
 	return keeper
 }
 
 // What is generated is what the operations make: they go on with it, and find nothing to
 // mend.
 func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		s := storetest.Open(t, dsn)
 		const users, sessions, tokens = 1_000, 1_500, 4_000
-		ctx, keeper := t.Context(), fill(t, s, users, sessions, tokens)
+		ctx, keeper := t.Context(), fill(t, s, dsn, users, sessions, tokens)
 		count := func(query string, expected int64) {
 			t.Helper()
 			if n, err := s.Count(query); err != nil || n != expected {
@@ -50,7 +54,7 @@ func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
 		if diff := cmp.Diff(store.SweepResult{}, got); diff != "" {
 			t.Errorf("swept: %s", diff)
 		}
-		u, err := s.UserByHandle(ctx, store.FilledHandle(600, users))
+		u, err := s.UserByHandle(ctx, generated.Handle(600, users))
 		must(t, err)
 		// The words are those that a change of the user would make.
 		const ofUser = "SELECT word FROM user_words WHERE handle = ? ORDER BY word"
@@ -102,7 +106,6 @@ func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
 		}
 		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))
 		count("SELECT count(*) FROM user_words", 5*users+4-5)
-		want(t, s.Fill(ctx, store.Filling{Users: 1, Clients: []*provider.Client{provider.NewClient("x", "x", noon)}, Now: noon}), store.ErrNotNew)
-		count("SELECT count(*) FROM users", users+1)
+		want(t, generated.CheckNew(ctx, dsn), generated.ErrNotNew)
 	})
 }

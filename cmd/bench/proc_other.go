@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bench
+package main
 
 import (
 	"errors"
@@ -11,4 +11,4 @@ var errNotLinux = errors.New("servers are measured on Linux, which tells what an
 
 func processorTime(int) (time.Duration, error) { return 0, errNotLinux }
 
-func memoryOf(int) (Memory, error) { return Memory{}, errNotLinux }
+func memoryOf(int) (memory, error) { return memory{}, errNotLinux }
