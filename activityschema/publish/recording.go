@@ -1,0 +1,365 @@
+package publish
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// Limits of one file, packed and unpacked.
+const (
+	MaxFileBytes = 64 << 20
+	MaxSamples   = 500_000
+)
+
+var (
+	errTooLarge    = fmt.Errorf("larger than %d MB, unpacked: split the recording", MaxFileBytes>>20)
+	errTooMany     = fmt.Errorf("more than %d samples: split the recording", MaxSamples)
+	errUnknownFile = errors.New("not a GPX, TCX or FIT file")
+	errEmpty       = errors.New("no recorded activity in this file")
+)
+
+// A File holds what one file recorded.
+type File struct {
+	Hash       string // SHA-256 of the unpacked file, in hexadecimal
+	Recordings []*Recording
+	Warnings   []string // the parts of the file that were damaged or missing
+}
+
+// A Recording is one activity as a device or a program recorded it, without names,
+// serial numbers, comments, waypoints and heart-rate zones.
+type Recording struct {
+	Source   activityschema.Source
+	Sport    activityschema.Sport
+	SubSport activityschema.SubSport // empty if unknown
+	Device   string                  // product name; empty if unknown
+	Samples  []Sample                // in the order of the file until clean is called
+	Laps     []Lap
+	Totals   Totals // of the device, with its start
+	Warnings []string
+}
+
+// A Sample is one moment of a recording. NaN and -1 mean unknown.
+type Sample struct {
+	At         int64 // Unix time in milliseconds
+	Lat, Lon   float64
+	ElevationM float64
+	DistanceM  float64 // since the start, as the device counts it
+	SpeedMS    float64
+	TempC      float64
+
+	HRBpm, CadenceRpm, PowerW int32
+
+	// Break reports that the recording was paused, or its segment ended, before this sample.
+	Break bool
+}
+
+// Totals are what a device says of an activity or a lap. NaN means unknown.
+type Totals struct {
+	Start              int64 // Unix time in milliseconds; 0 if unknown
+	ElapsedS, MovingS  float64
+	DistanceM          float64
+	AscentM, DescentM  float64
+	AvgSpeed, MaxSpeed float64 // m/s
+	AvgHR, MaxHR       float64
+	AvgCadence         float64
+	AvgPower, MaxPower float64
+}
+
+// A Lap is a lap as a device recorded it. Start is known.
+type Lap struct{ Totals }
+
+var unknown = math.NaN()
+
+func newSample() Sample {
+	return Sample{
+		Lat: unknown, Lon: unknown, ElevationM: unknown, DistanceM: unknown, SpeedMS: unknown, TempC: unknown,
+		HRBpm: -1, CadenceRpm: -1, PowerW: -1,
+	}
+}
+
+func newTotals() Totals {
+	return Totals{
+		ElapsedS: unknown, MovingS: unknown, DistanceM: unknown, AscentM: unknown, DescentM: unknown,
+		AvgSpeed: unknown, MaxSpeed: unknown, AvgHR: unknown, MaxHR: unknown, AvgCadence: unknown,
+		AvgPower: unknown, MaxPower: unknown,
+	}
+}
+
+// hasPosition reports whether the sample shows a position on the Earth. Devices without a
+// fix write 0, 0.
+func (s *Sample) hasPosition() bool {
+	return math.Abs(s.Lat) <= 90 && math.Abs(s.Lon) <= 180 && (s.Lat != 0 || s.Lon != 0)
+}
+
+// Read reads a GPX, TCX or FIT file, which may be packed with gzip. What the file is, is
+// told by its content. A file that was cut short gives what it recorded and a warning.
+func Read(r io.Reader) (*File, error) {
+	packed := bufio.NewReaderSize(&capped{r: r, left: MaxFileBytes}, 1<<16)
+	if begin, _ := packed.Peek(2); bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
+		z, err := gzip.NewReader(packed)
+		if err != nil {
+			return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
+		}
+		packed = bufio.NewReaderSize(&capped{r: z, left: MaxFileBytes}, 1<<16)
+	}
+	hash := sha256.New()
+	content := bufio.NewReaderSize(io.TeeReader(packed, hash), 1<<16)
+	f := &File{}
+	begin, err := content.Peek(12)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, readError(err)
+	}
+	switch {
+	case len(begin) == 12 && string(begin[8:12]) == ".FIT":
+		err = readFIT(content, f)
+	case bytes.HasPrefix(bytes.TrimLeft(begin, "\ufeff \t\r\n"), []byte("<")):
+		err = readXML(content, f)
+	default:
+		return nil, errUnknownFile
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	if _, err := io.Copy(io.Discard, content); err != nil { // the rest counts for the hash
+		if !cutShort(err) {
+			return nil, readError(err)
+		}
+		f.warn("the file is cut short or damaged: what was recorded before is imported")
+	}
+	f.Hash = hex.EncodeToString(hash.Sum(nil))
+	kept := f.Recordings[:0]
+	for _, rec := range f.Recordings {
+		if rec.clean(); len(rec.Samples) > 0 || rec.Totals.Start != 0 && rec.Totals.ElapsedS > 0 {
+			kept = append(kept, rec)
+		}
+	}
+	if f.Recordings = kept; len(kept) == 0 {
+		return nil, errEmpty
+	}
+	return f, nil
+}
+
+func (f *File) warn(text string) {
+	if !slices.Contains(f.Warnings, text) {
+		f.Warnings = append(f.Warnings, text)
+	}
+}
+
+// cutShort reports whether an error means that the file ends early or is damaged from
+// there on, and not that it is refused or could not be read.
+func cutShort(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) ||
+		strings.HasPrefix(err.Error(), "flate: corrupt")
+}
+
+// readError puts errors of libraries into words.
+func readError(err error) error {
+	if cutShort(err) {
+		return errors.New("cut short or damaged before anything was recorded")
+	}
+	return err
+}
+
+// capped fails where a file is larger than the limit. A small packed file may unpack to
+// a large one.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.left -= int64(n); c.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// add appends a sample, or joins it with the one before if both are of the same time:
+// some devices write the position and the sensors of a second apart.
+func (r *Recording) add(s Sample) error {
+	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break {
+		r.Samples[n-1].join(&s)
+		return nil
+	}
+	if len(r.Samples) >= MaxSamples {
+		return errTooMany
+	}
+	r.Samples = append(r.Samples, s)
+	return nil
+}
+
+// join fills what s does not know.
+func (s *Sample) join(o *Sample) {
+	if !s.hasPosition() && o.hasPosition() {
+		s.Lat, s.Lon = o.Lat, o.Lon
+	}
+	for _, v := range [...]struct {
+		to   *float64
+		from float64
+	}{{&s.ElevationM, o.ElevationM}, {&s.DistanceM, o.DistanceM}, {&s.SpeedMS, o.SpeedMS}, {&s.TempC, o.TempC}} {
+		if math.IsNaN(*v.to) {
+			*v.to = v.from
+		}
+	}
+	for _, v := range [...]struct {
+		to   *int32
+		from int32
+	}{{&s.HRBpm, o.HRBpm}, {&s.CadenceRpm, o.CadenceRpm}, {&s.PowerW, o.PowerW}} {
+		if *v.to < 0 {
+			*v.to = v.from
+		}
+	}
+}
+
+// maxGapMS is the longest pause within one activity. Beyond it the clock was wrong on one side.
+const maxGapMS = 24 * 60 * 60 * 1000
+
+// clean makes the samples rise in time, one a second at most, and takes values that no sensor can
+// mean for unknown. Of samples that go back in time, as few as possible are left out.
+func (r *Recording) clean() {
+	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
+	if !slices.IsSortedFunc(r.Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) }) {
+		n := len(r.Samples)
+		r.Samples = rising(r.Samples)
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d samples go back in time and are left out", n-len(r.Samples), n))
+	}
+	from, to := 0, 0 // of the longest part without a gap of a day
+	for i, begin := 1, 0; i <= len(r.Samples); i++ {
+		if i == len(r.Samples) || r.Samples[i].At-r.Samples[i-1].At > maxGapMS {
+			if i-begin > to-from {
+				from, to = begin, i
+			}
+			begin = i
+		}
+	}
+	if n := len(r.Samples) - (to - from); n > 0 {
+		r.Samples = r.Samples[from:to]
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the clock jumped by more than a day: %d samples beyond are left out", n))
+	}
+	if len(r.Samples) == 0 {
+		return
+	}
+	start, kept, pause := r.Samples[0].At/1000, r.Samples[:1], false
+	for _, s := range r.Samples[1:] {
+		pause = pause || s.Break
+		if last := &kept[len(kept)-1]; last.At/1000 != s.At/1000 {
+			s.Break, pause = pause, false
+			kept = append(kept, s)
+		} else if !pause {
+			last.join(&s)
+		}
+	}
+	r.Samples = kept
+	for i := range kept {
+		kept[i].plausible()
+	}
+	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > maxGapMS/1000 {
+		r.Totals.Start = start * 1000
+	}
+	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
+	r.Laps = slices.DeleteFunc(r.Laps, func(l Lap) bool { return l.Start < first-1000 || l.Start > last })
+	slices.SortStableFunc(r.Laps, func(a, b Lap) int { return cmp.Compare(a.Start, b.Start) })
+	r.Laps = slices.CompactFunc(r.Laps, func(a, b Lap) bool { return a.Start/1000 == b.Start/1000 })
+}
+
+// plausible takes out values that no recording of a person has.
+func (s *Sample) plausible() {
+	if !s.hasPosition() {
+		s.Lat, s.Lon = unknown, unknown
+	}
+	within := func(v *float64, least, most float64) {
+		if !(*v >= least && *v <= most) {
+			*v = unknown
+		}
+	}
+	within(&s.ElevationM, -1000, 20_000)
+	within(&s.SpeedMS, 0, 500)
+	within(&s.TempC, -100, 100)
+	within(&s.DistanceM, 0, 1e8)
+	for _, v := range [...]struct {
+		of          *int32
+		least, most int32
+	}{{&s.HRBpm, 1, 300}, {&s.CadenceRpm, 0, 500}, {&s.PowerW, 0, 5000}} {
+		if *v.of < v.least || *v.of > v.most {
+			*v.of = -1
+		}
+	}
+}
+
+// rising returns a longest part of the samples whose times do not fall (patience sorting), in order.
+func rising(all []Sample) []Sample {
+	before := make([]int32, len(all))
+	var ends []int32 // ends[n] is the sample with the least time that ends a part of n+1
+	for i := range all {
+		n, _ := slices.BinarySearchFunc(ends, all[i].At, func(e int32, at int64) int {
+			if all[e].At <= at {
+				return -1
+			}
+			return 1
+		})
+		before[i] = -1
+		if n > 0 {
+			before[i] = ends[n-1]
+		}
+		if n == len(ends) {
+			ends = append(ends, int32(i))
+		} else {
+			ends[n] = int32(i)
+		}
+	}
+	kept := make([]Sample, len(ends))
+	for n, i := len(ends)-1, ends[len(ends)-1]; n >= 0; n, i = n-1, before[i] {
+		kept[n] = all[i]
+		if n > 0 && before[i] != i-1 {
+			kept[n].Break = true
+		}
+	}
+	return kept
+}
+
+// makers are the words with which the names of products begin that may be published. Other
+// names may be those of people.
+var makers = []string{
+	"Apple", "Bryton", "Coros", "Decathlon", "Fitbit", "Garmin", "Google", "Hammerhead", "Huawei", "iGPSPORT",
+	"Karoo", "komoot", "Lezyne", "Magene", "Polar", "Samsung", "Sigma", "Stages", "Strava", "Suunto", "Tacx",
+	"Wahoo", "Xiaomi", "Zepp", "Zwift",
+}
+
+// productName returns the name of a product that may be published, or "": its first word is that of a
+// maker, and a word that may be a serial number ends it.
+func productName(name string) string {
+	words := strings.Fields(name)
+	if len(words) == 0 || !slices.ContainsFunc(makers, func(m string) bool { return strings.EqualFold(words[0], m) }) {
+		return ""
+	}
+	serial := func(word string) bool {
+		digits := 0
+		for _, c := range word {
+			if unicode.IsDigit(c) {
+				digits++
+			}
+			if !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.()/", c) {
+				return true
+			}
+		}
+		return digits >= 5 || len(word) > 20
+	}
+	if i := slices.IndexFunc(words, serial); i >= 0 {
+		words = words[:i]
+	}
+	return strings.Join(words[:min(len(words), 5)], " ")
+}
