@@ -20,6 +20,8 @@ import (
 
 type activityCommand struct {
 	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and whether they make sense and keep privacy."`
+	Import   importCommand   `cmd:"" help:"Make documents of recordings (GPX, TCX, FIT), without positions unless asked for."`
+	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
 }
 

@@ -1,0 +1,340 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// An Import turns recordings into documents of a folder.
+type Import struct {
+	Dir     string // the published folder
+	Policy  Policy
+	entries []entry // of the folder
+	traces  map[string]*trace
+}
+
+// A Result is what became of one file.
+type Result struct {
+	File       string     `json:"file"`
+	Activities []Imported `json:"activities"`
+	Warnings   []string   `json:"warnings,omitempty"`
+	Error      string     `json:"error,omitempty"` // nothing of the file was imported
+}
+
+// An Imported is what became of one activity. Its ID names the document.
+type Imported struct {
+	ID          string               `json:"id"`
+	New         bool                 `json:"new"` // false: it was there, and is unchanged
+	Sport       activityschema.Sport `json:"sport,omitempty"`
+	Start       *activityschema.Time `json:"started_at,omitempty"`
+	DistanceM   *float64             `json:"distance_m,omitempty"`
+	DuplicateOf string               `json:"duplicate_of,omitempty"`
+}
+
+// Recordings returns the files that the arguments name: a file itself, of a folder all that have the
+// extension of a recording, sorted. Folders and files whose names begin with a dot are passed over.
+func Recordings(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, &FileError{path, plain(err)}
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return &FileError{file, plain(err)}
+			case file != path && strings.HasPrefix(entry.Name(), "."):
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+			case !entry.IsDir() && slices.Contains([]string{".gpx", ".tcx", ".fit"}, filepath.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz"))):
+				files = append(files, file)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// workers is how many files are read at once. Each may take a hundred megabytes.
+func workers() int { return min(runtime.GOMAXPROCS(0), 4) }
+
+// A prepared is a file that was read and whose documents are ready to be written.
+type prepared struct {
+	Result
+	details []*activityschema.Detail
+	data    [][]byte
+	traces  []*trace
+}
+
+// Run imports files, as many at once as there are processors, and reports each in the order of files. What is in
+// the folder is never overwritten. It writes no index.
+func (im *Import) Run(ctx context.Context, files []string, report func(Result)) error {
+	err := os.MkdirAll(filepath.Dir(filepath.Clean(im.Dir)), 0o755)
+	for _, dir := range []string{im.Dir, filepath.Join(im.Dir, detailsFolder)} {
+		// A folder that is made here is one to publish, whatever the umask.
+		if mkErr := os.Mkdir(dir, 0o755); mkErr == nil {
+			err = cmp.Or(err, os.Chmod(dir, 0o755))
+		} else if !errors.Is(mkErr, fs.ErrExist) {
+			err = cmp.Or(err, mkErr)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if im.entries, _, err = scan(ctx, im.Dir); err != nil {
+		return err
+	}
+	im.traces = map[string]*trace{}
+	known := map[string]string{} // by the end of the id, which is of the file alone
+	for _, e := range im.entries {
+		if i := strings.LastIndexByte(e.ID, '-'); i >= 0 {
+			known[e.ID[i+1:]] = e.ID
+		}
+	}
+	// Each file has a place in the queue, so that results come in order and few are in memory.
+	queue := make(chan chan *prepared, workers())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(queue)
+		slots := make(chan struct{}, workers())
+		for _, file := range files {
+			done := make(chan *prepared, 1)
+			select {
+			case queue <- done:
+			case <-ctx.Done():
+				return
+			}
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				done <- im.prepare(file, known)
+			}()
+		}
+	}()
+	for done := range queue {
+		p := <-done
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := im.commit(p); err != nil {
+			return err
+		}
+		report(p.Result)
+	}
+	return ctx.Err()
+}
+
+// prepare reads a file and makes its documents.
+func (im *Import) prepare(path string, known map[string]string) *prepared {
+	p := &prepared{Result: Result{File: path, Activities: []Imported{}}}
+	if err := p.read(path, known, im.Policy); err != nil {
+		p.details, p.Error = nil, err.Error()
+	}
+	return p
+}
+
+func (p *prepared) read(path string, known map[string]string, policy Policy) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return plain(err)
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return plain(err)
+	}
+	defer func() { _ = f.Close() }()
+	file, err := Read(f)
+	if err != nil {
+		return plain(err)
+	}
+	p.Warnings = file.Warnings
+	for n, r := range file.Recordings {
+		p.Warnings = append(p.Warnings, r.Warnings...)
+		if id, ok := known[idSuffix(file.Hash, n)]; ok {
+			p.Activities = append(p.Activities, Imported{ID: id})
+			p.details, p.data, p.traces = append(p.details, nil), append(p.data, nil), append(p.traces, nil)
+			continue
+		}
+		d, err := file.Detail(n)
+		if err != nil {
+			return err
+		}
+		t := traceOf(d)
+		if d, err = policy.apply(d); err != nil {
+			return err
+		}
+		data, err := d.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		p.Activities = append(p.Activities, Imported{ID: d.ID, New: true, Sport: d.Sport, Start: &d.StartedAt, DistanceM: d.DistanceM})
+		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
+		r.Samples = nil
+	}
+	return nil
+}
+
+// commit writes the documents of a file. The first comes last: with it the file is known to be complete.
+func (im *Import) commit(p *prepared) error {
+	for i := len(p.details) - 1; i >= 0; i-- {
+		d := p.details[i]
+		if d == nil {
+			continue
+		}
+		if slices.ContainsFunc(im.entries, func(e entry) bool { return e.ID == d.ID }) {
+			p.Activities[i] = Imported{ID: d.ID} // the same content under another name
+			continue
+		}
+		mode := fs.FileMode(0o644)
+		if other := im.duplicate(p.traces[i], d); other != "" {
+			d.DuplicateOf, d.Privacy = &other, activityschema.PrivacyPrivate
+			p.Activities[i].DuplicateOf = other
+			var err error
+			if p.data[i], err = d.MarshalJSON(); err != nil {
+				return err
+			}
+		}
+		if d.Privacy == activityschema.PrivacyPrivate {
+			mode = 0o600
+		}
+		if err := write(filepath.Join(im.Dir, detailsFolder, d.ID+".json"), append(p.data[i], '\n'), mode); err != nil {
+			return err
+		}
+		e := entry{Activity: d.Activity}
+		if d.DuplicateOf != nil {
+			e.duplicateOf = *d.DuplicateOf
+		}
+		im.entries = append(im.entries, e)
+		im.traces[d.ID] = p.traces[i]
+	}
+	return nil
+}
+
+// A trace is when and where an activity was.
+type trace struct {
+	start, end int64 // Unix time
+	points     []point
+	box        [4]float64 // south, north, west, east of points
+}
+
+type point struct{ lat, lon float64 }
+
+// tracePoints is how many points of a track are compared.
+const tracePoints = 400
+
+func traceOf(d *activityschema.Detail) *trace {
+	t := &trace{start: d.StartedAt.Unix()}
+	t.end = t.start
+	if d.DurationS != nil {
+		t.end += *d.DurationS
+	}
+	s := &d.Timeseries
+	n := min(len(s.Lat), len(s.Lon))
+	for i := 0; i < n; i += max(1, n/tracePoints) {
+		if s.Lat[i].Valid && s.Lon[i].Valid {
+			t.points = append(t.points, point{s.Lat[i].Value, s.Lon[i].Value})
+		}
+	}
+	return t
+}
+
+// What two recordings of one activity have in common: most of the time of the shorter one, some
+// of the longer, and most of the places, where both show them. Devices differ by their clocks.
+const (
+	sameTime    = 0.8
+	samePlaceM  = 300
+	samePlaces  = 0.7
+	blurClockS  = 15 * 60
+	metreDegree = 111_195.0
+)
+
+// duplicate returns the id of the activity that the new one is another recording of, or "".
+func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
+	for i := range im.entries {
+		e := &im.entries[i]
+		if e.duplicateOf != "" || e.DurationS == nil {
+			continue
+		}
+		start, slack := e.StartedAt.Unix(), int64(0)
+		if e.Privacy == activityschema.PrivacyBlurStart {
+			slack = blurClockS
+		}
+		o := im.traces[e.ID]
+		end := start + *e.DurationS
+		if o != nil { // of this run, before anything was hidden
+			start, end, slack = o.start, o.end, 0
+		}
+		shorter, longer := min(end-start, t.end-t.start), max(end-start, t.end-t.start)
+		together := float64(min(end, t.end) - max(start, t.start) + slack)
+		if shorter <= 0 || together < sameTime*float64(shorter) || together < sameTime/2*float64(longer) {
+			continue
+		}
+		if o == nil {
+			o = im.load(e.ID)
+		}
+		if t.near(o) {
+			return e.ID
+		}
+	}
+	return ""
+}
+
+// load reads where an activity of the folder was.
+func (im *Import) load(id string) *trace {
+	t := &trace{}
+	if data, err := os.ReadFile(filepath.Join(im.Dir, detailsFolder, id+".json")); err == nil {
+		var d activityschema.Detail
+		if d.UnmarshalJSON(data) == nil {
+			t = traceOf(&d)
+		}
+	}
+	im.traces[id] = t
+	return t
+}
+
+// near reports whether the shorter of two tracks goes where the other does. Where one shows no
+// positions, the time decides: nobody does two things at once.
+func (t *trace) near(o *trace) bool {
+	a, b := t.points, o.points
+	if len(a) == 0 || len(b) == 0 {
+		return true
+	}
+	if t.end-t.start > o.end-o.start {
+		a, b = b, a
+	}
+	close, tried := 0, 0
+	for i := 0; i < len(a); i += max(1, len(a)/20) {
+		tried++
+		east := math.Cos(a[i].lat*math.Pi/180) * metreDegree
+		if slices.ContainsFunc(b, func(q point) bool {
+			return math.Hypot((q.lat-a[i].lat)*metreDegree, math.Remainder(q.lon-a[i].lon, 360)*east) <= samePlaceM
+		}) {
+			close++
+		}
+	}
+	return float64(close) >= samePlaces*float64(tried)
+}
