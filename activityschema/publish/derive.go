@@ -21,10 +21,11 @@ const (
 	// shortestGapS is the shortest time without samples that is a pause. For a recording with few
 	// samples it is three times the usual time between two.
 	shortestGapS = 30
-	// smoothS is the time over which elevations are averaged, to both sides, and climbM how far
-	// they must then rise or fall to count.
-	smoothS = 8
-	climbM  = 2.0
+	// smoothS is the time over which elevations are averaged, to both sides, and climbM how far they must then
+	// rise or fall to count. Where they jitter, it is noiseFactor times the jitter more.
+	noiseFactor = 2
+	smoothS     = 3
+	climbM      = 0.8
 	// speedS is the time over which a speed is taken of positions, to both sides.
 	speedS = 3
 )
@@ -35,8 +36,8 @@ const (
 // Distance is the sum of the straight lines between positions. A row without a position is a break: nothing is
 // added across it. Duration is the time from the start to the last sample. Moving time is that
 // in which the speed is at least 0.4 m/s, without pauses; a pause is a break or a gap of t of more
-// than 30 seconds. Elevations are averaged over 8 seconds to both sides, and then a rise
-// or fall counts once it is of 2 metres. Averages are over time; that of the cadence is without zeros.
+// than 30 seconds. Elevations are averaged over 3 seconds to both sides, and then a rise
+// or fall counts once it is of 0.8 metres and twice the jitter of the elevations, as jump from sample to sample. Averages are over time; that of the cadence is without zeros.
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	s := &d.Timeseries
 	n := len(s.T)
@@ -61,7 +62,7 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 		d.DurationS = nil
 	}
 	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, o)
-	set(&d.MovingTimeS, total.moving, m.positions > 1, o)
+	set(&d.MovingTimeS, total.moving, m.positions > 1 || s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil), o)
 	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
 	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
 	if d.MovingTimeS != nil && d.DurationS != nil {
@@ -119,6 +120,7 @@ type motion struct {
 	*activityschema.Timeseries
 	step      []float64 // metres from the sample before; NaN at a break
 	height    []float64 // smoothed; NaN if unknown
+	climb     float64   // metres from which on a rise or fall counts
 	positions int
 	gap       int64 // seconds, from which on a gap is a pause
 }
@@ -143,6 +145,7 @@ func newMotion(s *activityschema.Timeseries) *motion {
 		}
 	}
 	m.smooth()
+	m.climb = climbM + noiseFactor*m.jitter()
 	return m
 }
 
@@ -177,6 +180,24 @@ func (m *motion) smooth() {
 			m.height[i] = sum / float64(count)
 		}
 	}
+}
+
+// jitter is the standard deviation of the noise of elevations, from how far each usually is off the middle
+// of its neighbours: 0 for those of a barometer.
+func (m *motion) jitter() float64 {
+	var off []float64
+	e := m.ElevationM
+	for i := 2; i < len(e); i++ {
+		if e[i-2].Valid && e[i-1].Valid && e[i].Valid && m.T[i]-m.T[i-2] <= 2*smoothS {
+			off = append(off, math.Abs(e[i-1].Value-(e[i-2].Value+e[i].Value)/2))
+		}
+	}
+	if len(off) == 0 {
+		return 0
+	}
+	slices.Sort(off)
+	const normal = 0.6745 * 1.2247 // median of the absolute, and of a value less two halves
+	return off[len(off)/2] / normal
 }
 
 // speeds is the column of speeds that positions give.
@@ -232,11 +253,14 @@ func (m *motion) over(from, to int) (s sum) {
 		seconds := int64(1)
 		if i > from {
 			seconds = m.T[i] - m.T[i-1]
-			if step := m.step[i]; !math.IsNaN(step) {
+			step := m.step[i]
+			if !math.IsNaN(step) {
 				s.metres += step
-				if seconds <= m.gap && step >= stillMS*float64(seconds) {
-					s.moving += seconds
-				}
+			} else if m.positions < 2 && i < len(m.SpeedKmh) && m.SpeedKmh[i].Valid {
+				step = m.SpeedKmh[i].Value / 3.6 * float64(seconds)
+			}
+			if seconds <= m.gap && step >= stillMS*float64(seconds) {
+				s.moving += seconds
 			}
 		}
 		for _, a := range []struct {
@@ -253,9 +277,9 @@ func (m *motion) over(from, to int) (s sum) {
 		switch rise := m.height[i] - level; {
 		case math.IsNaN(rise):
 			level = m.height[i]
-		case rise >= climbM:
+		case rise >= m.climb:
 			s.up, level = s.up+rise, m.height[i]
-		case rise <= -climbM:
+		case rise <= -m.climb:
 			s.down, level = s.down-rise, m.height[i]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -215,7 +216,45 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 		to.DistanceM, to.ElevationGainM, to.AvgSpeedKmh = real(l.DistanceM, 1), real(l.AscentM, 1), real(l.AvgSpeed*3.6, 1)
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}
-	return Derive(d, DeriveOptions{KeepDevice: true})
+	device := d.Activity
+	loss, laps := d.ElevationLossM, slices.Clone(d.Laps)
+	if err := Derive(d, DeriveOptions{KeepDevice: true}); err != nil {
+		return err
+	}
+	// A wheel, a foot pod and a barometer measure better than positions do, which jitter.
+	if v := device.DistanceM; v != nil && (d.StartLatLng == nil || *v >= ends(d)*0.98-50) {
+		d.DistanceM = v
+		for i := range laps {
+			prefer(&d.Laps[i].DistanceM, laps[i].DistanceM)
+			prefer(&d.Laps[i].AvgSpeedKmh, laps[i].AvgSpeedKmh)
+		}
+		if d.MovingTimeS != nil && *d.MovingTimeS > 0 {
+			d.AvgSpeedKmh = real(*v/float64(*d.MovingTimeS)*3.6, 2)
+		}
+	}
+	prefer(&d.MaxSpeedKmh, device.MaxSpeedKmh)
+	if device.ElevationGainM != nil && loss != nil {
+		d.ElevationGainM, d.ElevationLossM = device.ElevationGainM, loss
+		for i := range laps {
+			prefer(&d.Laps[i].ElevationGainM, laps[i].ElevationGainM)
+		}
+	}
+	if d.MaxSpeedKmh != nil && d.AvgSpeedKmh != nil {
+		*d.MaxSpeedKmh = max(*d.MaxSpeedKmh, *d.AvgSpeedKmh)
+	}
+	return nil
+}
+
+func prefer(to **float64, device *float64) {
+	if device != nil {
+		*to = device
+	}
+}
+
+// ends is how far the ends of the track are apart.
+func ends(d *activityschema.Detail) float64 {
+	a, b := d.StartLatLng, d.EndLatLng
+	return metres(a[0], a[1], b[0], b[1])
 }
 
 // integer and real return a value of a device, nil for one that is unknown or makes no sense.

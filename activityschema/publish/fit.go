@@ -156,9 +156,17 @@ func (m fitMessage) find(number byte) (data []byte, base byte) {
 // number returns a value by its base type, NaN for one that is invalid.
 func (m fitMessage) number(field byte) float64 {
 	b, base := m.find(field)
+	base &= 0x1f
 	var raw uint64
-	size := len(b)
-	switch size {
+	size := 0
+	if int(base) < len(fitSizes) {
+		size = fitSizes[base]
+	}
+	if size > len(b) {
+		return unknown
+	}
+	switch size { // of an array the first value
+
 	case 1:
 		raw = uint64(b[0])
 	case 2:
@@ -171,7 +179,7 @@ func (m fitMessage) number(field byte) float64 {
 		return unknown
 	}
 	ones := ^uint64(0) >> (64 - 8*size)
-	switch base & 0x1f {
+	switch base {
 	case 0, 2, 4, 6, 13, 15: // enum, unsigned, byte
 		if raw == ones {
 			return unknown
@@ -194,6 +202,9 @@ func (m fitMessage) number(field byte) float64 {
 	}
 	return unknown
 }
+
+// fitSizes are those of the base types, by their numbers. A string is none that is a number.
+var fitSizes = [...]int{1, 1, 1, 2, 2, 4, 4, 0, 4, 8, 1, 2, 4, 1, 8, 8, 8}
 
 // first returns the first of the fields that has a value: enhanced ones come before those of fewer bits.
 func (m fitMessage) first(fields ...byte) float64 {
