@@ -69,8 +69,8 @@ func (t *tcx) end(path []string, text string) error {
 	case within == "Creator" && name == "Name":
 		t.rec.Device = productName(text)
 	case t.lap == nil:
-	case within == "Lap" && name == "TotalTimeSeconds":
-		t.lap.ElapsedS = decimal(text)
+	case within == "Lap" && name == "TotalTimeSeconds": // without pauses
+		t.lap.MovingS = decimal(text)
 	case within == "Lap" && name == "DistanceMeters":
 		t.lap.DistanceM = decimal(text)
 	case within == "AverageHeartRateBpm" && name == "Value":
@@ -123,14 +123,14 @@ func (r *Recording) total() {
 	t.ElapsedS, t.MovingS, t.DistanceM = 0, 0, 0
 	for i := range r.Laps {
 		lap := &r.Laps[i]
-		t.MovingS += lap.ElapsedS
+		t.MovingS += lap.MovingS
 		t.DistanceM += lap.DistanceM
 		if lap.MaxHR > t.MaxHR || t.MaxHR != t.MaxHR {
 			t.MaxHR = lap.MaxHR
 		}
 	}
 	last := &r.Laps[len(r.Laps)-1]
-	t.ElapsedS = float64(last.Start-r.Laps[0].Start)/1000 + last.ElapsedS
+	t.ElapsedS = float64(last.Start-r.Laps[0].Start)/1000 + last.MovingS
 }
 
 func (t *tcx) finish() error {
