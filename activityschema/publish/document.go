@@ -45,7 +45,7 @@ const bridgeS = 60
 const maxLeadS = 600
 
 // Detail returns the document of recording n of the file, with all that was recorded: what a
-// policy hides is still in it.
+// policy hides is still in it. It may be called once for a recording, whose samples it gives up.
 func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	r := f.Recordings[n]
 	start := r.Totals.Start / 1000
@@ -60,19 +60,22 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	}
 	d := &activityschema.Detail{Version: activityschema.Version}
 	d.ID, d.Title, d.StartedAt = idOf(f.Hash, n, at), titles[r.Sport], activityschema.Time{Time: at}
-	d.Sport, d.Source, d.Privacy = r.Sport, &r.Source, activityschema.PrivacyPrivate
-	if r.SubSport != "" {
-		d.SubSport = &r.SubSport
+	source, sub, device := r.Source, r.SubSport, r.Device
+	d.Sport, d.Source, d.Privacy = r.Sport, &source, activityschema.PrivacyPrivate
+	if sub != "" {
+		d.SubSport = &sub
 	}
-	if r.Device != "" {
-		d.Device = &r.Device
+	if device != "" {
+		d.Device = &device
 	}
 	hash := "sha256:" + f.Hash
 	d.SourceHash = &hash
 	r.bridge()
 	r.columns(d, start)
 	r.laps(d, start)
-	return d, r.derive(d)
+	err := r.derive(d)
+	r.Samples = nil
+	return d, err
 }
 
 // bridge fills in the positions of samples between two that are near one another in time. Some
@@ -103,7 +106,19 @@ func (r *Recording) bridge() {
 // columns writes the samples. A row without values is a break of the track.
 func (r *Recording) columns(d *activityschema.Detail, start int64) {
 	s := &d.Timeseries
-	s.T = activityschema.Integers{}
+	rows := len(r.Samples)
+	for i := range r.Samples {
+		if r.Samples[i].Break {
+			rows++
+		}
+	}
+	s.T = make(activityschema.Integers, 0, rows)
+	for _, c := range []*activityschema.Column[float64]{&s.Lat, &s.Lon, &s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
+		*c = make(activityschema.Column[float64], 0, rows)
+	}
+	for _, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
+		*c = make(activityschema.Column[int64], 0, rows)
+	}
 	var had sample8
 	for i := range r.Samples {
 		p := &r.Samples[i]

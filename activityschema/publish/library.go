@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -167,6 +168,12 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 		return plain(err)
 	}
 	defer func() { _ = f.Close() }()
+	if p.known(f, known) {
+		return nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return plain(err)
+	}
 	file, err := Read(f)
 	if err != nil {
 		return plain(err)
@@ -174,11 +181,6 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 	p.Warnings = file.Warnings
 	for n, r := range file.Recordings {
 		p.Warnings = append(p.Warnings, r.Warnings...)
-		if id, ok := known[idSuffix(file.Hash, n)]; ok {
-			p.Activities = append(p.Activities, Imported{ID: id})
-			p.details, p.data, p.traces = append(p.details, nil), append(p.data, nil), append(p.traces, nil)
-			continue
-		}
 		d, err := file.Detail(n)
 		if err != nil {
 			return err
@@ -191,20 +193,30 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 		if err != nil {
 			return err
 		}
-		p.Activities = append(p.Activities, Imported{ID: d.ID, New: true, Sport: d.Sport, Start: &d.StartedAt, DistanceM: d.DistanceM})
+		start := d.StartedAt // not the address of a part of the document, which would keep it in memory
+		p.Activities = append(p.Activities, Imported{ID: d.ID, New: true, Sport: d.Sport, Start: &start, DistanceM: d.DistanceM})
 		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
-		r.Samples = nil
 	}
 	return nil
+}
+
+// known reports whether the documents of a file are there, by its hash: to read it again is slow.
+func (p *prepared) known(f io.Reader, known map[string]string) bool {
+	hash, err := hashOf(f)
+	for n := 0; err == nil; n++ {
+		id, ok := known[idSuffix(hash, n)]
+		if !ok {
+			break
+		}
+		p.Activities = append(p.Activities, Imported{ID: id})
+	}
+	return len(p.Activities) > 0
 }
 
 // commit writes the documents of a file. The first comes last: with it the file is known to be complete.
 func (im *Import) commit(p *prepared) error {
 	for i := len(p.details) - 1; i >= 0; i-- {
 		d := p.details[i]
-		if d == nil {
-			continue
-		}
 		if slices.ContainsFunc(im.entries, func(e entry) bool { return e.ID == d.ID }) {
 			p.Activities[i] = Imported{ID: d.ID} // the same content under another name
 			continue

@@ -3,6 +3,7 @@ package publish
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -214,13 +215,13 @@ func TestSampleFilesMakeGoodDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := Read(r)
-		_ = r.Close()
-		if err != nil {
-			continue // workouts, settings
-		}
-		for n, rec := range f.Recordings {
-			for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyNoGPS} {
+		for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyNoGPS} {
+			_, _ = r.Seek(0, io.SeekStart)
+			f, err := Read(r)
+			if err != nil {
+				break // workouts, settings
+			}
+			for n, rec := range f.Recordings {
 				totals := rec.Totals
 				d, err := f.Detail(n)
 				if err == nil {
@@ -244,6 +245,7 @@ func TestSampleFilesMakeGoodDocuments(t *testing.T) {
 				made++
 			}
 		}
+		_ = r.Close()
 	}
 	if made < 40 {
 		t.Errorf("only %d documents", made)

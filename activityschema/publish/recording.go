@@ -107,13 +107,9 @@ func (s *Sample) hasPosition() bool {
 // Read reads a GPX, TCX or FIT file, which may be packed with gzip. What the file is, is
 // told by its content. A file that was cut short gives what it recorded and a warning.
 func Read(r io.Reader) (*File, error) {
-	packed := bufio.NewReaderSize(&capped{r: r, left: MaxFileBytes}, 1<<16)
-	if begin, _ := packed.Peek(2); bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
-		z, err := gzip.NewReader(packed)
-		if err != nil {
-			return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
-		}
-		packed = bufio.NewReaderSize(&capped{r: z, left: MaxFileBytes}, 1<<16)
+	packed, err := unpacked(r)
+	if err != nil {
+		return nil, err
 	}
 	hash := sha256.New()
 	content := bufio.NewReaderSize(io.TeeReader(packed, hash), 1<<16)
@@ -150,6 +146,32 @@ func Read(r io.Reader) (*File, error) {
 		return nil, errEmpty
 	}
 	return f, nil
+}
+
+// unpacked returns what is in a file that may be packed with gzip, up to the limit.
+func unpacked(r io.Reader) (io.Reader, error) {
+	packed := bufio.NewReader(&capped{r: r, left: MaxFileBytes})
+	if begin, _ := packed.Peek(2); !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
+		return packed, nil
+	}
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
+	}
+	return &capped{r: z, left: MaxFileBytes}, nil
+}
+
+// hashOf returns the Hash of a File without reading what it records.
+func hashOf(r io.Reader) (string, error) {
+	content, err := unpacked(r)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, content); err != nil && !cutShort(err) {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 func (f *File) warn(text string) {
