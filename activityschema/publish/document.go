@@ -16,6 +16,8 @@ type Policy struct {
 	Privacy activityschema.Privacy
 	// Places are those that blur_start hides. Without them nothing can be blurred.
 	Places *Places
+	// HideTime makes the start of a blur_start activity its day.
+	HideTime bool
 	// KeepElevation keeps the column of elevations of a no_gps activity, which on a map of
 	// heights may tell where it was.
 	KeepElevation bool
@@ -294,7 +296,7 @@ func real(v float64, decimals int) *float64 {
 func (p Policy) apply(d *activityschema.Detail) (*activityschema.Detail, error) {
 	switch d.Privacy = p.Privacy; p.Privacy {
 	case activityschema.PrivacyBlurStart:
-		return Blur(d, p.Places)
+		return Blur(d, p.Places, p.HideTime)
 	case activityschema.PrivacyNoGPS:
 		d.BBox, d.StartLatLng, d.EndLatLng = nil, nil, nil
 		d.Timeseries.Lat, d.Timeseries.Lon = nil, nil
