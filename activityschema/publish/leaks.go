@@ -1,7 +1,10 @@
 package publish
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -48,4 +51,39 @@ func Leaks(d *activityschema.Detail, places *Places) []string {
 		}
 	}
 	return leaks
+}
+
+// IndexLeaks returns what the index of a folder and its shards say of blurred activities beyond their
+// documents. WriteIndex repairs it.
+func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
+	entries, _, err := scan(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	documents := map[string]activityschema.Activity{}
+	for _, e := range entries {
+		documents[e.ID] = e.Activity
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "index*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var leaks []string
+	for _, name := range names {
+		x, _, err := readIndex(dir, filepath.Base(name))
+		if err != nil || x == nil {
+			return nil, err
+		}
+		for _, s := range x.Activities {
+			d, there := documents[s.ID]
+			if !there || d.Privacy != activityschema.PrivacyBlurStart {
+				continue
+			}
+			d.StartedAt, s.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}, activityschema.Time{Time: s.StartedAt.UTC()}
+			if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
+				leaks = append(leaks, fmt.Sprintf("%s says more of %q than its document: cairn activity index writes it anew", filepath.Base(name), s.ID))
+			}
+		}
+	}
+	return leaks, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -20,7 +21,8 @@ import (
 type Import struct {
 	Dir     string // the published folder
 	Policy  Policy
-	entries []entry // of the folder
+	Starts  [][2]float64 // where new activities began, latitude and longitude, before anything was hidden
+	entries []entry      // of the folder
 	traces  map[string]*trace
 }
 
@@ -242,6 +244,9 @@ func (im *Import) commit(p *prepared) error {
 		}
 		im.entries = append(im.entries, e)
 		im.traces[d.ID] = p.traces[i]
+		if points := p.traces[i].points; len(points) > 0 {
+			im.Starts = append(im.Starts, [2]float64{points[0].lat, points[0].lon})
+		}
 	}
 	return nil
 }
@@ -349,4 +354,26 @@ func (t *trace) near(o *trace) bool {
 		}
 	}
 	return float64(close) >= samePlaces*float64(tried)
+}
+
+// ReadDetail reads an activity document.
+func ReadDetail(file string) (*activityschema.Detail, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, plain(err)
+	}
+	d := new(activityschema.Detail)
+	if err := d.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("not a valid activity document: %w", err)
+	}
+	return d, nil
+}
+
+// WriteDetail replaces an activity document as a whole.
+func WriteDetail(file string, d *activityschema.Detail) error {
+	data, err := d.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return write(file, append(data, '\n'), 0o644)
 }

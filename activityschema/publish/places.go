@@ -187,9 +187,13 @@ func newZone(key []byte, place Place) zone {
 
 func (z zone) has(lat, lon float64) bool {
 	north, east := (lat-z.lat)*metreDegree, math.Remainder(lon-z.lon, 360)*z.east
+	away := math.Hypot(north, east)
+	if away >= slices.Max(z.edges[:]) {
+		return false
+	}
 	turned := math.Mod(math.Atan2(east, north)+z.turn+2*math.Pi, 2*math.Pi)
 	sector := min(int(turned/(2*math.Pi)*sectors), sectors-1)
-	return math.Hypot(north, east) < z.edges[sector]
+	return away < z.edges[sector]
 }
 
 // commonM is how near to one another activities begin that seem to begin at one place.

@@ -33,8 +33,10 @@ func (f ownerFlags) owner(dir string) (activityschema.Owner, error) {
 type importCommand struct {
 	output
 	ownerFlags
+	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
 	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: no_gps (the default, no positions), blur_start (no positions near your places), public (everything) or private (everything, and not in the index)."`
+	HideTime      bool     `name:"hide-time" help:"Publish the day of a blur_start activity, not the quarter of an hour in which it began."`
 	KeepElevation bool     `name:"keep-elevation" help:"Keep the elevation profile of no_gps activities, which may tell where they were."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`
 }
@@ -45,7 +47,12 @@ func (c *importCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	policy := publish.Policy{Privacy: activityschema.Privacy(c.Privacy), KeepElevation: c.KeepElevation}
+	policy := publish.Policy{Privacy: activityschema.Privacy(c.Privacy), HideTime: c.HideTime, KeepElevation: c.KeepElevation}
+	if policy.Privacy == activityschema.PrivacyBlurStart {
+		if policy.Places, err = c.toHide(c.Into); err != nil {
+			return err
+		}
+	}
 	files, err := publish.Recordings(c.Paths)
 	if err != nil {
 		return err
@@ -74,6 +81,9 @@ func (c *importCommand) Run(p *program) error {
 	}
 	if err != nil {
 		return err
+	}
+	if policy.Privacy == activityschema.PrivacyPublic || policy.Privacy == activityschema.PrivacyBlurStart {
+		warnOfCommonStart(p, policy.Places, run.Starts, files[0])
 	}
 	counts, bad, err := publish.WriteIndex(p.ctx, c.Into, owner, time.Now())
 	if err != nil {
