@@ -8,47 +8,53 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// DeriveOptions say what Derive does with values that d has already.
+// DeriveOptions change what Derive does with values that d already has.
 type DeriveOptions struct {
-	// KeepDevice keeps a value of the device where the samples cannot give it, as the distance
-	// of a pool swim. Without it such a value is dropped.
+	// KeepDevice keeps a value that cannot be computed from the samples, such as the distance of
+	// a pool swim. Otherwise it is dropped.
 	KeepDevice bool
 }
 
 const (
-	// stillMS is the speed in metres a second below which one stands.
+	// stillMS is the speed, in metres a second, below which a person stands still.
 	stillMS = 0.4
-	// shortestGapS is the shortest time without samples that is a pause. For a recording with few
-	// samples it is three times the usual time between two.
+	// shortestGapS is the time, in seconds, beyond which a gap between samples is a pause. In a
+	// recording with few samples it is three times the median gap.
 	shortestGapS = 30
-	// smoothS is the time over which elevations are averaged, to both sides, and climbM how far they must then
-	// rise or fall to count. Where they jitter, it is noiseFactor times the jitter more.
-	noiseFactor = 2
-	smoothS     = 3
+	// smoothS is the time, in seconds, over which elevations are averaged, before and after.
+	smoothS = 3
+	// climbM is the rise or fall, in metres, from which on it counts. Noise adds noiseFactor times
+	// its standard deviation.
 	climbM      = 0.8
-	// speedS is the time over which a speed is taken of positions, to both sides.
+	noiseFactor = 2
+	// speedS is the time, in seconds, over which positions give a speed, before and after.
 	speedS = 3
 )
 
-// Derive computes everything of d that follows from its samples and its laps' starts and durations:
-// distance, durations, climbs, averages, maxima, speeds, box, ends, and the values of the laps.
+// Derive computes everything in d that follows from its samples and from the starts and durations
+// of its laps: distance, durations, climbs, averages, maxima, speeds, bbox, ends, and the values of
+// the laps.
 //
-// Distance is the sum of the straight lines between positions. A row without a position is a break: nothing is
-// added across it. Duration is the time from the start to the last sample. Moving time is that
-// in which the speed is at least 0.4 m/s, without pauses; a pause is a break or a gap of t of more
-// than 30 seconds. Elevations are averaged over 3 seconds to both sides, and then a rise
-// or fall counts once it is of 0.8 metres and twice the jitter of the elevations, as jump from sample to sample. Averages are over time; that of the cadence is without zeros.
+// Distance is the sum of the lines between positions; a row without a position is a break, and
+// nothing is added across it. Duration is the time from the start to the last sample. Moving time is
+// the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds.
+// Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
+// reaches 0.8 metres plus twice the noise of the elevations. Averages are over time; the average
+// cadence leaves out zeros.
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	s := &d.Timeseries
 	n := len(s.T)
-	for _, length := range []int{len(s.Lat), len(s.Lon), len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW), len(s.TemperatureC)} {
+	for _, length := range []int{
+		len(s.Lat), len(s.Lon), len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW),
+		len(s.TemperatureC),
+	} {
 		if length != 0 && length != n {
-			return errors.New("columns of unlike length")
+			return errors.New("columns differ in length")
 		}
 	}
 	for i := 1; i < n; i++ {
 		if s.T[i] <= s.T[i-1] {
-			return errors.New("the times of the samples do not rise")
+			return errors.New("the times of the samples do not ascend")
 		}
 	}
 	m := newMotion(s)
@@ -62,7 +68,8 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 		d.DurationS = nil
 	}
 	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, o)
-	set(&d.MovingTimeS, total.moving, m.positions > 1 || s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil), o)
+	bySpeed := s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil)
+	set(&d.MovingTimeS, total.moving, m.positions > 1 || bySpeed, o)
 	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
 	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
 	if d.MovingTimeS != nil && d.DurationS != nil {
@@ -97,7 +104,7 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	return nil
 }
 
-// set gives a member its value if the samples give it; else it stays if it may.
+// set sets a member that is known from the samples. Another is kept or dropped.
 func set[T int64 | float64](to **T, v T, known bool, o DeriveOptions) {
 	if known {
 		*to = &v
@@ -120,9 +127,9 @@ type motion struct {
 	*activityschema.Timeseries
 	step      []float64 // metres from the sample before; NaN at a break
 	height    []float64 // smoothed; NaN if unknown
-	climb     float64   // metres from which on a rise or fall counts
+	climb     float64   // metres from which a rise or fall counts
 	positions int
-	gap       int64 // seconds, from which on a gap is a pause
+	gap       int64 // seconds beyond which a gap is a pause
 }
 
 func newMotion(s *activityschema.Timeseries) *motion {
@@ -153,7 +160,7 @@ func (m *motion) has(i int) bool {
 	return i < len(m.Lat) && i < len(m.Lon) && m.Lat[i].Valid && m.Lon[i].Valid
 }
 
-// metres is the distance on the sphere (haversine), also across the antimeridian.
+// metres returns the distance on the sphere (haversine), also across the antimeridian.
 func metres(lat, lon, lat2, lon2 float64) float64 {
 	const radian, earthM = math.Pi / 180, 6371008.8
 	north, east := math.Sin((lat2-lat)*radian/2), math.Sin((lon2-lon)*radian/2)
@@ -182,8 +189,8 @@ func (m *motion) smooth() {
 	}
 }
 
-// jitter is the standard deviation of the noise of elevations, from how far each usually is off the middle
-// of its neighbours: 0 for those of a barometer.
+// jitter estimates the standard deviation of the noise of elevations, by the median distance of each
+// from the mean of its neighbours. It is near 0 for a barometer.
 func (m *motion) jitter() float64 {
 	var off []float64
 	e := m.ElevationM
@@ -196,20 +203,22 @@ func (m *motion) jitter() float64 {
 		return 0
 	}
 	slices.Sort(off)
-	const normal = 0.6745 * 1.2247 // median of the absolute, and of a value less two halves
+	// Of normal noise, the median of absolute values is 0.6745 times the deviation, and the
+	// difference from the mean of two neighbours deviates by the square root of 1.5.
+	const normal = 0.6745 * 1.2247
 	return off[len(off)/2] / normal
 }
 
-// speeds is the column of speeds that positions give.
+// speeds computes the column of speeds from positions.
 func (m *motion) speeds() activityschema.Column[float64] {
 	c := make(activityschema.Column[float64], len(m.T))
 	for i := range c {
 		from, to, sum := i, i, 0.0
-		for from > 0 && !math.IsNaN(m.step[from]) && m.T[i]-m.T[from] < speedS && m.T[from]-m.T[from-1] <= m.gap {
+		for from > 0 && m.connected(from) && m.T[i]-m.T[from] < speedS {
 			sum += m.step[from]
 			from--
 		}
-		for to+1 < len(c) && !math.IsNaN(m.step[to+1]) && m.T[to]-m.T[i] < speedS && m.T[to+1]-m.T[to] <= m.gap {
+		for to+1 < len(c) && m.connected(to+1) && m.T[to]-m.T[i] < speedS {
 			to++
 			sum += m.step[to]
 		}
@@ -220,12 +229,17 @@ func (m *motion) speeds() activityschema.Column[float64] {
 	return c
 }
 
-// A sum is what a part of the samples comes to.
+// connected reports whether there is neither a break nor a pause before sample i.
+func (m *motion) connected(i int) bool {
+	return !math.IsNaN(m.step[i]) && m.T[i]-m.T[i-1] <= m.gap
+}
+
+// A sum is the totals and averages of a range of samples.
 type sum struct {
 	metres             float64
 	moving             int64
 	up, down           float64
-	climbs             bool // there are elevations
+	climbs             bool // elevations are known
 	hr, cadence, power mean
 }
 
@@ -246,7 +260,7 @@ func (a *mean) round() int64 {
 	return int64(math.Round(a.total / a.seconds))
 }
 
-// over sums up the samples from one to before another.
+// over sums up the samples from one until before another.
 func (m *motion) over(from, to int) (s sum) {
 	level := math.NaN()
 	for i := from; i < to; i++ {
@@ -286,7 +300,7 @@ func (m *motion) over(from, to int) (s sum) {
 	return s
 }
 
-// lap computes the values of a lap: of the samples within it.
+// lap computes the values of a lap from the samples in it.
 func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOptions) {
 	if l.DurationS == nil {
 		return
@@ -303,7 +317,8 @@ func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOp
 	set(&l.AvgPowerW, s.power.round(), s.power.seconds > 0, o)
 }
 
-// box returns the bounds and the ends of the track. West is above east where it crosses the antimeridian.
+// box returns the bounds and the ends of the track. A track across the antimeridian has a west above
+// its east.
 func (m *motion) box() (*activityschema.BBox, *activityschema.LatLng, *activityschema.LatLng) {
 	var b *activityschema.BBox
 	var first, last activityschema.LatLng

@@ -1,6 +1,6 @@
-// Package publish turns recordings of sport (GPX, TCX, FIT) into the documents of a
-// published folder, and writes its index.
+// Package publish converts recorded activities (GPX, TCX, FIT) to the documents of a published
+// folder, and writes its index.
 //
-// Read returns what a file recorded. Names, serial numbers, comments, waypoints and heart-rate zones
-// are not read at all.
+// Read parses a file. It skips names, serial numbers, comments, waypoints and heart-rate zones,
+// so that no document can contain them.
 package publish

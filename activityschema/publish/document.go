@@ -23,8 +23,8 @@ type Policy struct {
 	KeepElevation bool
 }
 
-// idOf returns the id of a recording of a file: the day of its start and a part of a hash. It tells
-// neither the time of the start nor, as a hash of the file would, which file it was.
+// idOf returns the id of recording n of a file: the day of its start and part of a hash. It reveals
+// neither the time of the start nor the hash of the file.
 func idOf(hash string, n int, start time.Time) string {
 	return start.UTC().Format(time.DateOnly) + "-" + idSuffix(hash, n)
 }
@@ -39,15 +39,16 @@ var titles = map[activityschema.Sport]string{
 	activityschema.SportWalking: "Walk", activityschema.SportSwimming: "Swim", activityschema.SportOther: "Activity",
 }
 
-// bridgeS is for how long a device may miss its position, in seconds, without a break of the track. What
-// lies between is filled in along the straight line.
+// bridgeS is the longest time without positions, in seconds, that is interpolated along a straight
+// line. A longer one is a break of the track.
 const bridgeS = 60
 
-// maxLeadS is how long before its first sample an activity may begin, as its device says.
+// maxLeadS is the longest time, in seconds, from the start as the device gives it to the first
+// sample.
 const maxLeadS = 600
 
-// Detail returns the document of recording n of the file, with all that was recorded: what a
-// policy hides is still in it. It may be called once for a recording, whose samples it gives up.
+// Detail returns the document of recording n, before a policy hides anything. It may be called once
+// for each recording: it releases the samples.
 func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	r := f.Recordings[n]
 	start := r.Totals.Start / 1000
@@ -58,7 +59,7 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	}
 	at := time.Unix(start, 0).UTC()
 	if year := at.Year(); year < 1970 || year > 9999 {
-		return nil, fmt.Errorf("it began in the year %d: set the clock of the recording right", year)
+		return nil, fmt.Errorf("it began in the year %d: the clock of the device was wrong", year)
 	}
 	d := &activityschema.Detail{Version: activityschema.Version}
 	d.ID, d.Title, d.StartedAt = idOf(f.Hash, n, at), titles[r.Sport], activityschema.Time{Time: at}
@@ -80,8 +81,8 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	return d, err
 }
 
-// bridge fills in the positions of samples between two that are near one another in time. Some
-// devices write sensors and positions in samples of their own.
+// bridge interpolates missing positions over at most bridgeS. Some devices write sensors and
+// positions in separate samples.
 func (r *Recording) bridge() {
 	before := -1
 	for i := range r.Samples {
@@ -105,7 +106,7 @@ func (r *Recording) bridge() {
 	}
 }
 
-// columns writes the samples. A row without values is a break of the track.
+// columns sets the timeseries. A row of nulls marks a break of the track.
 func (r *Recording) columns(d *activityschema.Detail, start int64) {
 	s := &d.Timeseries
 	rows := len(r.Samples)
@@ -121,59 +122,59 @@ func (r *Recording) columns(d *activityschema.Detail, start int64) {
 	for _, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
 		*c = make(activityschema.Column[int64], 0, rows)
 	}
-	var had sample8
+	var filled columnSet
 	for i := range r.Samples {
 		p := &r.Samples[i]
 		t := p.At/1000 - start
 		if n := len(s.T); p.Break && n > 0 && t-s.T[n-1] > 1 {
 			s.T = append(s.T, s.T[n-1]+1)
-			had.null(s)
+			appendNulls(s)
 		}
 		s.T = append(s.T, t)
-		s.Lat = append(s.Lat, had.float(0, p.Lat, 1e6))
-		s.Lon = append(s.Lon, had.float(1, p.Lon, 1e6))
-		s.ElevationM = append(s.ElevationM, had.float(2, p.ElevationM, 10))
-		s.SpeedKmh = append(s.SpeedKmh, had.float(3, p.SpeedMS*3.6, 100))
-		s.TemperatureC = append(s.TemperatureC, had.float(4, p.TempC, 10))
-		s.HRBpm = append(s.HRBpm, had.whole(5, p.HRBpm))
-		s.CadenceRpm = append(s.CadenceRpm, had.whole(6, p.CadenceRpm))
-		s.PowerW = append(s.PowerW, had.whole(7, p.PowerW))
+		s.Lat = append(s.Lat, filled.float(0, p.Lat, 1e6))
+		s.Lon = append(s.Lon, filled.float(1, p.Lon, 1e6))
+		s.ElevationM = append(s.ElevationM, filled.float(2, p.ElevationM, 10))
+		s.SpeedKmh = append(s.SpeedKmh, filled.float(3, p.SpeedMS*3.6, 100))
+		s.TemperatureC = append(s.TemperatureC, filled.float(4, p.TempC, 10))
+		s.HRBpm = append(s.HRBpm, filled.whole(5, p.HRBpm))
+		s.CadenceRpm = append(s.CadenceRpm, filled.whole(6, p.CadenceRpm))
+		s.PowerW = append(s.PowerW, filled.whole(7, p.PowerW))
 	}
-	if !had[0] || !had[1] {
+	if !filled[0] || !filled[1] {
 		s.Lat, s.Lon = nil, nil
 	}
 	for i, c := range []*activityschema.Column[float64]{&s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
-		if !had[i+2] {
+		if !filled[i+2] {
 			*c = nil
 		}
 	}
 	for i, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
-		if !had[i+5] {
+		if !filled[i+5] {
 			*c = nil
 		}
 	}
 }
 
-// A sample8 notes which of the eight columns have a value.
-type sample8 [8]bool
+// A columnSet records which of the eight columns have a value.
+type columnSet [8]bool
 
-func (h *sample8) float(column int, v, per float64) (n activityschema.Null[float64]) {
+func (c *columnSet) float(column int, v, per float64) (n activityschema.Null[float64]) {
 	if !math.IsNaN(v) {
-		h[column] = true
+		c[column] = true
 		n = activityschema.Some(math.Round(v*per) / per)
 	}
 	return n
 }
 
-func (h *sample8) whole(column int, v int32) (n activityschema.Null[int64]) {
+func (c *columnSet) whole(column int, v int32) (n activityschema.Null[int64]) {
 	if v >= 0 {
-		h[column] = true
+		c[column] = true
 		n = activityschema.Some(int64(v))
 	}
 	return n
 }
 
-func (h *sample8) null(s *activityschema.Timeseries) {
+func appendNulls(s *activityschema.Timeseries) {
 	for _, c := range []*activityschema.Column[float64]{&s.Lat, &s.Lon, &s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
 		*c = append(*c, activityschema.Null[float64]{})
 	}
@@ -182,7 +183,8 @@ func (h *sample8) null(s *activityschema.Timeseries) {
 	}
 }
 
-// laps writes when laps began and how long they were. They do not overlap.
+// laps sets the laps with their starts and durations. A lap ends at the latest where the next
+// begins.
 func (r *Recording) laps(d *activityschema.Detail, start int64) {
 	end := start
 	if r.Totals.ElapsedS > 0 {
@@ -208,7 +210,7 @@ func (r *Recording) laps(d *activityschema.Detail, start int64) {
 	}
 }
 
-// derive computes what the samples give, and takes of the device what they cannot.
+// derive computes values from the samples, except for those that the device measures better.
 func (r *Recording) derive(d *activityschema.Detail) error {
 	t := r.Totals
 	if n := len(r.Samples); n > 0 && math.IsNaN(t.DistanceM) {
@@ -238,7 +240,8 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 	if err := Derive(d, DeriveOptions{KeepDevice: true}); err != nil {
 		return err
 	}
-	// A wheel, a foot pod and a barometer measure better than positions do, which jitter.
+	// A wheel, a foot pod and a barometer measure better than positions, which jitter. A distance that is
+	// shorter than the straight line between the ends is wrong.
 	if v := device.DistanceM; v != nil && (d.StartLatLng == nil || *v >= ends(d)*0.98-50) {
 		d.DistanceM = v
 		for i := range laps {
@@ -268,13 +271,13 @@ func prefer(to **float64, device *float64) {
 	}
 }
 
-// ends is how far the ends of the track are apart.
+// ends returns the distance between the ends of the track.
 func ends(d *activityschema.Detail) float64 {
 	a, b := d.StartLatLng, d.EndLatLng
 	return metres(a[0], a[1], b[0], b[1])
 }
 
-// integer and real return a value of a device, nil for one that is unknown or makes no sense.
+// integer and real return a value of a device, or nil for an unknown or impossible one.
 func integer(v float64) *int64 {
 	if !(v >= 0 && v < 1e9) {
 		return nil

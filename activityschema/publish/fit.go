@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// Numbers of the FIT profile: messages, and what event and file_id say.
+// Numbers of the FIT profile: messages, the type of an activity file, and the field timestamp.
 const (
 	fitFileID     = 0
 	fitSport      = 12
@@ -37,29 +38,29 @@ const fitEpochS = 631065600
 
 var errNoActivity = errors.New("a FIT file of settings, a course or a workout, but no recorded activity")
 
-// A fitFormat reads FIT. The library's raw decoder cuts the file into messages; its full decoder has
-// tables of the whole profile, 2.6 MB of a program, for the few messages that are needed here.
+// A fitFormat reads FIT. The library's raw decoder splits the file into messages. Its full decoder
+// has tables of the whole profile, 2.6 MB of the program, and few messages are needed here.
 type fitFormat struct {
 	file  *File
 	defs  [16]fitDefinition
 	sum   hash.Hash16
-	other bool // a sequence is of another type than an activity
+	other bool // there is a sequence of another type than an activity
 	fitSequence
 }
 
-// A fitSequence is what one of the files in a file has, which may be chained.
+// A fitSequence is one FIT file of those that may be chained in a file.
 type fitSequence struct {
-	skip     bool
+	skip     bool // not an activity
 	rec      Recording
 	sessions []Recording // without samples
-	stops    []int64     // when the timer stopped
-	last     uint32      // timestamp, for compressed ones
+	stops    []int64     // when the timer stopped, in Unix milliseconds
+	last     uint32      // timestamp, which compressed ones refer to
 	maker    float64
 	product  float64
-	name     string
+	name     string // of the product
 }
 
-// A fitDefinition says how the messages of a local number are laid out.
+// A fitDefinition is the layout of the messages of a local number.
 type fitDefinition struct {
 	message uint16
 	order   binary.ByteOrder
@@ -73,19 +74,26 @@ func readFIT(r *bufio.Reader, f *File) error {
 	x.begin()
 	in := io.Reader(r)
 	if begin, err := r.Peek(12); err == nil && binary.LittleEndian.Uint32(begin[4:]) == 0 {
-		// A device that lost its power has not come to write the size.
+		// The device lost power before it wrote the size.
 		begin = bytes.Clone(begin)
 		binary.LittleEndian.PutUint32(begin[4:], math.MaxUint32)
 		_, _ = r.Discard(len(begin))
 		in = io.MultiReader(bytes.NewReader(begin), r)
 	}
 	_, err := decoder.NewRaw().Decode(in, x.segment)
-	switch {
-	case errors.Is(err, errTooMany), errors.Is(err, errTooLarge):
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
 		return err
-	case err != nil:
-		x.file.warn("the file is cut short or damaged: what was recorded before is imported")
-		x.end()
+	}
+	for _, limit := range []error{errTooMany, errTooLarge, errRecordings, errLaps} {
+		if errors.Is(err, limit) {
+			return err
+		}
+	}
+	if err != nil {
+		f.warn(warnCut)
+		if err := x.end(); err != nil {
+			return err
+		}
 	}
 	if len(f.Recordings) == 0 && x.other {
 		return errNoActivity
@@ -100,7 +108,7 @@ func (x *fitFormat) begin() {
 	x.sum.Reset()
 }
 
-// segment takes one part of the file as the raw decoder cuts it.
+// segment handles a part of the file as the raw decoder splits it.
 func (x *fitFormat) segment(flag decoder.RawFlag, b []byte) error {
 	switch flag {
 	case decoder.RawFlagFileHeader:
@@ -113,10 +121,9 @@ func (x *fitFormat) segment(flag decoder.RawFlag, b []byte) error {
 		}
 	case decoder.RawFlagCRC:
 		if binary.LittleEndian.Uint16(b) != x.sum.Sum16() {
-			x.file.warn("the checksum of the file is wrong: values may be damaged")
+			x.file.warn(warnChecksum)
 		}
-		x.end()
-		return nil
+		return x.end()
 	}
 	_, _ = x.sum.Write(b)
 	return nil
@@ -135,13 +142,13 @@ func (x *fitFormat) define(b []byte) {
 	}
 }
 
-// A fitMessage is the values of a message. Values of developers come last and are not read.
+// A fitMessage is a data message. Fields of developers come last and are ignored.
 type fitMessage struct {
 	*fitDefinition
 	data []byte
 }
 
-// find returns the value of a field, nil if the message has none.
+// find returns the value of a field, or nil.
 func (m fitMessage) find(number byte) (data []byte, base byte) {
 	at := 0
 	for _, f := range m.fields {
@@ -153,7 +160,8 @@ func (m fitMessage) find(number byte) (data []byte, base byte) {
 	return nil, 0
 }
 
-// number returns a value by its base type, NaN for one that is invalid.
+// number returns a value of any numeric base type, or NaN for a missing or invalid one. Of an array
+// it is the first.
 func (m fitMessage) number(field byte) float64 {
 	b, base := m.find(field)
 	base &= 0x1f
@@ -165,8 +173,7 @@ func (m fitMessage) number(field byte) float64 {
 	if size > len(b) {
 		return unknown
 	}
-	switch size { // of an array the first value
-
+	switch size {
 	case 1:
 		raw = uint64(b[0])
 	case 2:
@@ -203,10 +210,11 @@ func (m fitMessage) number(field byte) float64 {
 	return unknown
 }
 
-// fitSizes are those of the base types, by their numbers. A string is none that is a number.
+// fitSizes are the sizes of the numeric base types; 7 is a string.
 var fitSizes = [...]int{1, 1, 1, 2, 2, 4, 4, 0, 4, 8, 1, 2, 4, 1, 8, 8, 8}
 
-// first returns the first of the fields that has a value: enhanced ones come before those of fewer bits.
+// first returns the first of the fields that has a value: an enhanced field is more precise than
+// the original.
 func (m fitMessage) first(fields ...byte) float64 {
 	for _, field := range fields {
 		if v := m.number(field); !math.IsNaN(v) {
@@ -225,7 +233,7 @@ func (m fitMessage) text(field byte) string {
 	return strings.ToValidUTF8(string(b), "")
 }
 
-// at returns a time of the message in Unix milliseconds, 0 if there is none.
+// at returns a time in Unix milliseconds, or 0.
 func (m fitMessage) at(field byte) int64 {
 	if v := m.number(field); v > 0 {
 		return int64(v+fitEpochS) * 1000
@@ -256,14 +264,17 @@ func (x *fitFormat) message(b []byte) error {
 		x.other = x.other || x.skip
 		x.maker, x.product, x.name = m.number(1), m.number(2), m.text(8)
 	case fitDeviceInfo:
-		if m.number(0) == 0 && x.name == "" { // the device that recorded
+		if m.number(0) == 0 && x.name == "" { // the recording device, not a sensor
 			x.name = m.text(27)
 		}
 	case fitSport:
 		x.rec.Sport, x.rec.SubSport = fitSportOf(m.number(0), m.number(1))
 	case fitEvent:
-		if kind := m.number(1); m.number(0) == 0 && (kind == 1 || kind == 4 || kind == 8 || kind == 9) && len(x.stops) < MaxSamples {
-			x.stops = append(x.stops, now)
+		if m.number(0) == 0 && len(x.stops) < MaxSamples { // the timer
+			switch m.number(1) {
+			case 1, 4, 8, 9: // stop, stop_all, stop_disable, stop_disable_all
+				x.stops = append(x.stops, now)
+			}
 		}
 	case fitSession:
 		s := Recording{Totals: m.totals(), Source: x.rec.Source}
@@ -278,19 +289,19 @@ func (x *fitFormat) message(b []byte) error {
 	case fitLap:
 		l := Lap{m.totals()}
 		l.AvgSpeed, l.AvgHR, l.AvgPower, l.AscentM = m.first(110, 13)/1000, m.number(15), m.number(19), m.number(21)
-		if l.Start != 0 && len(x.rec.Laps) < MaxSamples/10 {
-			x.rec.Laps = append(x.rec.Laps, l)
+		if !x.skip && l.Start != 0 {
+			return x.file.addLap(&x.rec, l)
 		}
 	case fitRecord:
 		if x.skip || now == 0 {
 			return nil
 		}
-		return x.rec.add(m.sample(now))
+		return x.file.add(&x.rec, m.sample(now))
 	}
 	return nil
 }
 
-// totals are what a session and a lap have at the same numbers.
+// totals returns the fields that have the same numbers in a session and a lap.
 func (m fitMessage) totals() Totals {
 	t := newTotals()
 	t.Start = m.at(2)
@@ -312,10 +323,10 @@ func (m fitMessage) sample(now int64) Sample {
 }
 
 // end makes recordings of a sequence, one for each session.
-func (x *fitFormat) end() {
+func (x *fitFormat) end() error {
 	defer x.begin()
 	if x.skip {
-		return
+		return nil
 	}
 	x.rec.Device = x.device()
 	slices.Sort(x.stops)
@@ -326,15 +337,20 @@ func (x *fitFormat) end() {
 	}
 	if len(x.sessions) == 0 {
 		rec := x.rec
-		x.file.Recordings = append(x.file.Recordings, &rec)
-		return
+		return x.file.begin(&rec)
 	}
-	slices.SortStableFunc(x.sessions, func(a, b Recording) int { return cmp.Compare(a.Totals.Start, b.Totals.Start) })
+	slices.SortStableFunc(x.sessions, func(a, b Recording) int {
+		return cmp.Compare(a.Totals.Start, b.Totals.Start)
+	})
+	x.sessions = slices.CompactFunc(x.sessions, func(a, b Recording) bool { // some devices write one twice
+		return a.Totals.Start == b.Totals.Start
+	})
 	for i := range x.sessions {
 		s := x.sessions[i]
 		s.Device = x.rec.Device
 		during := func(at int64) bool {
-			return (i == 0 || at >= s.Totals.Start) && (i+1 == len(x.sessions) || at < x.sessions[i+1].Totals.Start)
+			begun, last := i == 0 || at >= s.Totals.Start, i+1 == len(x.sessions)
+			return begun && (last || at < x.sessions[i+1].Totals.Start)
 		}
 		for _, lap := range x.rec.Laps {
 			if during(lap.Start) {
@@ -350,31 +366,37 @@ func (x *fitFormat) end() {
 				}
 			}
 		}
-		x.file.Recordings = append(x.file.Recordings, &s)
+		if err := x.file.begin(&s); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// fitMakers are the makers whose names may be published, by their numbers in the profile.
+// fitMakers are the manufacturers of the profile that are in makers.
 var fitMakers = map[float64]string{
 	1: "Garmin", 23: "Suunto", 32: "Wahoo", 69: "Stages", 70: "Sigma", 89: "Tacx", 107: "Magene", 115: "iGPSPORT",
-	123: "Polar", 258: "Lezyne", 260: "Zwift", 265: "Strava", 267: "Bryton", 289: "Hammerhead", 294: "Coros", 310: "Decathlon",
+	123: "Polar", 258: "Lezyne", 260: "Zwift", 265: "Strava", 267: "Bryton", 289: "Hammerhead", 294: "Coros",
+	310: "Decathlon",
 }
 
-// garminProducts are the common ones of a maker that writes numbers in place of names.
+// garminProducts are common products of Garmin, whose files have a number instead of a name.
 var garminProducts = map[float64]string{
-	1018: "Forerunner 310XT", 1036: "Edge 500", 1169: "Edge 800", 1328: "Forerunner 910XT", 1551: "fenix", 1561: "Edge 510",
-	1567: "Edge 810", 1623: "Forerunner 620", 1765: "Forerunner 920XT", 1836: "Edge 1000", 2050: "fenix 3", 2067: "Edge 520",
-	2153: "Forerunner 225", 2156: "Forerunner 630", 2157: "Forerunner 230", 2158: "Forerunner 735XT", 2413: "fenix 3 HR",
-	2431: "Forerunner 235", 2530: "Edge 820", 2604: "fenix 5X", 2691: "Forerunner 935", 2697: "fenix 5", 2713: "Edge 1030",
-	2886: "Forerunner 645", 2909: "Edge 130", 3011: "Edge Explore", 3076: "Forerunner 245", 3110: "fenix 5 Plus",
-	3112: "Edge 520 Plus", 3113: "Forerunner 945", 3121: "Edge 530", 3122: "Edge 830", 3226: "Venu", 3282: "Forerunner 45",
-	3290: "fenix 6", 3291: "fenix 6X", 3558: "Edge 130 Plus", 3570: "Edge 1030 Plus", 3589: "Forerunner 745", 3703: "Venu 2",
-	3843: "Edge 1040", 3869: "Forerunner 55", 3888: "Instinct 2", 3906: "fenix 7", 3907: "fenix 7X", 3943: "epix",
-	3992: "Forerunner 255", 4024: "Forerunner 955", 4061: "Edge 540", 4062: "Edge 840", 4257: "Forerunner 265", 4260: "Venu 3",
-	4315: "Forerunner 965", 4375: "fenix 7 Pro", 4432: "Forerunner 165", 4440: "Edge 1050", 4536: "fenix 8",
+	1018: "Forerunner 310XT", 1036: "Edge 500", 1169: "Edge 800", 1328: "Forerunner 910XT", 1551: "fenix",
+	1561: "Edge 510", 1567: "Edge 810", 1623: "Forerunner 620", 1765: "Forerunner 920XT", 1836: "Edge 1000",
+	2050: "fenix 3", 2067: "Edge 520", 2153: "Forerunner 225", 2156: "Forerunner 630", 2157: "Forerunner 230",
+	2158: "Forerunner 735XT", 2413: "fenix 3 HR", 2431: "Forerunner 235", 2530: "Edge 820", 2604: "fenix 5X",
+	2691: "Forerunner 935", 2697: "fenix 5", 2713: "Edge 1030", 2886: "Forerunner 645", 2909: "Edge 130",
+	3011: "Edge Explore", 3076: "Forerunner 245", 3110: "fenix 5 Plus", 3112: "Edge 520 Plus",
+	3113: "Forerunner 945", 3121: "Edge 530", 3122: "Edge 830", 3226: "Venu", 3282: "Forerunner 45",
+	3290: "fenix 6", 3291: "fenix 6X", 3558: "Edge 130 Plus", 3570: "Edge 1030 Plus", 3589: "Forerunner 745",
+	3703: "Venu 2", 3843: "Edge 1040", 3869: "Forerunner 55", 3888: "Instinct 2", 3906: "fenix 7",
+	3907: "fenix 7X", 3943: "epix", 3992: "Forerunner 255", 4024: "Forerunner 955", 4061: "Edge 540",
+	4062: "Edge 840", 4257: "Forerunner 265", 4260: "Venu 3", 4315: "Forerunner 965", 4375: "fenix 7 Pro",
+	4432: "Forerunner 165", 4440: "Edge 1050", 4536: "fenix 8",
 }
 
-// device returns the name of the product that recorded, "" if the maker is unknown.
+// device returns the name of the recording product, or "" if the maker is unknown.
 func (x *fitFormat) device() string {
 	maker := fitMakers[x.maker]
 	if maker == "" {
@@ -390,10 +412,10 @@ func (x *fitFormat) device() string {
 	return productName(name)
 }
 
-// fitSubSports are the sub-sports of the profile that the format has. Others are dropped.
+// fitSubSports maps the sub-sports of the profile. Others are dropped.
 var fitSubSports = map[float64]activityschema.SubSport{
-	1: activityschema.SubSportIndoor, 3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack, 5: activityschema.SubSportIndoor,
-	6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad, 8: activityschema.SubSportMountain,
+	1: activityschema.SubSportIndoor, 3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack,
+	5: activityschema.SubSportIndoor, 6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad, 8: activityschema.SubSportMountain,
 	9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack, 14: activityschema.SubSportIndoor,
 	15: activityschema.SubSportIndoor, 16: activityschema.SubSportIndoor, 17: activityschema.SubSportIndoor,
 	25: activityschema.SubSportIndoor, 27: activityschema.SubSportIndoor, 45: activityschema.SubSportIndoor,
@@ -401,7 +423,8 @@ var fitSubSports = map[float64]activityschema.SubSport{
 	68: activityschema.SubSportIndoor,
 }
 
-// fitSportOf returns the sport for two enumerations of the profile. Fitness equipment is what it moves like.
+// fitSportOf maps a sport and sub-sport of the profile. Fitness equipment counts as the sport that
+// it simulates.
 func fitSportOf(sport, sub float64) (activityschema.Sport, activityschema.SubSport) {
 	to := activityschema.SportOther
 	switch sport {
@@ -425,5 +448,9 @@ func fitSportOf(sport, sub float64) (activityschema.Sport, activityschema.SubSpo
 			to = activityschema.SportWalking
 		}
 	}
-	return to, fitSubSports[sub]
+	subSport := fitSubSports[sub]
+	if to == activityschema.SportOther && subSport != activityschema.SubSportIndoor {
+		return to, "" // downhill skiing is not mountain biking
+	}
+	return to, subSport
 }

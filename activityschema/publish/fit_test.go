@@ -19,12 +19,14 @@ import (
 // sampleFiles are the recordings that the FIT library ships, read where the module is.
 func sampleFiles(t testing.TB) []string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/muktihari/fit").Output()
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/muktihari/fit")
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files []string
-	err = filepath.WalkDir(filepath.Join(strings.TrimSpace(string(out)), "testdata"), func(path string, _ fs.DirEntry, err error) error {
+	dir := filepath.Join(strings.TrimSpace(string(out)), "testdata")
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".fit") {
 			files = append(files, path)
 		}
@@ -51,7 +53,7 @@ func TestFITValuesAreThoseOfTheFullDecoder(t *testing.T) {
 		var want []Sample
 		add := func(s Sample) {
 			if n := len(want); n > 0 && want[n-1].At == s.At {
-				want[n-1].join(&s)
+				want[n-1].merge(&s)
 			} else {
 				want = append(want, s)
 			}
@@ -88,8 +90,9 @@ func TestFITValuesAreThoseOfTheFullDecoder(t *testing.T) {
 			}
 			h := have[n]
 			n++
-			if h.At != w.At || !alike(h.Lat, w.Lat) || !alike(h.Lon, w.Lon) || !alike(h.ElevationM, w.ElevationM) || !alike(h.DistanceM, w.DistanceM) ||
-				math.Abs(h.SpeedMS-w.SpeedMS) > 0.0011 || !alike(h.TempC, w.TempC) || h.HRBpm != w.HRBpm || h.CadenceRpm != w.CadenceRpm || h.PowerW != w.PowerW {
+			if h.At != w.At || !alike(h.Lat, w.Lat) || !alike(h.Lon, w.Lon) || !alike(h.ElevationM, w.ElevationM) ||
+				!alike(h.DistanceM, w.DistanceM) || math.Abs(h.SpeedMS-w.SpeedMS) > 0.0011 || !alike(h.TempC, w.TempC) ||
+				h.HRBpm != w.HRBpm || h.CadenceRpm != w.CadenceRpm || h.PowerW != w.PowerW {
 				t.Fatalf("%s: sample %d is %+v, the library has %+v", file, n-1, h, w)
 			}
 		}
@@ -98,7 +101,8 @@ func TestFITValuesAreThoseOfTheFullDecoder(t *testing.T) {
 		}
 		read += n
 		_ = f.Close()
-		t.Logf("%s: %d recordings, %d samples, %v %q", filepath.Base(file), len(got.Recordings), len(have), err, got.Warnings)
+		t.Logf("%s: %d recordings, %d samples, %v %q",
+			filepath.Base(file), len(got.Recordings), len(have), err, got.Warnings)
 	}
 	if read < 50_000 {
 		t.Errorf("compared %d samples only", read)

@@ -6,13 +6,12 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// gpx reads GPX 1.0 and 1.1: each track is an activity, and its segments are what
-// pauses part.
+// gpx handles GPX 1.0 and 1.1. Each track is an activity; between its segments it was paused.
 type gpx struct {
 	file    *File
 	device  string
-	rec     *Recording // the track that is read
-	sample  *Sample    // the point that is read
+	rec     *Recording // of the current track, or nil
+	sample  *Sample    // of the current point, or nil
 	current Sample
 	pause   bool
 	other   bool // there are routes or waypoints
@@ -26,8 +25,9 @@ func newGPX(f *File, attrs []xml.Attr) *gpx {
 func (g *gpx) start(path []string, attrs []xml.Attr) error {
 	switch name := path[len(path)-1]; {
 	case len(path) == 2 && name == "trk":
-		g.rec = &Recording{Source: activityschema.SourceGPXFile, Sport: activityschema.SportOther, Device: g.device, Totals: newTotals()}
-		g.file.Recordings = append(g.file.Recordings, g.rec)
+		g.rec = &Recording{Source: activityschema.SourceGPXFile, Device: g.device, Totals: newTotals()}
+		g.rec.Sport = activityschema.SportOther
+		return g.file.begin(g.rec)
 	case len(path) == 2 && (name == "rte" || name == "wpt"):
 		g.other = true
 	case len(path) == 3 && g.rec != nil && name == "trkseg":
@@ -57,11 +57,11 @@ func (g *gpx) end(path []string, text string) error {
 		}
 		s.Break, g.pause = g.pause, false
 		g.timed++
-		return g.rec.add(s)
+		return g.file.add(g.rec, s)
 	case len(path) == 5 && name == "ele":
 		g.sample.ElevationM = decimal(text)
 	case len(path) == 5 && name == "time":
-		g.sample.At = instant(text)
+		g.sample.At = unixMilli(text)
 	case len(path) > 4:
 		g.sample.sensor(name, text)
 	}

@@ -31,22 +31,30 @@ const (
 	detailsFolder = "activities"
 )
 
-// inlineActivities is how many of the newest activities index.json lists itself. With more there is
-// a shard for each year, index-YEAR.json, which lists all of the year.
+// inlineActivities is how many of the newest activities index.json lists. If there are more, each
+// year has a shard, index-YEAR.json, with all its activities.
 const inlineActivities = 200
 
-var shardFile = regexp.MustCompile(`^index-\d{4}\.json$`)
+var (
+	shardFile = regexp.MustCompile(`^index-\d{4}\.json$`)
+	// leftover matches the temporary files of a process that was killed.
+	leftover = regexp.MustCompile(`^\..+\.json\d+$`)
+)
 
-// ErrNoOwner is for a folder that has no index yet and whose owner was not given.
-var ErrNoOwner = errors.New("the folder has no index.json yet, and its owner is unknown")
+var (
+	// ErrNoOwner means that a folder has no index yet and its owner was not given.
+	ErrNoOwner = errors.New("the folder has no index.json yet, and its owner is unknown")
+	// ErrInUse means that another process writes to the folder.
+	ErrInUse = errors.New("another cairn is writing to this folder: try again when it has finished")
+)
 
-// An entry is what the folder's other documents need to know of an activity.
+// An entry is an activity of the folder without its samples.
 type entry struct {
 	activityschema.Activity
 	duplicateOf string
 }
 
-// A FileError is a file that could not be used, by its path.
+// A FileError says why a file could not be used.
 type FileError struct {
 	File string
 	Err  error
@@ -55,27 +63,31 @@ type FileError struct {
 // Error implements error.
 func (e *FileError) Error() string { return fmt.Sprintf("%q: %v", e.File, e.Err) }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Counts are the activities of a folder.
+// Counts describe an index.
 type Counts struct {
 	Listed  int  `json:"listed"`
-	Private int  `json:"private"` // and duplicates: not listed
+	Private int  `json:"private"` // not listed, with the duplicates
 	Shards  int  `json:"shards"`
 	Changed bool `json:"changed"`
 }
 
-// WriteIndex writes index.json and its shards from the documents in the folder. Private activities and
-// duplicates are not listed. Files that would say the same are left as they are, so that a second run writes
-// nothing. The owner is that of index.json where a field of owner is empty. Documents that cannot be
-// read are left out and returned.
+// WriteIndex writes index.json and its shards from the documents in the folder. It does not list
+// private activities and duplicates. A file whose content would be the same is not written. Empty
+// fields of owner are taken from index.json. Documents that cannot be read are left out and returned.
 func WriteIndex(ctx context.Context, dir string, owner activityschema.Owner, now time.Time) (Counts, []*FileError, error) {
 	var counts Counts
 	owner, err := OwnerOf(dir, owner)
 	if err != nil {
 		return counts, nil, err
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return counts, nil, err
+	}
+	defer unlock()
 	entries, bad, err := scan(ctx, dir)
 	if err != nil {
 		return counts, nil, err
@@ -98,13 +110,16 @@ func WriteIndex(ctx context.Context, dir string, owner activityschema.Owner, now
 		index.Activities = listed[:inlineActivities]
 		for len(listed) > 0 {
 			year := listed[0].StartedAt.UTC().Year()
-			n := slices.IndexFunc(listed, func(s activityschema.Summary) bool { return s.StartedAt.UTC().Year() != year })
+			n := slices.IndexFunc(listed, func(s activityschema.Summary) bool {
+				return s.StartedAt.UTC().Year() != year
+			})
 			if n < 0 {
 				n = len(listed)
 			}
 			shard := activityschema.Shard{Year: int64(year), URL: fmt.Sprintf("index-%04d.json", year), Count: int64(n)}
 			index.Shards = append(index.Shards, shard)
-			changed, err := put(dir, shard.URL, &activityschema.Index{Version: index.Version, Owner: owner, Activities: listed[:n]}, now)
+			ofYear := &activityschema.Index{Version: index.Version, Owner: owner, Activities: listed[:n]}
+			changed, err := put(dir, shard.URL, ofYear, now)
 			if err != nil {
 				return counts, bad, err
 			}
@@ -122,7 +137,7 @@ func WriteIndex(ctx context.Context, dir string, owner activityschema.Owner, now
 	return counts, bad, err
 }
 
-// removeShards removes shards of before: they may list what is private now.
+// removeShards removes old shards, which may list what is now private.
 func removeShards(dir string, named []activityschema.Shard) (removed bool, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -140,7 +155,7 @@ func removeShards(dir string, named []activityschema.Shard) (removed bool, err e
 	return removed, nil
 }
 
-// readIndex returns an index of the folder, nil if there is none.
+// readIndex returns an index of the folder and its bytes, or nil if there is none.
 func readIndex(dir, name string) (*activityschema.Index, []byte, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +171,8 @@ func readIndex(dir, name string) (*activityschema.Index, []byte, error) {
 	return x, data, nil
 }
 
-// OwnerOf returns the owner with what the folder's index.json knows of them, or ErrNoOwner.
+// OwnerOf fills empty fields of owner from the folder's index.json. It returns ErrNoOwner if they
+// stay empty.
 func OwnerOf(dir string, owner activityschema.Owner) (activityschema.Owner, error) {
 	x, _, err := readIndex(dir, indexFile)
 	if err != nil {
@@ -175,7 +191,7 @@ func OwnerOf(dir string, owner activityschema.Owner) (activityschema.Owner, erro
 	return owner, nil
 }
 
-// put writes an index, with the time of the one before if it says the same.
+// put writes an index unless the existing one differs in generated_at only.
 func put(dir, name string, x *activityschema.Index, now time.Time) (changed bool, err error) {
 	before, old, err := readIndex(dir, name)
 	if err != nil {
@@ -196,13 +212,34 @@ func put(dir, name string, x *activityschema.Index, now time.Time) (changed bool
 	return true, write(filepath.Join(dir, name), append(data, '\n'), 0o644)
 }
 
-// write replaces a file as a whole.
+// write replaces a file atomically.
 func write(file string, data []byte, mode fs.FileMode) error {
-	return renameio.WriteFile(file, data, mode, renameio.WithStaticPermissions(mode))
+	return renameio.WriteFile(file, data, mode, renameio.WithStaticPermissions(mode),
+		renameio.WithTempDir(filepath.Dir(file)))
 }
 
-// scan reads what the folder's details say beside their samples, sorted by id. Those that cannot be
-// read are returned on their own.
+// lock makes this process the only one that writes to the folder, and removes the temporary files of
+// one that was killed.
+func lock(dir string) (unlock func(), err error) {
+	if unlock, err = lockFolder(dir); err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, detailsFolder)} {
+		files, err := os.ReadDir(folder)
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			if leftover.MatchString(f.Name()) {
+				_ = os.Remove(filepath.Join(folder, f.Name()))
+			}
+		}
+	}
+	return unlock, nil
+}
+
+// scan reads the folder's details without their samples, sorted by file name. It returns those that
+// cannot be read separately.
 func scan(ctx context.Context, dir string) (entries []entry, bad []*FileError, err error) {
 	files, err := os.ReadDir(filepath.Join(dir, detailsFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -239,7 +276,7 @@ func scan(ctx context.Context, dir string) (entries []entry, bad []*FileError, e
 	return entries, bad, nil
 }
 
-// skim reads a detail without its samples, which are nearly all of it.
+// skim reads a detail without its samples, which are most of it.
 func skim(file string) (entry, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -255,7 +292,7 @@ func skim(file string) (entry, error) {
 		return entry{}, fmt.Errorf("not a valid detail document: %w", err)
 	}
 	if d.ID+".json" != filepath.Base(file) {
-		return entry{}, fmt.Errorf("the detail of the id %q: rename it", d.ID)
+		return entry{}, fmt.Errorf("its id is %q: rename the file", d.ID)
 	}
 	e := entry{Activity: d.Activity}
 	if d.DuplicateOf != nil {
@@ -307,7 +344,7 @@ func withoutSamples(r io.Reader) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// plain says why a file could not be read, without its path.
+// plain returns the cause of a file's error without its path, which the report has.
 func plain(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err

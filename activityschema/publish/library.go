@@ -17,16 +17,16 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// An Import turns recordings into documents of a folder.
+// An Import converts recordings to documents of a folder.
 type Import struct {
 	Dir     string // the published folder
 	Policy  Policy
 	Starts  [][2]float64 // where new activities began, latitude and longitude, before anything was hidden
-	entries []entry      // of the folder
+	entries []entry      // of the folder, and of this run
 	traces  map[string]*trace
 }
 
-// A Result is what became of one file.
+// A Result is the outcome for one file.
 type Result struct {
 	File       string     `json:"file"`
 	Activities []Imported `json:"activities"`
@@ -34,54 +34,56 @@ type Result struct {
 	Error      string     `json:"error,omitempty"` // nothing of the file was imported
 }
 
-// An Imported is what became of one activity. Its ID names the document.
+// An Imported is an activity of a file. Its ID names the document.
 type Imported struct {
 	ID          string               `json:"id"`
-	New         bool                 `json:"new"` // false: it was there, and is unchanged
+	New         bool                 `json:"new"` // false: the document exists and is unchanged
 	Sport       activityschema.Sport `json:"sport,omitempty"`
 	Start       *activityschema.Time `json:"started_at,omitempty"`
 	DistanceM   *float64             `json:"distance_m,omitempty"`
 	DuplicateOf string               `json:"duplicate_of,omitempty"`
 }
 
-// Recordings returns the files that the arguments name: a file itself, of a folder all that have the
-// extension of a recording, sorted. Folders and files whose names begin with a dot are passed over.
-func Recordings(paths []string) ([]string, error) {
+// Recordings returns the files that paths name, sorted: a file itself, and the files of a folder
+// that have the extension of a recording. It skips names in a folder that begin with a dot. Paths
+// that cannot be read are among the result, so that Import reports them.
+func Recordings(paths []string) []string {
 	var files []string
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, &FileError{path, plain(err)}
-		}
-		if !info.IsDir() {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
 			files = append(files, path)
 			continue
 		}
-		err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return &FileError{file, plain(err)}
+				files = append(files, file)
 			case file != path && strings.HasPrefix(entry.Name(), "."):
 				if entry.IsDir() {
 					return fs.SkipDir
 				}
-			case !entry.IsDir() && slices.Contains([]string{".gpx", ".tcx", ".fit"}, filepath.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz"))):
+			case !entry.IsDir() && isRecording(file):
 				files = append(files, file)
 			}
 			return nil
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	slices.Sort(files)
-	return slices.Compact(files), nil
+	return slices.Compact(files)
 }
 
-// workers is how many files are read at once. Each may take a hundred megabytes.
+func isRecording(file string) bool {
+	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz")) {
+	case ".gpx", ".tcx", ".fit":
+		return true
+	}
+	return false
+}
+
+// workers returns how many files are read at once. Each may take a hundred megabytes.
 func workers() int { return min(runtime.GOMAXPROCS(0), 4) }
 
-// A prepared is a file that was read and whose documents are ready to be written.
+// A prepared is a file whose documents are ready to be written.
 type prepared struct {
 	Result
 	details []*activityschema.Detail
@@ -89,12 +91,12 @@ type prepared struct {
 	traces  []*trace
 }
 
-// Run imports files, as many at once as there are processors, and reports each in the order of files. What is in
-// the folder is never overwritten. It writes no index.
+// Run imports files, several at once, and reports each in the order of files. It never overwrites a
+// document. It does not write the index.
 func (im *Import) Run(ctx context.Context, files []string, report func(Result)) error {
 	err := os.MkdirAll(filepath.Dir(filepath.Clean(im.Dir)), 0o755)
 	for _, dir := range []string{im.Dir, filepath.Join(im.Dir, detailsFolder)} {
-		// A folder that is made here is one to publish, whatever the umask.
+		// A new folder is for publishing, whatever the umask.
 		if mkErr := os.Mkdir(dir, 0o755); mkErr == nil {
 			err = cmp.Or(err, os.Chmod(dir, 0o755))
 		} else if !errors.Is(mkErr, fs.ErrExist) {
@@ -104,17 +106,22 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 	if err != nil {
 		return err
 	}
+	unlock, err := lock(im.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if im.entries, _, err = scan(ctx, im.Dir); err != nil {
 		return err
 	}
 	im.traces = map[string]*trace{}
-	known := map[string]string{} // by the end of the id, which is of the file alone
+	known := map[string]string{} // ids by their suffix, which depends on the file alone
 	for _, e := range im.entries {
 		if i := strings.LastIndexByte(e.ID, '-'); i >= 0 {
 			known[e.ID[i+1:]] = e.ID
 		}
 	}
-	// Each file has a place in the queue, so that results come in order and few are in memory.
+	// The queue keeps the order of files and limits how many documents are in memory.
 	queue := make(chan chan *prepared, workers())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,7 +155,7 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 	return ctx.Err()
 }
 
-// prepare reads a file and makes its documents.
+// prepare parses a file and makes its documents.
 func (im *Import) prepare(path string, known map[string]string) *prepared {
 	p := &prepared{Result: Result{File: path, Activities: []Imported{}}}
 	if err := p.read(path, known, im.Policy); err != nil {
@@ -162,10 +169,10 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 	if err != nil {
 		return plain(err)
 	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() && !info.IsDir() {
 		return errors.New("not a regular file")
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) // of a folder, only one that cannot be read comes here
 	if err != nil {
 		return plain(err)
 	}
@@ -195,14 +202,16 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 		if err != nil {
 			return err
 		}
-		start := d.StartedAt // not the address of a part of the document, which would keep it in memory
-		p.Activities = append(p.Activities, Imported{ID: d.ID, New: true, Sport: d.Sport, Start: &start, DistanceM: d.DistanceM})
+		start := d.StartedAt // a pointer into the document would keep all of it in memory
+		p.Activities = append(p.Activities, Imported{
+			ID: d.ID, New: true, Sport: d.Sport, Start: &start, DistanceM: d.DistanceM,
+		})
 		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
 	}
 	return nil
 }
 
-// known reports whether the documents of a file are there, by its hash: to read it again is slow.
+// known reports whether the documents of a file exist, by its hash: parsing it again is slow.
 func (p *prepared) known(f io.Reader, known map[string]string) bool {
 	hash, err := hashOf(f)
 	for n := 0; err == nil; n++ {
@@ -215,12 +224,13 @@ func (p *prepared) known(f io.Reader, known map[string]string) bool {
 	return len(p.Activities) > 0
 }
 
-// commit writes the documents of a file. The first comes last: with it the file is known to be complete.
+// commit writes the documents of a file. The first comes last: if it exists, known reports the file
+// as complete.
 func (im *Import) commit(p *prepared) error {
 	for i := len(p.details) - 1; i >= 0; i-- {
 		d := p.details[i]
 		if slices.ContainsFunc(im.entries, func(e entry) bool { return e.ID == d.ID }) {
-			p.Activities[i] = Imported{ID: d.ID} // the same content under another name
+			p.Activities[i] = Imported{ID: d.ID} // another file has the same content
 			continue
 		}
 		mode := fs.FileMode(0o644)
@@ -260,7 +270,7 @@ type trace struct {
 
 type point struct{ lat, lon float64 }
 
-// tracePoints is how many points of a track are compared.
+// tracePoints is about how many points of a track are compared.
 const tracePoints = 400
 
 func traceOf(d *activityschema.Detail) *trace {
@@ -279,8 +289,9 @@ func traceOf(d *activityschema.Detail) *trace {
 	return t
 }
 
-// What two recordings of one activity have in common: most of the time of the shorter one, some
-// of the longer, and most of the places, where both show them. Devices differ by their clocks.
+// Two recordings are of one activity if they overlap in time by most of the shorter and some of the
+// longer one, and if most positions are near each other, where both have them. Devices differ, and
+// one may have been started late.
 const (
 	sameTime    = 0.8
 	samePlaceM  = 300
@@ -289,7 +300,7 @@ const (
 	metreDegree = 111_195.0
 )
 
-// duplicate returns the id of the activity that the new one is another recording of, or "".
+// duplicate returns the id of the activity that d is another recording of, or "".
 func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
 	for i := range im.entries {
 		e := &im.entries[i]
@@ -302,7 +313,7 @@ func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
 		}
 		o := im.traces[e.ID]
 		end := start + *e.DurationS
-		if o != nil { // of this run, before anything was hidden
+		if o != nil { // from before the policy hid anything
 			start, end, slack = o.start, o.end, 0
 		}
 		shorter, longer := min(end-start, t.end-t.start), max(end-start, t.end-t.start)
@@ -320,7 +331,7 @@ func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
 	return ""
 }
 
-// load reads where an activity of the folder was.
+// load returns the trace of an activity in the folder.
 func (im *Import) load(id string) *trace {
 	t := &trace{}
 	if data, err := os.ReadFile(filepath.Join(im.Dir, detailsFolder, id+".json")); err == nil {
@@ -333,8 +344,8 @@ func (im *Import) load(id string) *trace {
 	return t
 }
 
-// near reports whether the shorter of two tracks goes where the other does. Where one shows no
-// positions, the time decides: nobody does two things at once.
+// near reports whether the shorter track follows the other. If one has no positions, time alone
+// decides: nobody does two activities at once.
 func (t *trace) near(o *trace) bool {
 	a, b := t.points, o.points
 	if len(a) == 0 || len(b) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,40 +19,51 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// Limits of one file, packed and unpacked.
+// Limits of one file. MaxFileBytes holds before and after decompression.
 const (
 	MaxFileBytes = 64 << 20
 	MaxSamples   = 500_000
+
+	maxRecordings = 1_000
+	maxLaps       = 50_000
 )
 
 var (
-	errTooLarge    = fmt.Errorf("larger than %d MB, unpacked: split the recording", MaxFileBytes>>20)
+	errTooLarge    = fmt.Errorf("larger than %d MB uncompressed: split the recording", MaxFileBytes>>20)
 	errTooMany     = fmt.Errorf("more than %d samples: split the recording", MaxSamples)
+	errRecordings  = fmt.Errorf("more than %d activities in one file: split it", maxRecordings)
+	errLaps        = fmt.Errorf("more than %d laps: split the recording", maxLaps)
 	errUnknownFile = errors.New("not a GPX, TCX or FIT file")
 	errEmpty       = errors.New("no recorded activity in this file")
 )
 
-// A File holds what one file recorded.
+const (
+	warnCut      = "the file is cut short or damaged: what was recorded before is imported"
+	warnChecksum = "the checksum of the file is wrong: values may be damaged"
+)
+
+// A File is the content of one file.
 type File struct {
-	Hash       string // SHA-256 of the unpacked file, in hexadecimal
+	Hash       string // SHA-256 of the uncompressed file, in hexadecimal
 	Recordings []*Recording
-	Warnings   []string // the parts of the file that were damaged or missing
+	Warnings   []string // about damaged or missing parts
+
+	samples, laps int // of all recordings
 }
 
-// A Recording is one activity as a device or a program recorded it, without names,
-// serial numbers, comments, waypoints and heart-rate zones.
+// A Recording is one activity as a device or a program recorded it.
 type Recording struct {
 	Source   activityschema.Source
 	Sport    activityschema.Sport
 	SubSport activityschema.SubSport // empty if unknown
 	Device   string                  // product name; empty if unknown
-	Samples  []Sample                // in the order of the file until clean is called
+	Samples  []Sample                // in ascending order of time
 	Laps     []Lap
-	Totals   Totals // of the device, with its start
+	Totals   Totals // as the device counted them
 	Warnings []string
 }
 
-// A Sample is one moment of a recording. NaN and -1 mean unknown.
+// A Sample is a record of the sensors at one time. NaN and -1 mean unknown.
 type Sample struct {
 	At         int64 // Unix time in milliseconds
 	Lat, Lon   float64
@@ -62,11 +74,11 @@ type Sample struct {
 
 	HRBpm, CadenceRpm, PowerW int32
 
-	// Break reports that the recording was paused, or its segment ended, before this sample.
+	// Break reports whether the recording was paused before this sample.
 	Break bool
 }
 
-// Totals are what a device says of an activity or a lap. NaN means unknown.
+// Totals are the values that a device computed for an activity or a lap. NaN means unknown.
 type Totals struct {
 	Start              int64 // Unix time in milliseconds; 0 if unknown
 	ElapsedS, MovingS  float64
@@ -78,7 +90,7 @@ type Totals struct {
 	AvgPower, MaxPower float64
 }
 
-// A Lap is a lap as a device recorded it. Start is known.
+// A Lap is a lap as a device recorded it.
 type Lap struct{ Totals }
 
 var unknown = math.NaN()
@@ -98,21 +110,20 @@ func newTotals() Totals {
 	}
 }
 
-// hasPosition reports whether the sample shows a position on the Earth. Devices without a
-// fix write 0, 0.
+// hasPosition reports whether the sample has a valid position. Devices without a fix write 0, 0.
 func (s *Sample) hasPosition() bool {
 	return math.Abs(s.Lat) <= 90 && math.Abs(s.Lon) <= 180 && (s.Lat != 0 || s.Lon != 0)
 }
 
-// Read reads a GPX, TCX or FIT file, which may be packed with gzip. What the file is, is
-// told by its content. A file that was cut short gives what it recorded and a warning.
+// Read parses a GPX, TCX or FIT file, which may be compressed with gzip. It detects the format by
+// the content. From a truncated file it returns what was recorded, with a warning.
 func Read(r io.Reader) (*File, error) {
-	packed, err := unpacked(r)
+	plain, err := uncompressed(r)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.New()
-	content := bufio.NewReaderSize(io.TeeReader(packed, hash), 1<<16)
+	content := bufio.NewReaderSize(io.TeeReader(plain, hash), 1<<16)
 	f := &File{}
 	begin, err := content.Peek(12)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -129,11 +140,12 @@ func Read(r io.Reader) (*File, error) {
 	if err != nil {
 		return nil, readError(err)
 	}
-	if _, err := io.Copy(io.Discard, content); err != nil { // the rest counts for the hash
+	// The hash covers what follows the last message or element too.
+	if _, err := io.Copy(io.Discard, content); err != nil {
 		if !cutShort(err) {
 			return nil, readError(err)
 		}
-		f.warn("the file is cut short or damaged: what was recorded before is imported")
+		f.warn(warnCut)
 	}
 	f.Hash = hex.EncodeToString(hash.Sum(nil))
 	kept := f.Recordings[:0]
@@ -148,22 +160,22 @@ func Read(r io.Reader) (*File, error) {
 	return f, nil
 }
 
-// unpacked returns what is in a file that may be packed with gzip, up to the limit.
-func unpacked(r io.Reader) (io.Reader, error) {
-	packed := bufio.NewReader(&capped{r: r, left: MaxFileBytes})
-	if begin, _ := packed.Peek(2); !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
-		return packed, nil
+// uncompressed returns the content of a file that may be compressed with gzip.
+func uncompressed(r io.Reader) (io.Reader, error) {
+	file := bufio.NewReader(&capped{r: r, left: MaxFileBytes})
+	if begin, _ := file.Peek(2); !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
+		return file, nil
 	}
-	z, err := gzip.NewReader(packed)
+	z, err := gzip.NewReader(file)
 	if err != nil {
 		return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
 	}
 	return &capped{r: z, left: MaxFileBytes}, nil
 }
 
-// hashOf returns the Hash of a File without reading what it records.
+// hashOf returns the Hash of a File without parsing it.
 func hashOf(r io.Reader) (string, error) {
-	content, err := unpacked(r)
+	content, err := uncompressed(r)
 	if err != nil {
 		return "", err
 	}
@@ -180,14 +192,14 @@ func (f *File) warn(text string) {
 	}
 }
 
-// cutShort reports whether an error means that the file ends early or is damaged from
-// there on, and not that it is refused or could not be read.
+// cutShort reports whether err means a truncated or damaged file: what came before it is good.
 func cutShort(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) ||
-		strings.HasPrefix(err.Error(), "flate: corrupt")
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader)
 }
 
-// readError puts errors of libraries into words.
+// readError explains errors of libraries.
 func readError(err error) error {
 	if cutShort(err) {
 		return errors.New("cut short or damaged before anything was recorded")
@@ -195,8 +207,8 @@ func readError(err error) error {
 	return err
 }
 
-// capped fails where a file is larger than the limit. A small packed file may unpack to
-// a large one.
+// A capped reader fails with errTooLarge after so many bytes. A small gzip file may expand to
+// gigabytes.
 type capped struct {
 	r    io.Reader
 	left int64
@@ -210,22 +222,39 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// add appends a sample, or joins it with the one before if both are of the same time:
-// some devices write the position and the sensors of a second apart.
-func (r *Recording) add(s Sample) error {
+// begin appends an empty recording. A small gzip file may hold millions of them.
+func (f *File) begin(r *Recording) error {
+	if len(f.Recordings) >= maxRecordings {
+		return errRecordings
+	}
+	f.Recordings = append(f.Recordings, r)
+	return nil
+}
+
+// add appends a sample to a recording, or merges it with the last one if both have the same
+// time: some devices write the position and the sensors of a second separately.
+func (f *File) add(r *Recording, s Sample) error {
 	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break {
-		r.Samples[n-1].join(&s)
+		r.Samples[n-1].merge(&s)
 		return nil
 	}
-	if len(r.Samples) >= MaxSamples {
+	if f.samples++; f.samples > MaxSamples {
 		return errTooMany
 	}
 	r.Samples = append(r.Samples, s)
 	return nil
 }
 
-// join fills what s does not know.
-func (s *Sample) join(o *Sample) {
+func (f *File) addLap(r *Recording, l Lap) error {
+	if f.laps++; f.laps > maxLaps {
+		return errLaps
+	}
+	r.Laps = append(r.Laps, l)
+	return nil
+}
+
+// merge sets the unknown values of s to those of o.
+func (s *Sample) merge(o *Sample) {
 	if !s.hasPosition() && o.hasPosition() {
 		s.Lat, s.Lon = o.Lat, o.Lon
 	}
@@ -247,19 +276,21 @@ func (s *Sample) join(o *Sample) {
 	}
 }
 
-// maxGapMS is the longest pause within one activity. Beyond it the clock was wrong on one side.
+// maxGapMS is the longest pause within one activity. After a longer gap the clock was wrong before
+// or after it.
 const maxGapMS = 24 * 60 * 60 * 1000
 
-// clean makes the samples rise in time, one a second at most, and takes values that no sensor can
-// mean for unknown. Of samples that go back in time, as few as possible are left out.
+// clean sorts out what devices get wrong. Afterwards times ascend, with at most one sample a
+// second, and implausible values are unknown. It drops as few samples as possible.
 func (r *Recording) clean() {
 	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
 	if !slices.IsSortedFunc(r.Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) }) {
 		n := len(r.Samples)
 		r.Samples = rising(r.Samples)
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d samples go back in time and are left out", n-len(r.Samples), n))
+		warning := fmt.Sprintf("%d of %d samples go back in time and are left out", n-len(r.Samples), n)
+		r.Warnings = append(r.Warnings, warning)
 	}
-	from, to := 0, 0 // of the longest part without a gap of a day
+	from, to := 0, 0 // the longest run without a gap of a day
 	for i, begin := 1, 0; i <= len(r.Samples); i++ {
 		if i == len(r.Samples) || r.Samples[i].At-r.Samples[i-1].At > maxGapMS {
 			if i-begin > to-from {
@@ -270,7 +301,8 @@ func (r *Recording) clean() {
 	}
 	if n := len(r.Samples) - (to - from); n > 0 {
 		r.Samples = r.Samples[from:to]
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the clock jumped by more than a day: %d samples beyond are left out", n))
+		warning := fmt.Sprintf("the clock jumped by more than a day: %d samples on the other side are left out", n)
+		r.Warnings = append(r.Warnings, warning)
 	}
 	if len(r.Samples) == 0 {
 		return
@@ -282,7 +314,7 @@ func (r *Recording) clean() {
 			s.Break, pause = pause, false
 			kept = append(kept, s)
 		} else if !pause {
-			last.join(&s)
+			last.merge(&s)
 		}
 	}
 	r.Samples = kept
@@ -298,7 +330,7 @@ func (r *Recording) clean() {
 	r.Laps = slices.CompactFunc(r.Laps, func(a, b Lap) bool { return a.Start/1000 == b.Start/1000 })
 }
 
-// plausible takes out values that no recording of a person has.
+// plausible makes values unknown that no recording of a person has.
 func (s *Sample) plausible() {
 	if !s.hasPosition() {
 		s.Lat, s.Lon = unknown, unknown
@@ -322,10 +354,11 @@ func (s *Sample) plausible() {
 	}
 }
 
-// rising returns a longest part of the samples whose times do not fall (patience sorting), in order.
+// rising returns a longest subsequence of the samples whose times do not descend (patience
+// sorting).
 func rising(all []Sample) []Sample {
 	before := make([]int32, len(all))
-	var ends []int32 // ends[n] is the sample with the least time that ends a part of n+1
+	var ends []int32 // ends[n] is the sample with the least time that ends a subsequence of n+1
 	for i := range all {
 		n, _ := slices.BinarySearchFunc(ends, all[i].At, func(e int32, at int64) int {
 			if all[e].At <= at {
@@ -353,16 +386,16 @@ func rising(all []Sample) []Sample {
 	return kept
 }
 
-// makers are the words with which the names of products begin that may be published. Other
-// names may be those of people.
+// makers are the first words of product names that may be published. Any other name may be that
+// of a person.
 var makers = []string{
 	"Apple", "Bryton", "Coros", "Decathlon", "Fitbit", "Garmin", "Google", "Hammerhead", "Huawei", "iGPSPORT",
 	"Karoo", "komoot", "Lezyne", "Magene", "Polar", "Samsung", "Sigma", "Stages", "Strava", "Suunto", "Tacx",
 	"Wahoo", "Xiaomi", "Zepp", "Zwift",
 }
 
-// productName returns the name of a product that may be published, or "": its first word is that of a
-// maker, and a word that may be a serial number ends it.
+// productName returns the publishable part of a product's name, or "". Its first word must be in
+// makers; it ends before a word that may be a serial number.
 func productName(name string) string {
 	words := strings.Fields(name)
 	if len(words) == 0 || !slices.ContainsFunc(makers, func(m string) bool { return strings.EqualFold(words[0], m) }) {

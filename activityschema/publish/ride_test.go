@@ -53,7 +53,8 @@ func (r ride) metres() float64 {
 func (r ride) gpx() []byte {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
-<gpx creator="Garmin Edge 530 3987654321" version="1.1" xmlns="http://www.topografix.com/GPX/1/1" xmlns:ns3="http://www.garmin.com/xmlschemas/TrackPointExtension/v1">
+<gpx creator="Garmin Edge 530 3987654321" version="1.1" xmlns="http://www.topografix.com/GPX/1/1"
+ xmlns:ns3="http://www.garmin.com/xmlschemas/TrackPointExtension/v1">
 <metadata><name>` + r.secret + `</name><author><name>` + r.secret + `</name></author></metadata>
 <wpt lat="1.5" lon="2.5"><name>` + r.secret + `</name></wpt>
 <trk><name>` + r.secret + `</name><cmt>` + r.secret + `</cmt><type>cycling</type><trkseg>` + "\n")
@@ -63,8 +64,8 @@ func (r ride) gpx() []byte {
 		}
 		at, lat, lon, ele := r.sample(i)
 		fmt.Fprintf(&b, `<trkpt lat="%.7f" lon="%.7f"><ele>%.1f</ele><time>%s</time><extensions><power>210</power>`+
-			`<ns3:TrackPointExtension><ns3:atemp>21</ns3:atemp><ns3:hr>%d</ns3:hr><ns3:cad>85</ns3:cad></ns3:TrackPointExtension></extensions></trkpt>`+"\n",
-			lat, lon, ele, at.Format(time.RFC3339), 120+i%20)
+			`<ns3:TrackPointExtension><ns3:atemp>21</ns3:atemp><ns3:hr>%d</ns3:hr><ns3:cad>85</ns3:cad>`+
+			`</ns3:TrackPointExtension></extensions></trkpt>`+"\n", lat, lon, ele, at.Format(time.RFC3339), 120+i%20)
 	}
 	b.WriteString("</trkseg></trk></gpx>\n")
 	return b.Bytes()
@@ -73,7 +74,8 @@ func (r ride) gpx() []byte {
 func (r ride) tcx() []byte {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0"?>
-<TrainingCenterDatabase xmlns="http://www.garmin.com/xmlschemas/TrainingCenterDatabase/v2"><Activities><Activity Sport="Biking">
+<TrainingCenterDatabase xmlns="http://www.garmin.com/xmlschemas/TrainingCenterDatabase/v2">
+<Activities><Activity Sport="Biking">
 <Id>` + r.start.Format(time.RFC3339) + "</Id><Notes>" + r.secret + "</Notes>\n")
 	every := r.lapEvery
 	if every == 0 {
@@ -85,16 +87,19 @@ func (r ride) tcx() []byte {
 			if i > 0 {
 				b.WriteString("</Track></Lap>\n")
 			}
-			fmt.Fprintf(&b, `<Lap StartTime="%s"><TotalTimeSeconds>%d</TotalTimeSeconds><Track>`+"\n", at.Format(time.RFC3339), min(every, r.samples-1-i))
+			fmt.Fprintf(&b, `<Lap StartTime="%s"><TotalTimeSeconds>%d</TotalTimeSeconds><Track>`+"\n",
+				at.Format(time.RFC3339), min(every, r.samples-1-i))
 		} else if i == r.pauseAt {
 			b.WriteString("</Track><Track>\n")
 		}
-		fmt.Fprintf(&b, `<Trackpoint><Time>%s</Time><Position><LatitudeDegrees>%.7f</LatitudeDegrees><LongitudeDegrees>%.7f</LongitudeDegrees></Position>`+
+		fmt.Fprintf(&b, `<Trackpoint><Time>%s</Time><Position><LatitudeDegrees>%.7f</LatitudeDegrees>`+
+			`<LongitudeDegrees>%.7f</LongitudeDegrees></Position>`+
 			`<AltitudeMeters>%.1f</AltitudeMeters><HeartRateBpm><Value>%d</Value></HeartRateBpm><Cadence>85</Cadence>`+
 			`<Extensions><ns3:TPX><ns3:Watts>210</ns3:Watts></ns3:TPX></Extensions></Trackpoint>`+"\n",
 			at.Format("2006-01-02T15:04:05.000Z"), lat, lon, ele, 120+i%20)
 	}
-	b.WriteString(`</Track></Lap><Creator><Name>Garmin Edge 530</Name><UnitId>3987654321</UnitId></Creator></Activity></Activities></TrainingCenterDatabase>`)
+	b.WriteString(`</Track></Lap><Creator><Name>Garmin Edge 530</Name><UnitId>3987654321</UnitId></Creator>` +
+		`</Activity></Activities></TrainingCenterDatabase>`)
 	return b.Bytes()
 }
 
@@ -141,17 +146,20 @@ func (r ride) fit() []byte {
 			w.message(fitEvent, fitUint{fitTimestamp, 4, 0x86, fitTime(at)}, fitUint{0, 1, 0, 0}, fitUint{1, 1, 0, 0})
 		}
 		semicircles := func(v float64) uint64 { return uint64(uint32(int32(v / 180 * (1 << 31)))) }
-		w.message(fitRecord, fitUint{fitTimestamp, 4, 0x86, fitTime(at)}, fitUint{0, 4, 0x85, semicircles(lat)}, fitUint{1, 4, 0x85, semicircles(lon)},
-			fitUint{2, 2, 0x84, uint64(math.Round((ele + 500) * 5))}, fitUint{3, 1, 2, uint64(120 + i%20)}, fitUint{4, 1, 2, 85}, fitUint{7, 2, 0x84, 210})
+		w.message(fitRecord, fitUint{fitTimestamp, 4, 0x86, fitTime(at)},
+			fitUint{0, 4, 0x85, semicircles(lat)}, fitUint{1, 4, 0x85, semicircles(lon)},
+			fitUint{2, 2, 0x84, uint64(math.Round((ele + 500) * 5))}, fitUint{3, 1, 2, uint64(120 + i%20)},
+			fitUint{4, 1, 2, 85}, fitUint{7, 2, 0x84, 210})
 		if end := i + 1; r.lapEvery > 0 && end%r.lapEvery == 0 || end == r.samples {
 			from, _, _, _ := r.sample(begin)
-			w.message(fitLap, fitUint{fitTimestamp, 4, 0x86, fitTime(at)}, fitUint{2, 4, 0x86, fitTime(from)}, fitUint{7, 4, 0x86, uint64(at.Sub(from).Milliseconds())})
+			w.message(fitLap, fitUint{fitTimestamp, 4, 0x86, fitTime(at)}, fitUint{2, 4, 0x86, fitTime(from)},
+				fitUint{7, 4, 0x86, uint64(at.Sub(from).Milliseconds())})
 			begin = end
 		}
 	}
 	end, _, _, _ := r.sample(r.samples - 1)
-	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(end)}, fitUint{2, 4, 0x86, fitTime(r.start)}, fitUint{5, 1, 0, 2}, fitUint{6, 1, 0, 7},
-		fitUint{7, 4, 0x86, uint64(end.Sub(r.start).Milliseconds())})
+	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(end)}, fitUint{2, 4, 0x86, fitTime(r.start)},
+		fitUint{5, 1, 0, 2}, fitUint{6, 1, 0, 7}, fitUint{7, 4, 0x86, uint64(end.Sub(r.start).Milliseconds())})
 	return w.file()
 }
 

@@ -3,21 +3,22 @@ package publish
 import (
 	"encoding/xml"
 	"errors"
+	"math"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
 
 var errNoTimes = errors.New("the track has no times: it was planned and not recorded")
 
-// tcx reads the Training Center Database of Garmin: each Activity is one, also those of
-// a multisport session. A second Track in a Lap comes after a pause.
+// tcx handles Garmin's Training Center Database. Each Activity is one, also within a multisport
+// session. Between the Tracks of a Lap it was paused.
 type tcx struct {
 	file    *File
-	rec     *Recording
-	lap     *Lap
-	sample  *Sample
+	rec     *Recording // of the current Activity, or nil
+	lap     *Lap       // current, or nil
+	sample  *Sample    // of the current Trackpoint, or nil
 	current Sample
-	tracks  int // in the lap
+	tracks  int // so far in the lap
 	pause   bool
 	courses bool
 }
@@ -29,15 +30,14 @@ func (t *tcx) start(path []string, attrs []xml.Attr) error {
 	case name == "Activity" && inside(path, "Activities"):
 		t.rec = &Recording{Source: activityschema.SourceTCXFile, Totals: newTotals()}
 		t.rec.Sport, t.rec.SubSport = sportNamed(attribute(attrs, "Sport"))
-		t.file.Recordings = append(t.file.Recordings, t.rec)
+		return t.file.begin(t.rec)
 	case t.rec == nil:
 	case name == "Lap":
 		lap := Lap{newTotals()}
-		lap.Start = instant(attribute(attrs, "StartTime"))
-		if len(t.rec.Laps) >= MaxSamples/10 {
-			return errors.New("too many laps")
+		lap.Start = unixMilli(attribute(attrs, "StartTime"))
+		if err := t.file.addLap(t.rec, lap); err != nil {
+			return err
 		}
-		t.rec.Laps = append(t.rec.Laps, lap)
 		t.lap, t.tracks = &t.rec.Laps[len(t.rec.Laps)-1], 0
 		if len(t.rec.Laps) == 1 {
 			t.rec.Totals.Start = lap.Start
@@ -83,7 +83,7 @@ func (t *tcx) end(path []string, text string) error {
 	return nil
 }
 
-// point reads an element in a Trackpoint, and its end.
+// point handles the end of a Trackpoint or of an element in it.
 func (t *tcx) point(within, name, text string) error {
 	s := t.sample
 	switch name {
@@ -93,9 +93,9 @@ func (t *tcx) point(within, name, text string) error {
 			return nil
 		}
 		s.Break, t.pause = t.pause, false
-		return t.rec.add(*s)
+		return t.file.add(t.rec, *s)
 	case "Time":
-		s.At = instant(text)
+		s.At = unixMilli(text)
 	case "LatitudeDegrees":
 		s.Lat = decimal(text)
 	case "LongitudeDegrees":
@@ -114,7 +114,7 @@ func (t *tcx) point(within, name, text string) error {
 	return nil
 }
 
-// total adds up the laps, which is all that the device says of the whole.
+// total computes the totals from the laps: TCX has none for the whole activity.
 func (r *Recording) total() {
 	t := &r.Totals
 	if len(r.Laps) == 0 {
@@ -125,7 +125,7 @@ func (r *Recording) total() {
 		lap := &r.Laps[i]
 		t.MovingS += lap.MovingS
 		t.DistanceM += lap.DistanceM
-		if lap.MaxHR > t.MaxHR || t.MaxHR != t.MaxHR {
+		if lap.MaxHR > t.MaxHR || math.IsNaN(t.MaxHR) {
 			t.MaxHR = lap.MaxHR
 		}
 	}

@@ -24,11 +24,11 @@ const (
 var (
 	errDepth   = fmt.Errorf("XML elements are nested more than %d deep", maxDepth)
 	errToken   = fmt.Errorf("an XML tag or text of more than %d MB", maxTokenBytes>>20)
-	errDTD     = errors.New("the XML has a document type or entities, which are refused: export the file again without them")
+	errDTD     = errors.New("the XML has a document type or entities: export the file again without them")
 	errNoTrack = errors.New("a route, course or waypoints, but no recorded track")
 )
 
-// A tokenReader fails where a token is too long.
+// A tokenReader fails when a token is too long.
 type tokenReader struct {
 	*bufio.Reader
 	left int
@@ -41,7 +41,7 @@ func (t *tokenReader) ReadByte() (byte, error) {
 	return t.Reader.ReadByte()
 }
 
-// A latin reader makes one-byte encodings ASCII: no value that is read has other letters.
+// A latin reader replaces all but ASCII in one-byte encodings: no value that matters has more.
 type latin struct{ io.ByteReader }
 
 func (l latin) Read(p []byte) (int, error) {
@@ -64,14 +64,14 @@ func (l latin) ReadByte() (byte, error) {
 	return b, err
 }
 
-// A format reads a kind of XML document, element by element. Names are without prefixes.
+// A format handles the elements of one kind of XML document. Names have no prefixes.
 type format interface {
 	start(path []string, attrs []xml.Attr) error
 	end(path []string, text string) error
 	finish() error
 }
 
-// readXML reads GPX or TCX, as the root element says.
+// readXML parses GPX or TCX, depending on the root element.
 func readXML(r *bufio.Reader, f *File) error {
 	in := &tokenReader{r, maxTokenBytes}
 	d := xml.NewDecoder(in)
@@ -143,7 +143,7 @@ func readXML(r *bufio.Reader, f *File) error {
 		if finishErr := to.finish(); finishErr != nil {
 			return fmt.Errorf("not well-formed XML: %w", err)
 		}
-		f.warn("the file is cut short or damaged: what was recorded before is imported")
+		f.warn(warnCut)
 		return nil
 	}
 	return err
@@ -158,7 +158,7 @@ func decimal(text string) float64 {
 	return v
 }
 
-// whole returns a number rounded, or -1.
+// whole returns a number rounded to an integer, or -1.
 func whole(text string) int32 { return wholeOf(decimal(text)) }
 
 func wholeOf(v float64) int32 {
@@ -168,9 +168,9 @@ func wholeOf(v float64) int32 {
 	return int32(math.Round(v))
 }
 
-// instant returns a time of XML Schema in milliseconds, or 0. One without a zone is UTC.
-func instant(text string) int64 {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+// unixMilli parses an xsd:dateTime, or returns 0. Without a zone it is UTC.
+func unixMilli(text string) int64 {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04:05Z0700"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.UnixMilli()
 		}
@@ -187,7 +187,7 @@ func attribute(attrs []xml.Attr, name string) string {
 	return ""
 }
 
-// sensor reads an element that GPX and TCX extensions share, whatever its prefix.
+// sensor sets a value from an element that extensions of GPX and TCX share, whatever its prefix.
 func (s *Sample) sensor(name, text string) {
 	switch strings.ToLower(name) {
 	case "hr", "heartrate":
@@ -205,13 +205,17 @@ func (s *Sample) sensor(name, text string) {
 	}
 }
 
-// sportWords are words in the names of sports that programs write, the first that fits counts.
+// sportWords are parts of the names of sports that programs write. The first match counts.
 var sportWords = []struct {
 	word  string
 	sport activityschema.Sport
 	sub   activityschema.SubSport
 }{
-	{"virtualr", activityschema.SportCycling, activityschema.SubSportIndoor},
+	{"virtualride", activityschema.SportCycling, activityschema.SubSportIndoor},
+	{"virtual_ride", activityschema.SportCycling, activityschema.SubSportIndoor},
+	{"virtualrun", activityschema.SportRunning, activityschema.SubSportIndoor},
+	{"virtual_run", activityschema.SportRunning, activityschema.SubSportIndoor},
+	{"indoor_run", activityschema.SportRunning, activityschema.SubSportIndoor},
 	{"indoor_cycling", activityschema.SportCycling, activityschema.SubSportIndoor},
 	{"mountain_bik", activityschema.SportCycling, activityschema.SubSportMountain},
 	{"mtb", activityschema.SportCycling, activityschema.SubSportMountain},
@@ -234,13 +238,13 @@ var sportWords = []struct {
 	{"swim", activityschema.SportSwimming, ""},
 }
 
-// stravaTypes are the numbers that Strava once wrote in place of names.
+// stravaTypes are the numbers that older GPX files of Strava have instead of names.
 var stravaTypes = map[string]activityschema.Sport{
 	"1": activityschema.SportCycling, "4": activityschema.SportHiking, "9": activityschema.SportRunning,
 	"10": activityschema.SportWalking, "16": activityschema.SportSwimming,
 }
 
-// sportNamed returns the sport of a name, SportOther for an unknown one.
+// sportNamed returns the sport for a name, or SportOther.
 func sportNamed(name string) (activityschema.Sport, activityschema.SubSport) {
 	name = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(name))
 	if sport, ok := stravaTypes[name]; ok {

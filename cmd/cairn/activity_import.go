@@ -15,13 +15,13 @@ import (
 	"github.com/cairn-id/cairn/activityschema/publish"
 )
 
-// ownerFlags name the owner of a folder that has no index yet.
+// ownerFlags are required for a folder that has no index yet.
 type ownerFlags struct {
 	Handle string `help:"Owner's handle; that of index.json unless given."`
 	Name   string `help:"Owner's name as the index shows it; that of index.json unless given."`
 }
 
-// owner returns what the flags and index.json say, or what to add to the command.
+// owner returns the owner from the flags and index.json.
 func (f ownerFlags) owner(dir string) (activityschema.Owner, error) {
 	owner, err := publish.OwnerOf(dir, activityschema.Owner{Handle: f.Handle, DisplayName: f.Name})
 	if errors.Is(err, publish.ErrNoOwner) {
@@ -35,10 +35,23 @@ type importCommand struct {
 	ownerFlags
 	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
-	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: no_gps (the default, no positions), blur_start (no positions near your places), public (everything) or private (everything, and not in the index)."`
+	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
 	HideTime      bool     `name:"hide-time" help:"Publish the day of a blur_start activity, not the quarter of an hour in which it began."`
-	KeepElevation bool     `name:"keep-elevation" help:"Keep the elevation profile of no_gps activities, which may tell where they were."`
+	KeepElevation bool     `name:"keep-elevation" help:"Keep elevations of no_gps activities, which may show where they were."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`
+}
+
+// Help explains the levels of privacy.
+func (*importCommand) Help() string {
+	return `Privacy is one of
+
+  no_gps      no positions and no elevations (the default)
+  blur_start  no positions near your places
+  public      everything
+  private     everything, but the index does not list it
+
+Names, serial numbers, comments, waypoints and heart-rate zones are never imported. Existing documents are never
+overwritten: to publish an activity with another privacy, remove its document and import it again.`
 }
 
 // Run imports recordings and writes the index: 1 if a file could not be imported.
@@ -53,10 +66,7 @@ func (c *importCommand) Run(p *program) error {
 			return err
 		}
 	}
-	files, err := publish.Recordings(c.Paths)
-	if err != nil {
-		return err
-	}
+	files := publish.Recordings(c.Paths)
 	if len(files) == 0 {
 		return usageError{"no .gpx, .tcx or .fit files (also .gz) in " + shown(strings.Join(c.Paths, " "))}
 	}
@@ -76,7 +86,7 @@ func (c *importCommand) Run(p *program) error {
 	})
 	bar.clear()
 	if p.ctx.Err() != nil {
-		fmt.Fprintln(p.stderr, "cairn: stopped: run the same command again to go on where it stopped")
+		fmt.Fprintln(p.stderr, "cairn: stopped: run the same command again to continue")
 		return exitError(1)
 	}
 	if err != nil {
@@ -93,7 +103,9 @@ func (c *importCommand) Run(p *program) error {
 }
 
 // finish prints what was imported.
-func (c *importCommand) finish(p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError) error {
+func (c *importCommand) finish(
+	p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError,
+) error {
 	failed, unchanged, duplicates := 0, 0, 0
 	var added []publish.Imported
 	files := map[string]string{}
@@ -158,19 +170,19 @@ func (c *importCommand) finish(p *program, results []publish.Result, counts publ
 	return nil
 }
 
-// listedIn says what the index of a folder has.
+// listedIn returns how many activities the index of a folder lists.
 func listedIn(dir string, n publish.Counts) string {
 	text := fmt.Sprintf("%s lists %d", shown(filepath.Join(dir, "index.json")), n.Listed)
 	if n.Shards > 0 {
 		text += fmt.Sprintf(" in %s", count(n.Shards, "shard"))
 	}
 	if n.Private > 0 {
-		text += fmt.Sprintf(", and not %d private", n.Private)
+		text += fmt.Sprintf(", without %d private", n.Private)
 	}
 	return text
 }
 
-// reportBad names the documents that are not in the index because they cannot be read.
+// reportBad prints the documents that are not in the index because they cannot be read.
 func reportBad(p *program, dir string, bad []*publish.FileError) bool {
 	for _, b := range bad {
 		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(filepath.Join(dir, b.File)), printable(b.Err.Error()))
@@ -214,12 +226,12 @@ func (c *indexCommand) Run(p *program) error {
 	return err
 }
 
-// A progress shows on a terminal how many files are done, and nothing elsewhere.
+// A progress is a progress bar on a terminal. Elsewhere it prints nothing.
 type progress struct {
 	w          io.Writer // nil: not a terminal
 	done, all  int
 	last       time.Time
-	incomplete bool // a line stands on the terminal
+	incomplete bool // the cursor is on the line of the bar
 }
 
 func newProgress(w io.Writer, all int) *progress {
