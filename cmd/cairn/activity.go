@@ -24,6 +24,7 @@ type activityCommand struct {
 	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
 	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
 	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
+	Preview  previewCommand  `cmd:"" help:"Write a page of what visitors of a published folder see."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
 }
 
