@@ -415,8 +415,9 @@ func (x *fitFormat) device() string {
 // fitSubSports maps the sub-sports of the profile. Others are dropped.
 var fitSubSports = map[float64]activityschema.SubSport{
 	1: activityschema.SubSportIndoor, 3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack,
-	5: activityschema.SubSportIndoor, 6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad, 8: activityschema.SubSportMountain,
-	9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack, 14: activityschema.SubSportIndoor,
+	5: activityschema.SubSportIndoor, 6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad,
+	8: activityschema.SubSportMountain, 9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack,
+	14: activityschema.SubSportIndoor,
 	15: activityschema.SubSportIndoor, 16: activityschema.SubSportIndoor, 17: activityschema.SubSportIndoor,
 	25: activityschema.SubSportIndoor, 27: activityschema.SubSportIndoor, 45: activityschema.SubSportIndoor,
 	46: activityschema.SubSportGravel, 47: activityschema.SubSportMountain, 58: activityschema.SubSportIndoor,

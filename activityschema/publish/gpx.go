@@ -52,8 +52,8 @@ func (g *gpx) end(path []string, text string) error {
 	case len(path) == 4 && name == "trkpt":
 		s := *g.sample
 		g.sample = nil
-		if s.At == 0 {
-			break // planned, or drawn by hand
+		if s.At <= 0 {
+			break // planned, drawn by hand, or with a broken clock
 		}
 		s.Break, g.pause = g.pause, false
 		g.timed++

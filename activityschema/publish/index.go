@@ -77,7 +77,9 @@ type Counts struct {
 // WriteIndex writes index.json and its shards from the documents in the folder. It does not list
 // private activities and duplicates. A file whose content would be the same is not written. Empty
 // fields of owner are taken from index.json. Documents that cannot be read are left out and returned.
-func WriteIndex(ctx context.Context, dir string, owner activityschema.Owner, now time.Time) (Counts, []*FileError, error) {
+func WriteIndex(
+	ctx context.Context, dir string, owner activityschema.Owner, now time.Time,
+) (Counts, []*FileError, error) {
 	var counts Counts
 	owner, err := OwnerOf(dir, owner)
 	if err != nil {

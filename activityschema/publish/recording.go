@@ -150,7 +150,8 @@ func Read(r io.Reader) (*File, error) {
 	f.Hash = hex.EncodeToString(hash.Sum(nil))
 	kept := f.Recordings[:0]
 	for _, rec := range f.Recordings {
-		if rec.clean(); len(rec.Samples) > 0 || rec.Totals.Start != 0 && rec.Totals.ElapsedS > 0 {
+		// Pool swims and activities entered by hand may have no samples.
+		if rec.clean(); len(rec.Samples) > 1 || rec.Totals.Start != 0 && rec.Totals.ElapsedS > 0 {
 			kept = append(kept, rec)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-var errNoTimes = errors.New("the track has no times: it was planned and not recorded")
+var errNoTimes = errors.New("the track has no usable times: it was planned and not recorded")
 
 // tcx handles Garmin's Training Center Database. Each Activity is one, also within a multisport
 // session. Between the Tracks of a Lap it was paused.
