@@ -40,6 +40,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/klauspost/compress v1.20.1
 	github.com/mattn/go-sqlite3 v1.14.52
+	github.com/muktihari/fit v0.26.1
 	github.com/nicksnyder/go-i18n/v2 v2.7.0
 	github.com/ory/fosite v0.49.0
 	github.com/pquerna/otp v1.5.0

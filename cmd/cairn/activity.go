@@ -20,6 +20,11 @@ import (
 
 type activityCommand struct {
 	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and whether they make sense and keep privacy."`
+	Import   importCommand   `cmd:"" help:"Make documents of recordings (GPX, TCX, FIT), without positions unless asked for."`
+	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
+	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
+	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
+	Preview  previewCommand  `cmd:"" help:"Write a page of what visitors of a published folder see."`
 	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
 }
 

@@ -94,7 +94,7 @@ func recording(id string, samples int) string {
 }
 
 // publish writes a folder of recordings, and returns it with its size in bytes.
-func publish(t testing.TB, activities, samples int) (folder string, size int64) {
+func writeFolder(t testing.TB, activities, samples int) (folder string, size int64) {
 	t.Helper()
 	folder = t.TempDir()
 	content := recording("\x00", samples) // made once, given an id each

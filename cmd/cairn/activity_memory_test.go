@@ -47,7 +47,7 @@ func peakOf(t testing.TB, do func()) uint64 {
 }
 
 func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
-	folder, size := publish(t, 150, 10_000)
+	folder, size := writeFolder(t, 150, 10_000)
 	peak := peakOf(t, func() {
 		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
 			t.Errorf("exit code %d, %s %s", code, out, errs)
@@ -67,7 +67,7 @@ func BenchmarkValidateFolder(b *testing.B) {
 	if testing.Short() {
 		files = 20
 	}
-	folder, size := publish(b, files, 10_000)
+	folder, size := writeFolder(b, files, 10_000)
 	program, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)

@@ -171,7 +171,7 @@ func TestDamagedPackedFileHasNoVerdict(t *testing.T) {
 // A user who presses Ctrl-C does not wait for the end of a document, nor for
 // the end of what is typed.
 func TestInterruptReturnsAtOnce(t *testing.T) {
-	folder, _ := publish(t, 40, 20_000)
+	folder, _ := writeFolder(t, 40, 20_000)
 	large := write(t, filepath.Join(t.TempDir(), "large.json"), recording("large", 300_000))
 	silent, typist := io.Pipe() // no input comes, so that no run ends by itself
 	t.Cleanup(func() { _ = typist.Close() })

@@ -76,7 +76,13 @@ func (c *demoCommand) Run(p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	demo, err := demoapp.New(demoapp.Config{Issuer: issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret})
+	activities, err := demoActivities(state.Handle)
+	if err != nil {
+		return err
+	}
+	demo, err := demoapp.New(demoapp.Config{
+		Issuer: issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret, Owner: state.Handle, Activities: activities,
+	})
 	if err != nil {
 		return err
 	}

@@ -68,3 +68,16 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
+
+func TestDemoShowsAPrivateActivityToItsOwner(t *testing.T) {
+	page, err := demoActivities("keeper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for isOwner, want := range map[bool]int{false: 2, true: 3} {
+		var b strings.Builder
+		if err := page(&b, isOwner); err != nil || strings.Count(b.String(), "<section") != want || strings.Contains(b.String(), "sample-walk") != isOwner {
+			t.Errorf("owner %t: %v, %d activities", isOwner, err, strings.Count(b.String(), "<section"))
+		}
+	}
+}

@@ -51,7 +51,7 @@ type cli struct {
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`
-	Activity    activityCommand    `cmd:"" group:"files" help:"Check activity files."`
+	Activity    activityCommand    `cmd:"" group:"files" help:"Make and check activity files."`
 	Help        helpCommand        `cmd:"" group:"operate" help:"Show the help of a command."`
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`

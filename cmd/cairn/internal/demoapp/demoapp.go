@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -28,7 +29,14 @@ import (
 var files embed.FS
 
 // Config is what the developer of an application is told, and its own address.
-type Config struct{ Issuer, URL, ClientID, ClientSecret string }
+type Config struct {
+	Issuer, URL, ClientID, ClientSecret string
+
+	// Owner is the handle of the member whose activities the application shows, and Activities writes the
+	// page of them: the private ones too for the owner alone.
+	Owner      string
+	Activities func(w io.Writer, isOwner bool) error
+}
 
 // App is the application.
 type App struct {
@@ -60,6 +68,7 @@ type user struct {
 // view is what demo.html shows.
 type view struct {
 	Issuer  string
+	Owner   string // whose activities there are, or empty
 	User    *user
 	Ended   bool // there was a user, until the service said otherwise
 	Cookie  *session.Claims
@@ -91,6 +100,7 @@ func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", a.home)
 	mux.HandleFunc("GET /favicon.svg", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "demo.svg") })
+	mux.HandleFunc("GET /activities", a.activities)
 	mux.HandleFunc("POST /login", a.login)
 	mux.HandleFunc("GET /callback", a.callback)
 	mux.HandleFunc("POST /logout", a.logout)
@@ -99,11 +109,9 @@ func (a *App) Handler() http.Handler {
 }
 
 func (a *App) home(w http.ResponseWriter, r *http.Request) {
-	v := view{Issuer: a.config.Issuer, Nonce: rand.Text()}
-	if c, err := r.Cookie("demo_app"); err == nil {
-		if u, ok := a.sessions.Load(c.Value); ok {
-			v.User = u.(*user)
-		}
+	v := view{Issuer: a.config.Issuer, Owner: a.config.Owner, Nonce: rand.Text()}
+	if _, err := r.Cookie("demo_app"); err == nil {
+		v.User = a.user(r)
 		v.Ended = v.User == nil
 	}
 	claims, err := a.verifier.VerifyRequest(r)
@@ -127,6 +135,35 @@ func (a *App) home(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-"+v.Nonce+"'; connect-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
+	_, _ = w.Write(b.Bytes())
+}
+
+// user returns who has signed in to the application itself, or nil.
+func (a *App) user(r *http.Request) *user {
+	c, err := r.Cookie("demo_app")
+	if err != nil {
+		return nil
+	}
+	u, _ := a.sessions.Load(c.Value)
+	signedIn, _ := u.(*user)
+	return signedIn
+}
+
+// activities shows the owner's activities, to the owner the private ones too.
+func (a *App) activities(w http.ResponseWriter, r *http.Request) {
+	if a.config.Activities == nil {
+		http.NotFound(w, r)
+		return
+	}
+	u := a.user(r)
+	var b bytes.Buffer
+	if err := a.config.Activities(&b, u != nil && u.Handle == a.config.Owner); err != nil {
+		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
 	_, _ = w.Write(b.Bytes())
 }
 

@@ -88,7 +88,7 @@ func startDemoApp(t *testing.T, s *service) (url string) {
 		c.RedirectURIs, c.PostLogoutRedirectURIs = []string{url + "/callback"}, []string{url + "/"}
 		c.BackchannelLogoutURI, c.BackchannelPrivate = url+"/backchannel-logout", true
 	})
-	app, err := demoapp.New(demoapp.Config{Issuer: s.URL, URL: url, ClientID: "activity-demo", ClientSecret: secret})
+	app, err := demoapp.New(demoapp.Config{Issuer: s.URL, URL: url, ClientID: "activity-demo", ClientSecret: secret, Owner: "grace", Activities: sampleActivities})
 	noError(t, err)
 	srv := NewServer(app.Handler(), slog.New(slog.DiscardHandler))
 	go func() { _ = srv.Serve(l) }()
@@ -163,6 +163,10 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")),
 		chromedp.WaitVisible(page("consent")), chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")), chromedp.WaitVisible(id("demo-cookie")))
 	shot(t, tab, "demo-both")
+	mustDo(t, tab, "own activities", chromedp.Click(id("demo-activities")), chromedp.WaitVisible(id("private-walk")), chromedp.Navigate(app))
+	if got := s.browser().get(app + "/activities"); !strings.Contains(got.Text, `id="public-ride"`) || strings.Contains(got.Text, "private-walk") {
+		t.Errorf("a visitor sees %.300s", mainOf(got.Text))
+	}
 	mustDo(t, tab, "sign out", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(id("demo-login")), chromedp.WaitVisible(id("demo-cookie-reason")))
 	shot(t, tab, "demo-signed-out")
 	mustDo(t, tab, "the service knows nobody", chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(page("login")))

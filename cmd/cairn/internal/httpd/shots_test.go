@@ -331,11 +331,7 @@ func TestStatesOfThePages(t *testing.T) {
 				if len(axe) == 0 || !screen.scripts { // the markup is that of the wide page
 					continue
 				}
-				found, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`axe.run({`+screen.rules+`}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`, chromedp.EvalAwaitPromise))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, v := range found {
+				for _, v := range axeViolations(t, tab, screen.rules) {
 					t.Errorf("%s on %s: %s", at.name, screen.name, v)
 				}
 			}

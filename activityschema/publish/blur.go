@@ -1,0 +1,166 @@
+package publish
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// ErrTooLittle is for a track of which too little is left outside the places.
+var ErrTooLittle = errors.New("too little of the track is left outside your places: publish it as no_gps")
+
+// What must be left of a track, and of a piece of it that is worth showing.
+const (
+	leastM      = 500
+	leastPieceM = 200
+)
+
+// blurredTime is what the start of a blurred activity is rounded to.
+const blurredTime = 15 * time.Minute
+
+// Blur returns what may be published of d as blur_start: the track without what lies in the zones of places,
+// and everything that is said of it computed anew from what is left. Who knows how much was cut
+// finds with a map where it began. Therefore no gap has a length or a time: the time of the samples begins at 0,
+// and goes on at once, after a row without values, where a passage was cut. The start is rounded to a quarter of an
+// hour, or is the day alone (in UTC) with hideTime. Laps are left out, since many are of an even length,
+// and so are descriptions and custom members, which may tell it in words. d is not changed.
+func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activityschema.Detail, error) {
+	if places == nil || len(places.zones) == 0 {
+		return nil, errors.New("there is no place to hide: add one with cairn activity place add")
+	}
+	out := *d
+	out.Privacy = activityschema.PrivacyBlurStart
+	out.SourceFile, out.SourceHash, out.StravaID, out.Description = nil, nil, nil, nil
+	out.Laps, out.Custom = []activityschema.Lap{}, nil
+	s := &d.Timeseries
+	pieces := shownPieces(s, places)
+	if pieces == nil {
+		out.StartedAt.Time = roundedStart(d.StartedAt.Time, hideTime)
+		return &out, nil // no position: a hall shows no home
+	}
+	m := newMotion(s)
+	left := 0.0
+	pieces = slices.DeleteFunc(pieces, func(p piece) bool {
+		metres := m.over(p.from, p.to).metres
+		if metres >= leastPieceM {
+			left += metres
+		}
+		return metres < leastPieceM
+	})
+	if left < leastM {
+		return nil, ErrTooLittle
+	}
+	first := s.T[pieces[0].from]
+	out.StartedAt.Time = roundedStart(d.StartedAt.Add(time.Duration(first)*time.Second), hideTime)
+	out.Timeseries = joined(s, pieces)
+	// A speed of the device is smoothed over what was before.
+	out.Timeseries.SpeedKmh = nil
+	return &out, Derive(&out, DeriveOptions{})
+}
+
+func roundedStart(start time.Time, hideTime bool) time.Time {
+	if hideTime {
+		return start.UTC().Truncate(24 * time.Hour)
+	}
+	return start.UTC().Round(blurredTime)
+}
+
+// A piece is a part of the samples, from one to before another.
+type piece struct{ from, to int }
+
+// shownPieces returns the parts of a track outside the places; nil if no sample has a position. A sample
+// without a position is shown between two that are: before the first position the device was already
+// recording at home.
+func shownPieces(s *activityschema.Timeseries, places *Places) []piece {
+	m := motion{Timeseries: s}
+	pieces := []piece{}
+	open, last, any := -1, -1, false // where a piece began, its last position
+	end := func() {
+		if open >= 0 {
+			pieces = append(pieces, piece{open, last + 1})
+		}
+		open = -1
+	}
+	for i := range s.T {
+		if !m.has(i) {
+			continue
+		}
+		any = true
+		if places.hides(s.Lat[i].Value, s.Lon[i].Value) {
+			end()
+			continue
+		}
+		if open >= 0 && places.crossed(s, last, i) {
+			end()
+		}
+		if open < 0 {
+			open = i
+		}
+		last = i
+	}
+	end()
+	if !any {
+		return nil
+	}
+	return pieces
+}
+
+// crossed reports whether the line between two samples outside the zones goes through one.
+func (p *Places) crossed(s *activityschema.Timeseries, a, b int) bool {
+	lat, lon := s.Lat[a].Value, s.Lon[a].Value
+	north, east := s.Lat[b].Value-lat, wrapped(s.Lon[b].Value-lon)
+	steps := min(int(metres(lat, lon, lat+north, lon+east)/25), 1000)
+	for i := 1; i < steps; i++ {
+		part := float64(i) / float64(steps)
+		if p.hides(lat+part*north, lon+part*east) {
+			return true
+		}
+	}
+	return false
+}
+
+// joined returns the pieces of the samples, one after the other.
+func joined(s *activityschema.Timeseries, pieces []piece) (out activityschema.Timeseries) {
+	for i, p := range pieces {
+		shift := -s.T[p.from]
+		if i > 0 {
+			next := out.T[len(out.T)-1] + 1
+			out.T = append(out.T, next)
+			shift += next + 1
+		}
+		for _, t := range s.T[p.from:p.to] {
+			out.T = append(out.T, t+shift)
+		}
+	}
+	out.Lat, out.Lon, out.ElevationM = cut(s.Lat, pieces), cut(s.Lon, pieces), cut(s.ElevationM, pieces)
+	out.TemperatureC = cut(s.TemperatureC, pieces)
+	out.HRBpm, out.CadenceRpm, out.PowerW = cut(s.HRBpm, pieces), cut(s.CadenceRpm, pieces), cut(s.PowerW, pieces)
+	return out
+}
+
+// cut returns the pieces of a column, with a null between two; nil if no value is left.
+func cut[T int64 | float64](c activityschema.Column[T], pieces []piece) (out activityschema.Column[T]) {
+	if c == nil {
+		return nil
+	}
+	known := false
+	for i, p := range pieces {
+		if i > 0 {
+			out = append(out, activityschema.Null[T]{})
+		}
+		for row := p.from; row < p.to; row++ {
+			v := activityschema.Null[T]{}
+			if row < len(c) {
+				v = c[row]
+			}
+			known = known || v.Valid
+			out = append(out, v)
+		}
+	}
+	if !known {
+		return nil
+	}
+	return out
+}

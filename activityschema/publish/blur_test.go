@@ -1,0 +1,237 @@
+package publish
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+const homeLat, homeLon = 47.0, 8.0
+
+func homePlaces(t *testing.T) *Places {
+	t.Helper()
+	p := &Places{Key: base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
+	if err := p.Add(Place{"home", homeLat, homeLon, DefaultRadiusM}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// passing is a track from home to the west, back past home to the east, and home again, at 5 m/s. inside may
+// change the samples that the places hide, and idle is for how long it stands at home at first.
+func passing(t *testing.T, places *Places, idle int64, inside func(s *activityschema.Timeseries, row int)) *activityschema.Detail {
+	t.Helper()
+	d := &activityschema.Detail{Version: activityschema.Version}
+	d.ID, d.Sport, d.Privacy = "2026-05-03-aaaa", activityschema.SportRunning, activityschema.PrivacyPublic
+	d.StartedAt.Time = rideStart.Add(-time.Duration(idle) * time.Second)
+	text, km := "ten kilometres", 1000.0
+	d.Description, d.SourceFile, d.SourceHash, d.StravaID = &text, &text, &text, &text
+	s := &d.Timeseries
+	now := int64(0)
+	at := func(east float64) {
+		s.T = append(s.T, now)
+		s.Lat = append(s.Lat, activityschema.Some(homeLat))
+		s.Lon = append(s.Lon, activityschema.Some(math.Round((homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180)))*1e6)/1e6))
+		s.ElevationM = append(s.ElevationM, activityschema.Some(400+math.Abs(east)/50))
+		s.HRBpm = append(s.HRBpm, activityschema.Some(int64(130+len(s.T)%9)))
+		s.SpeedKmh = append(s.SpeedKmh, activityschema.Some(18.0))
+		if row := len(s.T) - 1; places.hides(homeLat, s.Lon[row].Value) {
+			s.HRBpm[row] = activityschema.Some[int64](140)
+			inside(s, row)
+		}
+		now++
+	}
+	for range idle {
+		at(0)
+	}
+	for _, leg := range [][2]float64{{0, -3000}, {-3000, 4000}, {4000, 0}} {
+		seconds := int(math.Abs(leg[1]-leg[0]) / 5)
+		for i := range seconds {
+			s.HRBpm = s.HRBpm[:len(s.T)]
+			at(leg[0] + float64(i)*5*math.Copysign(1, leg[1]-leg[0]))
+		}
+	}
+	for i := range s.HRBpm { // outside it depends on the place alone
+		if s.HRBpm[i].Value != 140 {
+			s.HRBpm[i].Value = 150 + int64(math.Abs(s.Lon[i].Value-homeLon)*1000)%20
+		}
+	}
+	for start := int64(0); start < now; start += 200 {
+		length := int64(200)
+		d.Laps = append(d.Laps, activityschema.Lap{
+			Index: start / 200, StartedAt: activityschema.Time{Time: d.StartedAt.Add(time.Duration(start) * time.Second)}, DurationS: &length, DistanceM: &km,
+		})
+	}
+	if err := Derive(d, DeriveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func blurred(t *testing.T, d *activityschema.Detail, places *Places) (*activityschema.Detail, string) {
+	t.Helper()
+	before, err := d.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := Blur(d, places, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := out.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := d.MarshalJSON(); !bytes.Equal(before, after) {
+		t.Error("Blur changed what it was given")
+	}
+	for _, leak := range Leaks(out, places) {
+		t.Error(leak)
+	}
+	for _, f := range activityschema.Lint(&activityschema.Document{Detail: out}) {
+		t.Errorf("%+v", f)
+	}
+	return out, string(data)
+}
+
+// What happens at home, in whatever way, and for how long, changes no byte.
+func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
+	places := homePlaces(t)
+	plain := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
+	d, want := blurred(t, plain, places)
+	for name, other := range map[string]*activityschema.Detail{
+		"a wait at the door": passing(t, places, 240, func(*activityschema.Timeseries, int) {}),
+		"other values": passing(t, places, 0, func(s *activityschema.Timeseries, row int) {
+			s.ElevationM[row], s.SpeedKmh[row] = activityschema.Some(900.0), activityschema.Some(60.0)
+			if places.hides(homeLat+0.0005, s.Lon[row].Value) {
+				s.Lat[row] = activityschema.Some(homeLat + 0.0005)
+			}
+		}),
+		"no position at the door": passing(t, places, 60, func(s *activityschema.Timeseries, row int) {
+			if row < 50 {
+				s.Lat[row] = activityschema.Null[float64]{}
+			}
+		}),
+	} {
+		if _, got := blurred(t, other, places); got != want {
+			t.Errorf("%s shows", name)
+		}
+	}
+	if _, again := blurred(t, d, places); again != want {
+		t.Error("what is blurred is changed by blurring it again")
+	}
+	// The passage in the middle has no length and no time.
+	for i := 1; i < len(d.Timeseries.T); i++ {
+		if d.Timeseries.T[i]-d.Timeseries.T[i-1] != 1 {
+			t.Fatalf("t goes from %d to %d", d.Timeseries.T[i-1], d.Timeseries.T[i])
+		}
+	}
+	if breaks := strings.Count(want, "null"); breaks == 0 {
+		t.Error("the track goes on across what was cut")
+	}
+	if len(d.Laps) != 0 || d.StartedAt.Minute()%15 != 0 || *d.DistanceM > *plain.DistanceM-4*hiddenLeast || d.Description != nil || d.SourceHash != nil {
+		t.Errorf("%.300s", want)
+	}
+	if hidden, err := Blur(plain, places, true); err != nil || !hidden.StartedAt.Time.Equal(rideStart.Truncate(24*time.Hour)) {
+		t.Errorf("with the day alone: %v %v", hidden.StartedAt, err)
+	}
+}
+
+// hiddenLeast is what is hidden on each side of a home for certain.
+const hiddenLeast = (edgeMin - offsetMax) * DefaultRadiusM
+
+func TestBlurRefusesWhatIsNearHomeOnly(t *testing.T) {
+	places := homePlaces(t)
+	d := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
+	for i := range d.Timeseries.Lon {
+		d.Timeseries.Lon[i].Value = homeLon + (d.Timeseries.Lon[i].Value-homeLon)/8
+	}
+	if _, err := Blur(d, places, false); !errors.Is(err, ErrTooLittle) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Blur(d, NewPlaces(), false); err == nil {
+		t.Error("blurred without a place")
+	}
+	d.Timeseries.Lat, d.Timeseries.Lon = nil, nil
+	if out, err := Blur(d, places, false); err != nil || out.DistanceM == nil || out.SourceHash != nil {
+		t.Errorf("an activity without positions: %v", err)
+	}
+}
+
+// Two samples on the two sides of a zone are not joined by a line through it.
+func TestBlurBreaksALineThroughAPlace(t *testing.T) {
+	d := passing(t, homePlaces(t), 0, func(*activityschema.Timeseries, int) {})
+	var sparse activityschema.Timeseries
+	for i, lon := range d.Timeseries.Lon {
+		if east := math.Abs(lon.Value-homeLon) * metreDegree; east > 2500 {
+			sparse.T, sparse.Lat, sparse.Lon = append(sparse.T, int64(i)), append(sparse.Lat, d.Timeseries.Lat[i]), append(sparse.Lon, lon)
+		}
+	}
+	d.Timeseries = sparse
+	if _, data := blurred(t, d, homePlaces(t)); !strings.Contains(data, "null") {
+		t.Error("the line goes through the place")
+	}
+}
+
+func TestZoneIsTheSameInEveryRun(t *testing.T) {
+	places := homePlaces(t)
+	file := filepath.Join(t.TempDir(), "places.yaml")
+	if err := places.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadPlaces(file)
+	if err != nil || again.zones[0] != places.zones[0] {
+		t.Errorf("%v", err)
+	}
+	other := &Places{Key: NewPlaces().Key}
+	if err := other.Add(places.Places[0]); err != nil || other.zones[0] == places.zones[0] {
+		t.Error("the zone does not depend on the key")
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadPlaces(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others may read: %v", err)
+	}
+	for bearing := range 360 { // the place itself is always well inside
+		north, east := hiddenLeast*math.Cos(float64(bearing)), hiddenLeast*math.Sin(float64(bearing))
+		if !places.hides(homeLat+north/metreDegree*0.99, homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180))*0.99) {
+			t.Fatal("a position near the place is shown")
+		}
+	}
+	if err := os.WriteFile(file, []byte("key: x\nplaces: [{latitude: 47.123}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadPlaces(file); err == nil || strings.Contains(err.Error(), "47") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}
+
+func TestCommonStartIsNoticed(t *testing.T) {
+	var starts [][2]float64
+	for i := range 6 {
+		starts = append(starts, [2]float64{homeLat + float64(i)*1e-4, homeLon})
+	}
+	for what, c := range map[string]struct {
+		places *Places
+		starts [][2]float64
+		want   bool
+	}{
+		"one start, no places": {nil, starts, true},
+		"four activities":      {nil, starts[:4], false},
+		"at a place":           {homePlaces(t), starts, false},
+		"scattered":            {nil, [][2]float64{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}}, false},
+	} {
+		if got := c.places.BeginTogether(c.starts); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}

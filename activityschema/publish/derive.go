@@ -1,0 +1,355 @@
+package publish
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// DeriveOptions change what Derive does with values that d already has.
+type DeriveOptions struct {
+	// KeepDevice keeps a value that cannot be computed from the samples, such as the distance of
+	// a pool swim. Otherwise it is dropped.
+	KeepDevice bool
+}
+
+const (
+	// stillMS is the speed, in metres a second, below which a person stands still.
+	stillMS = 0.4
+	// shortestGapS is the time, in seconds, beyond which a gap between samples is a pause. In a
+	// recording with few samples it is three times the median gap.
+	shortestGapS = 30
+	// smoothS is the time, in seconds, over which elevations are averaged, before and after.
+	smoothS = 3
+	// climbM is the rise or fall, in metres, from which on it counts. Noise adds noiseFactor times
+	// its standard deviation.
+	climbM      = 0.8
+	noiseFactor = 2
+	// speedS is the time, in seconds, over which positions give a speed, before and after.
+	speedS = 3
+)
+
+// Derive computes everything in d that follows from its samples and from the starts and durations
+// of its laps: distance, durations, climbs, averages, maxima, speeds, bbox, ends, and the values of
+// the laps.
+//
+// Distance is the sum of the lines between positions; a row without a position is a break, and
+// nothing is added across it. Duration is the time from the start to the last sample. Moving time is
+// the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds.
+// Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
+// reaches 0.8 metres plus twice the noise of the elevations. Averages are over time; the average
+// cadence leaves out zeros.
+func Derive(d *activityschema.Detail, o DeriveOptions) error {
+	s := &d.Timeseries
+	n := len(s.T)
+	for _, length := range []int{
+		len(s.Lat), len(s.Lon), len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW),
+		len(s.TemperatureC),
+	} {
+		if length != 0 && length != n {
+			return errors.New("columns differ in length")
+		}
+	}
+	for i := 1; i < n; i++ {
+		if s.T[i] <= s.T[i-1] {
+			return errors.New("the times of the samples do not ascend")
+		}
+	}
+	m := newMotion(s)
+	if m.positions > 1 && s.SpeedKmh == nil {
+		s.SpeedKmh = m.speeds()
+	}
+	total := m.over(0, n)
+	if n > 0 {
+		set(&d.DurationS, s.T[n-1], true, o)
+	} else if !o.KeepDevice {
+		d.DurationS = nil
+	}
+	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, o)
+	bySpeed := s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil)
+	set(&d.MovingTimeS, total.moving, m.positions > 1 || bySpeed, o)
+	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
+	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
+	if d.MovingTimeS != nil && d.DurationS != nil {
+		*d.MovingTimeS = min(*d.MovingTimeS, *d.DurationS)
+	}
+	set(&d.AvgSpeedKmh, 0, false, o)
+	if d.DistanceM != nil && d.MovingTimeS != nil && *d.MovingTimeS > 0 {
+		v := math.Round(*d.DistanceM/float64(*d.MovingTimeS)*360) / 100
+		d.AvgSpeedKmh = &v
+	}
+	fastest, any := most(s.SpeedKmh)
+	set(&d.MaxSpeedKmh, fastest, any, o)
+	if d.MaxSpeedKmh != nil && d.AvgSpeedKmh != nil && *d.MaxSpeedKmh < *d.AvgSpeedKmh {
+		*d.MaxSpeedKmh = *d.AvgSpeedKmh
+	}
+	set(&d.AvgHRBpm, total.hr.round(), total.hr.seconds > 0, o)
+	set(&d.AvgCadenceRpm, total.cadence.round(), total.cadence.seconds > 0, o)
+	set(&d.AvgPowerW, total.power.round(), total.power.seconds > 0, o)
+	strongest, any := most(s.HRBpm)
+	set(&d.MaxHRBpm, strongest, any, o)
+	hardest, any := most(s.PowerW)
+	set(&d.MaxPowerW, hardest, any, o)
+	for _, v := range []struct{ average, highest *int64 }{{d.AvgHRBpm, d.MaxHRBpm}, {d.AvgPowerW, d.MaxPowerW}} {
+		if v.average != nil && v.highest != nil {
+			*v.highest = max(*v.highest, *v.average)
+		}
+	}
+	d.BBox, d.StartLatLng, d.EndLatLng = m.box()
+	for i := range d.Laps {
+		m.lap(d, &d.Laps[i], o)
+	}
+	return nil
+}
+
+// set sets a member that is known from the samples. Another is kept or dropped.
+func set[T int64 | float64](to **T, v T, known bool, o DeriveOptions) {
+	if known {
+		*to = &v
+	} else if !o.KeepDevice {
+		*to = nil
+	}
+}
+
+func most[T int64 | float64](c activityschema.Column[T]) (highest T, any bool) {
+	for _, v := range c {
+		if v.Valid && (!any || v.Value > highest) {
+			highest, any = v.Value, true
+		}
+	}
+	return highest, any
+}
+
+// A motion is the track of samples.
+type motion struct {
+	*activityschema.Timeseries
+	step      []float64 // metres from the sample before; NaN at a break
+	height    []float64 // smoothed; NaN if unknown
+	climb     float64   // metres from which a rise or fall counts
+	positions int
+	gap       int64 // seconds beyond which a gap is a pause
+}
+
+func newMotion(s *activityschema.Timeseries) *motion {
+	n := len(s.T)
+	m := &motion{Timeseries: s, step: make([]float64, n), gap: shortestGapS}
+	if n > 1 {
+		gaps := make([]int64, n-1)
+		for i := range gaps {
+			gaps[i] = s.T[i+1] - s.T[i]
+		}
+		slices.Sort(gaps)
+		m.gap = max(m.gap, 3*gaps[len(gaps)/2])
+	}
+	for i := range n {
+		m.step[i] = math.NaN()
+		if m.has(i) {
+			if m.positions++; i > 0 && m.has(i-1) {
+				m.step[i] = metres(s.Lat[i-1].Value, s.Lon[i-1].Value, s.Lat[i].Value, s.Lon[i].Value)
+			}
+		}
+	}
+	m.smooth()
+	m.climb = climbM + noiseFactor*m.jitter()
+	return m
+}
+
+func (m *motion) has(i int) bool {
+	return i < len(m.Lat) && i < len(m.Lon) && m.Lat[i].Valid && m.Lon[i].Valid
+}
+
+// metres returns the distance on the sphere (haversine), also across the antimeridian.
+func metres(lat, lon, lat2, lon2 float64) float64 {
+	const radian, earthM = math.Pi / 180, 6371008.8
+	north, east := math.Sin((lat2-lat)*radian/2), math.Sin((lon2-lon)*radian/2)
+	h := north*north + math.Cos(lat*radian)*math.Cos(lat2*radian)*east*east
+	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))
+}
+
+// smooth averages elevations over time.
+func (m *motion) smooth() {
+	m.height = make([]float64, len(m.ElevationM))
+	from, to, sum, count := 0, 0, 0.0, 0
+	for i := range m.height {
+		for ; to < len(m.height) && m.T[to] <= m.T[i]+smoothS; to++ {
+			if v := m.ElevationM[to]; v.Valid {
+				sum, count = sum+v.Value, count+1
+			}
+		}
+		for ; m.T[from] < m.T[i]-smoothS; from++ {
+			if v := m.ElevationM[from]; v.Valid {
+				sum, count = sum-v.Value, count-1
+			}
+		}
+		if m.height[i] = math.NaN(); m.ElevationM[i].Valid {
+			m.height[i] = sum / float64(count)
+		}
+	}
+}
+
+// jitter estimates the standard deviation of the noise of elevations, by the median distance of each
+// from the mean of its neighbours. It is near 0 for a barometer.
+func (m *motion) jitter() float64 {
+	var off []float64
+	e := m.ElevationM
+	for i := 2; i < len(e); i++ {
+		if e[i-2].Valid && e[i-1].Valid && e[i].Valid && m.T[i]-m.T[i-2] <= 2*smoothS {
+			off = append(off, math.Abs(e[i-1].Value-(e[i-2].Value+e[i].Value)/2))
+		}
+	}
+	if len(off) == 0 {
+		return 0
+	}
+	slices.Sort(off)
+	// Of normal noise, the median of absolute values is 0.6745 times the deviation, and the
+	// difference from the mean of two neighbours deviates by the square root of 1.5.
+	const normal = 0.6745 * 1.2247
+	return off[len(off)/2] / normal
+}
+
+// speeds computes the column of speeds from positions.
+func (m *motion) speeds() activityschema.Column[float64] {
+	c := make(activityschema.Column[float64], len(m.T))
+	for i := range c {
+		from, to, sum := i, i, 0.0
+		for from > 0 && m.connected(from) && m.T[i]-m.T[from] < speedS {
+			sum += m.step[from]
+			from--
+		}
+		for to+1 < len(c) && m.connected(to+1) && m.T[to]-m.T[i] < speedS {
+			to++
+			sum += m.step[to]
+		}
+		if seconds := m.T[to] - m.T[from]; seconds > 0 {
+			c[i] = activityschema.Some(math.Round(sum/float64(seconds)*360) / 100)
+		}
+	}
+	return c
+}
+
+// connected reports whether there is neither a break nor a pause before sample i.
+func (m *motion) connected(i int) bool {
+	return !math.IsNaN(m.step[i]) && m.T[i]-m.T[i-1] <= m.gap
+}
+
+// A sum is the totals and averages of a range of samples.
+type sum struct {
+	metres             float64
+	moving             int64
+	up, down           float64
+	climbs             bool // elevations are known
+	hr, cadence, power mean
+}
+
+// A mean is an average over time.
+type mean struct{ total, seconds float64 }
+
+func (a *mean) add(c activityschema.Column[int64], i int, seconds float64, zeros bool) {
+	if i < len(c) && c[i].Valid && (zeros || c[i].Value != 0) {
+		a.total += float64(c[i].Value) * seconds
+		a.seconds += seconds
+	}
+}
+
+func (a *mean) round() int64 {
+	if a.seconds == 0 {
+		return 0
+	}
+	return int64(math.Round(a.total / a.seconds))
+}
+
+// over sums up the samples from one until before another.
+func (m *motion) over(from, to int) (s sum) {
+	level := math.NaN()
+	for i := from; i < to; i++ {
+		seconds := int64(1)
+		if i > from {
+			seconds = m.T[i] - m.T[i-1]
+			step := m.step[i]
+			if !math.IsNaN(step) {
+				s.metres += step
+			} else if m.positions < 2 && i < len(m.SpeedKmh) && m.SpeedKmh[i].Valid {
+				step = m.SpeedKmh[i].Value / 3.6 * float64(seconds)
+			}
+			if seconds <= m.gap && step >= stillMS*float64(seconds) {
+				s.moving += seconds
+			}
+		}
+		for _, a := range []struct {
+			of    *mean
+			c     activityschema.Column[int64]
+			zeros bool
+		}{{&s.hr, m.HRBpm, true}, {&s.cadence, m.CadenceRpm, false}, {&s.power, m.PowerW, true}} {
+			a.of.add(a.c, i, float64(min(seconds, m.gap)), a.zeros)
+		}
+		if i >= len(m.height) || math.IsNaN(m.height[i]) {
+			continue
+		}
+		s.climbs = true
+		switch rise := m.height[i] - level; {
+		case math.IsNaN(rise):
+			level = m.height[i]
+		case rise >= m.climb:
+			s.up, level = s.up+rise, m.height[i]
+		case rise <= -m.climb:
+			s.down, level = s.down-rise, m.height[i]
+		}
+	}
+	return s
+}
+
+// lap computes the values of a lap from the samples in it.
+func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOptions) {
+	if l.DurationS == nil {
+		return
+	}
+	begin := int64(math.Round(l.StartedAt.Sub(d.StartedAt.Time).Seconds()))
+	from, _ := slices.BinarySearch(m.T, begin)
+	to, _ := slices.BinarySearch(m.T, begin+*l.DurationS+1)
+	s := m.over(from, max(from, to))
+	positions := m.positions > 1
+	set(&l.DistanceM, math.Round(s.metres*10)/10, positions, o)
+	set(&l.ElevationGainM, math.Round(s.up*10)/10, s.climbs, o)
+	set(&l.AvgSpeedKmh, math.Round(s.metres/float64(max(1, s.moving))*360)/100, positions && s.moving > 0, o)
+	set(&l.AvgHRBpm, s.hr.round(), s.hr.seconds > 0, o)
+	set(&l.AvgPowerW, s.power.round(), s.power.seconds > 0, o)
+}
+
+// box returns the bounds and the ends of the track. A track across the antimeridian has a west above
+// its east.
+func (m *motion) box() (*activityschema.BBox, *activityschema.LatLng, *activityschema.LatLng) {
+	var b *activityschema.BBox
+	var first, last activityschema.LatLng
+	west, east, turn := 0.0, 0.0, 0.0
+	for i := range m.T {
+		if !m.has(i) {
+			continue
+		}
+		lat, lon := m.Lat[i].Value, m.Lon[i].Value
+		if b == nil {
+			b, first = &activityschema.BBox{lon, lat, lon, lat}, activityschema.LatLng{lat, lon}
+			west, east = lon, lon
+		} else if step := lon - last[1]; math.Abs(step) > 180 {
+			turn -= math.Copysign(360, step)
+		}
+		last = activityschema.LatLng{lat, lon}
+		west, east = min(west, lon+turn), max(east, lon+turn)
+		b[1], b[3] = min(b[1], lat), max(b[3], lat)
+	}
+	if b == nil {
+		return nil, nil, nil
+	}
+	if b[0], b[2] = wrapped(west), wrapped(east); east-west >= 360 {
+		b[0], b[2] = -180, 180
+	}
+	return b, &first, &last
+}
+
+func wrapped(lon float64) float64 {
+	if lon >= -180 && lon <= 180 {
+		return lon
+	}
+	return math.Round(math.Remainder(lon, 360)*1e6) / 1e6
+}

@@ -1,0 +1,79 @@
+package publish
+
+import (
+	"encoding/xml"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// gpx handles GPX 1.0 and 1.1. Each track is an activity; between its segments it was paused.
+type gpx struct {
+	file    *File
+	device  string
+	rec     *Recording // of the current track, or nil
+	sample  *Sample    // of the current point, or nil
+	current Sample
+	pause   bool
+	other   bool // there are routes or waypoints
+	timed   int  // points with a time
+}
+
+func newGPX(f *File, attrs []xml.Attr) *gpx {
+	return &gpx{file: f, device: productName(attribute(attrs, "creator"))}
+}
+
+func (g *gpx) start(path []string, attrs []xml.Attr) error {
+	switch name := path[len(path)-1]; {
+	case len(path) == 2 && name == "trk":
+		g.rec = &Recording{Source: activityschema.SourceGPXFile, Device: g.device, Totals: newTotals()}
+		g.rec.Sport = activityschema.SportOther
+		return g.file.begin(g.rec)
+	case len(path) == 2 && (name == "rte" || name == "wpt"):
+		g.other = true
+	case len(path) == 3 && g.rec != nil && name == "trkseg":
+		g.pause = len(g.rec.Samples) > 0
+	case len(path) == 4 && g.rec != nil && name == "trkpt":
+		g.current = newSample()
+		g.sample = &g.current
+		g.sample.Lat, g.sample.Lon = decimal(attribute(attrs, "lat")), decimal(attribute(attrs, "lon"))
+	}
+	return nil
+}
+
+func (g *gpx) end(path []string, text string) error {
+	name := path[len(path)-1]
+	switch {
+	case len(path) == 2 && name == "trk":
+		g.rec = nil
+	case g.sample == nil:
+		if g.rec != nil && len(path) == 3 && name == "type" {
+			g.rec.Sport, g.rec.SubSport = sportNamed(text)
+		}
+	case len(path) == 4 && name == "trkpt":
+		s := *g.sample
+		g.sample = nil
+		if s.At <= 0 {
+			break // planned, drawn by hand, or with a broken clock
+		}
+		s.Break, g.pause = g.pause, false
+		g.timed++
+		return g.file.add(g.rec, s)
+	case len(path) == 5 && name == "ele":
+		g.sample.ElevationM = decimal(text)
+	case len(path) == 5 && name == "time":
+		g.sample.At = unixMilli(text)
+	case len(path) > 4:
+		g.sample.sensor(name, text)
+	}
+	return nil
+}
+
+func (g *gpx) finish() error {
+	switch {
+	case len(g.file.Recordings) == 0 && g.other:
+		return errNoTrack
+	case g.timed == 0:
+		return errNoTimes
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// Leaks returns what a published document gives away of the places, in words that name no position.
+// Blur repairs it.
+func Leaks(d *activityschema.Detail, places *Places) []string {
+	var leaks []string
+	near := 0
+	m := motion{Timeseries: &d.Timeseries}
+	for i := range d.Timeseries.T {
+		if m.has(i) && places.hides(d.Timeseries.Lat[i].Value, d.Timeseries.Lon[i].Value) {
+			near++
+		}
+	}
+	shown := []*activityschema.LatLng{d.StartLatLng, d.EndLatLng}
+	if near > 0 {
+		leaks = append(leaks, fmt.Sprintf("shows %d positions near your places", near))
+	} else {
+		for _, p := range shown {
+			if p != nil && places.hides(p[0], p[1]) {
+				leaks = append(leaks, "start_latlng or end_latlng is near your places")
+				break
+			}
+		}
+	}
+	if d.Privacy != activityschema.PrivacyBlurStart {
+		return leaks
+	}
+	if start := d.StartedAt.UTC(); !start.Equal(start.Truncate(blurredTime)) {
+		leaks = append(leaks, fmt.Sprintf("started_at is not rounded to %d minutes", blurredTime/time.Minute))
+	}
+	if d.SourceHash != nil {
+		leaks = append(leaks, "source_hash says which recording it is")
+	}
+	if len(d.Laps) > 0 {
+		leaks = append(leaks, "has laps: those of an even length tell how much was cut")
+	}
+	for _, f := range activityschema.Lint(&activityschema.Document{Detail: d}) {
+		if strings.HasPrefix(string(f.Code), "privacy-") {
+			leaks = append(leaks, f.Pointer+": "+f.Message)
+		}
+	}
+	return leaks
+}
+
+// IndexLeaks returns what the index of a folder and its shards say of blurred activities beyond their
+// documents. WriteIndex repairs it.
+func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
+	entries, _, err := scan(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	documents := map[string]activityschema.Activity{}
+	for _, e := range entries {
+		documents[e.ID] = e.Activity
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "index*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var leaks []string
+	for _, name := range names {
+		x, _, err := readIndex(dir, filepath.Base(name))
+		if err != nil || x == nil {
+			return nil, err
+		}
+		for _, s := range x.Activities {
+			d, there := documents[s.ID]
+			if !there || d.Privacy != activityschema.PrivacyBlurStart {
+				continue
+			}
+			d.StartedAt, s.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}, activityschema.Time{Time: s.StartedAt.UTC()}
+			if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
+				leaks = append(leaks, fmt.Sprintf("%s says more of %q than its document: cairn activity index writes it anew", filepath.Base(name), s.ID))
+			}
+		}
+	}
+	return leaks, nil
+}

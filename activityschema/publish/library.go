@@ -1,0 +1,390 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// An Import converts recordings to documents of a folder.
+type Import struct {
+	Dir     string // the published folder
+	Policy  Policy
+	Starts  [][2]float64 // where new activities began, latitude and longitude, before anything was hidden
+	entries []entry      // of the folder, and of this run
+	traces  map[string]*trace
+}
+
+// A Result is the outcome for one file.
+type Result struct {
+	File       string     `json:"file"`
+	Activities []Imported `json:"activities"`
+	Warnings   []string   `json:"warnings,omitempty"`
+	Error      string     `json:"error,omitempty"` // nothing of the file was imported
+}
+
+// An Imported is an activity of a file. Its ID names the document.
+type Imported struct {
+	ID          string               `json:"id"`
+	New         bool                 `json:"new"` // false: the document exists and is unchanged
+	Sport       activityschema.Sport `json:"sport,omitempty"`
+	Start       *activityschema.Time `json:"started_at,omitempty"`
+	DistanceM   *float64             `json:"distance_m,omitempty"`
+	DuplicateOf string               `json:"duplicate_of,omitempty"`
+}
+
+// Recordings returns the files that paths name, sorted: a file itself, and the files of a folder
+// that have the extension of a recording. It skips names in a folder that begin with a dot. Paths
+// that cannot be read are among the result, so that Import reports them.
+func Recordings(paths []string) []string {
+	var files []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				files = append(files, file)
+			case file != path && strings.HasPrefix(entry.Name(), "."):
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+			case !entry.IsDir() && isRecording(file):
+				files = append(files, file)
+			}
+			return nil
+		})
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+func isRecording(file string) bool {
+	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz")) {
+	case ".gpx", ".tcx", ".fit":
+		return true
+	}
+	return false
+}
+
+// workers returns how many files are read at once. Each may take a hundred megabytes.
+func workers() int { return min(runtime.GOMAXPROCS(0), 4) }
+
+// A prepared is a file whose documents are ready to be written.
+type prepared struct {
+	Result
+	details []*activityschema.Detail
+	data    [][]byte
+	traces  []*trace
+}
+
+// Run imports files, several at once, and reports each in the order of files. It never overwrites a
+// document. It does not write the index.
+func (im *Import) Run(ctx context.Context, files []string, report func(Result)) error {
+	err := os.MkdirAll(filepath.Dir(filepath.Clean(im.Dir)), 0o755)
+	for _, dir := range []string{im.Dir, filepath.Join(im.Dir, detailsFolder)} {
+		// A new folder is for publishing, whatever the umask.
+		if mkErr := os.Mkdir(dir, 0o755); mkErr == nil {
+			err = cmp.Or(err, os.Chmod(dir, 0o755))
+		} else if !errors.Is(mkErr, fs.ErrExist) {
+			err = cmp.Or(err, mkErr)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	unlock, err := lock(im.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if im.entries, _, err = scan(ctx, im.Dir); err != nil {
+		return err
+	}
+	im.traces = map[string]*trace{}
+	known := map[string]string{} // ids by their suffix, which depends on the file alone
+	for _, e := range im.entries {
+		if i := strings.LastIndexByte(e.ID, '-'); i >= 0 {
+			known[e.ID[i+1:]] = e.ID
+		}
+	}
+	// The queue keeps the order of files and limits how many documents are in memory.
+	queue := make(chan chan *prepared, workers())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(queue)
+		slots := make(chan struct{}, workers())
+		for _, file := range files {
+			done := make(chan *prepared, 1)
+			select {
+			case queue <- done:
+			case <-ctx.Done():
+				return
+			}
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				done <- im.prepare(file, known)
+			}()
+		}
+	}()
+	for done := range queue {
+		p := <-done
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := im.commit(p); err != nil {
+			return err
+		}
+		report(p.Result)
+	}
+	return ctx.Err()
+}
+
+// prepare parses a file and makes its documents.
+func (im *Import) prepare(path string, known map[string]string) *prepared {
+	p := &prepared{Result: Result{File: path, Activities: []Imported{}}}
+	if err := p.read(path, known, im.Policy); err != nil {
+		p.details, p.Error = nil, err.Error()
+	}
+	return p
+}
+
+func (p *prepared) read(path string, known map[string]string, policy Policy) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return plain(err)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return errors.New("not a regular file")
+	}
+	f, err := os.Open(path) // of a folder, only one that cannot be read comes here
+	if err != nil {
+		return plain(err)
+	}
+	defer func() { _ = f.Close() }()
+	if p.known(f, known) {
+		return nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return plain(err)
+	}
+	file, err := Read(f)
+	if err != nil {
+		return plain(err)
+	}
+	p.Warnings = file.Warnings
+	for n, r := range file.Recordings {
+		p.Warnings = append(p.Warnings, r.Warnings...)
+		d, err := file.Detail(n)
+		if err != nil {
+			return err
+		}
+		t := traceOf(d)
+		if d, err = policy.apply(d); err != nil {
+			return err
+		}
+		data, err := d.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		start := d.StartedAt // a pointer into the document would keep all of it in memory
+		p.Activities = append(p.Activities, Imported{
+			ID: d.ID, New: true, Sport: d.Sport, Start: &start, DistanceM: d.DistanceM,
+		})
+		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
+	}
+	return nil
+}
+
+// known reports whether the documents of a file exist, by its hash: parsing it again is slow.
+func (p *prepared) known(f io.Reader, known map[string]string) bool {
+	hash, err := hashOf(f)
+	for n := 0; err == nil; n++ {
+		id, ok := known[idSuffix(hash, n)]
+		if !ok {
+			break
+		}
+		p.Activities = append(p.Activities, Imported{ID: id})
+	}
+	return len(p.Activities) > 0
+}
+
+// commit writes the documents of a file. The first comes last: if it exists, known reports the file
+// as complete.
+func (im *Import) commit(p *prepared) error {
+	for i := len(p.details) - 1; i >= 0; i-- {
+		d := p.details[i]
+		if slices.ContainsFunc(im.entries, func(e entry) bool { return e.ID == d.ID }) {
+			p.Activities[i] = Imported{ID: d.ID} // another file has the same content
+			continue
+		}
+		mode := fs.FileMode(0o644)
+		if other := im.duplicate(p.traces[i], d); other != "" {
+			d.DuplicateOf, d.Privacy = &other, activityschema.PrivacyPrivate
+			p.Activities[i].DuplicateOf = other
+			var err error
+			if p.data[i], err = d.MarshalJSON(); err != nil {
+				return err
+			}
+		}
+		if d.Privacy == activityschema.PrivacyPrivate {
+			mode = 0o600
+		}
+		if err := write(filepath.Join(im.Dir, detailsFolder, d.ID+".json"), append(p.data[i], '\n'), mode); err != nil {
+			return err
+		}
+		e := entry{Activity: d.Activity}
+		if d.DuplicateOf != nil {
+			e.duplicateOf = *d.DuplicateOf
+		}
+		im.entries = append(im.entries, e)
+		im.traces[d.ID] = p.traces[i]
+		if points := p.traces[i].points; len(points) > 0 {
+			im.Starts = append(im.Starts, [2]float64{points[0].lat, points[0].lon})
+		}
+	}
+	return nil
+}
+
+// A trace is when and where an activity was.
+type trace struct {
+	start, end int64 // Unix time
+	points     []point
+	box        [4]float64 // south, north, west, east of points
+}
+
+type point struct{ lat, lon float64 }
+
+// tracePoints is about how many points of a track are compared.
+const tracePoints = 400
+
+func traceOf(d *activityschema.Detail) *trace {
+	t := &trace{start: d.StartedAt.Unix()}
+	t.end = t.start
+	if d.DurationS != nil {
+		t.end += *d.DurationS
+	}
+	s := &d.Timeseries
+	n := min(len(s.Lat), len(s.Lon))
+	for i := 0; i < n; i += max(1, n/tracePoints) {
+		if s.Lat[i].Valid && s.Lon[i].Valid {
+			t.points = append(t.points, point{s.Lat[i].Value, s.Lon[i].Value})
+		}
+	}
+	return t
+}
+
+// Two recordings are of one activity if they overlap in time by most of the shorter and some of the
+// longer one, and if most positions are near each other, where both have them. Devices differ, and
+// one may have been started late.
+const (
+	sameTime    = 0.8
+	samePlaceM  = 300
+	samePlaces  = 0.7
+	blurClockS  = 15 * 60
+	metreDegree = 111_195.0
+)
+
+// duplicate returns the id of the activity that d is another recording of, or "".
+func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
+	for i := range im.entries {
+		e := &im.entries[i]
+		if e.duplicateOf != "" || e.DurationS == nil {
+			continue
+		}
+		start, slack := e.StartedAt.Unix(), int64(0)
+		if e.Privacy == activityschema.PrivacyBlurStart {
+			slack = blurClockS
+		}
+		o := im.traces[e.ID]
+		end := start + *e.DurationS
+		if o != nil { // from before the policy hid anything
+			start, end, slack = o.start, o.end, 0
+		}
+		shorter, longer := min(end-start, t.end-t.start), max(end-start, t.end-t.start)
+		together := float64(min(end, t.end) - max(start, t.start) + slack)
+		if shorter <= 0 || together < sameTime*float64(shorter) || together < sameTime/2*float64(longer) {
+			continue
+		}
+		if o == nil {
+			o = im.load(e.ID)
+		}
+		if t.near(o) {
+			return e.ID
+		}
+	}
+	return ""
+}
+
+// load returns the trace of an activity in the folder.
+func (im *Import) load(id string) *trace {
+	t := &trace{}
+	if data, err := os.ReadFile(filepath.Join(im.Dir, detailsFolder, id+".json")); err == nil {
+		var d activityschema.Detail
+		if d.UnmarshalJSON(data) == nil {
+			t = traceOf(&d)
+		}
+	}
+	im.traces[id] = t
+	return t
+}
+
+// near reports whether the shorter track follows the other. If one has no positions, time alone
+// decides: nobody does two activities at once.
+func (t *trace) near(o *trace) bool {
+	a, b := t.points, o.points
+	if len(a) == 0 || len(b) == 0 {
+		return true
+	}
+	if t.end-t.start > o.end-o.start {
+		a, b = b, a
+	}
+	close, tried := 0, 0
+	for i := 0; i < len(a); i += max(1, len(a)/20) {
+		tried++
+		east := math.Cos(a[i].lat*math.Pi/180) * metreDegree
+		if slices.ContainsFunc(b, func(q point) bool {
+			return math.Hypot((q.lat-a[i].lat)*metreDegree, math.Remainder(q.lon-a[i].lon, 360)*east) <= samePlaceM
+		}) {
+			close++
+		}
+	}
+	return float64(close) >= samePlaces*float64(tried)
+}
+
+// ReadDetail reads an activity document.
+func ReadDetail(file string) (*activityschema.Detail, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, plain(err)
+	}
+	d := new(activityschema.Detail)
+	if err := d.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("not a valid activity document: %w", err)
+	}
+	return d, nil
+}
+
+// WriteDetail replaces an activity document as a whole.
+func WriteDetail(file string, d *activityschema.Detail) error {
+	data, err := d.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return write(file, append(data, '\n'), 0o644)
+}

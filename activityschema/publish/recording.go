@@ -1,0 +1,421 @@
+package publish
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// Limits of one file. MaxFileBytes holds before and after decompression.
+const (
+	MaxFileBytes = 64 << 20
+	MaxSamples   = 500_000
+
+	maxRecordings = 1_000
+	maxLaps       = 50_000
+)
+
+var (
+	errTooLarge    = fmt.Errorf("larger than %d MB uncompressed: split the recording", MaxFileBytes>>20)
+	errTooMany     = fmt.Errorf("more than %d samples: split the recording", MaxSamples)
+	errRecordings  = fmt.Errorf("more than %d activities in one file: split it", maxRecordings)
+	errLaps        = fmt.Errorf("more than %d laps: split the recording", maxLaps)
+	errUnknownFile = errors.New("not a GPX, TCX or FIT file")
+	errEmpty       = errors.New("no recorded activity in this file")
+)
+
+const (
+	warnCut      = "the file is cut short or damaged: what was recorded before is imported"
+	warnChecksum = "the checksum of the file is wrong: values may be damaged"
+)
+
+// A File is the content of one file.
+type File struct {
+	Hash       string // SHA-256 of the uncompressed file, in hexadecimal
+	Recordings []*Recording
+	Warnings   []string // about damaged or missing parts
+
+	samples, laps int // of all recordings
+}
+
+// A Recording is one activity as a device or a program recorded it.
+type Recording struct {
+	Source   activityschema.Source
+	Sport    activityschema.Sport
+	SubSport activityschema.SubSport // empty if unknown
+	Device   string                  // product name; empty if unknown
+	Samples  []Sample                // in ascending order of time
+	Laps     []Lap
+	Totals   Totals // as the device counted them
+	Warnings []string
+}
+
+// A Sample is a record of the sensors at one time. NaN and -1 mean unknown.
+type Sample struct {
+	At         int64 // Unix time in milliseconds
+	Lat, Lon   float64
+	ElevationM float64
+	DistanceM  float64 // since the start, as the device counts it
+	SpeedMS    float64
+	TempC      float64
+
+	HRBpm, CadenceRpm, PowerW int32
+
+	// Break reports whether the recording was paused before this sample.
+	Break bool
+}
+
+// Totals are the values that a device computed for an activity or a lap. NaN means unknown.
+type Totals struct {
+	Start              int64 // Unix time in milliseconds; 0 if unknown
+	ElapsedS, MovingS  float64
+	DistanceM          float64
+	AscentM, DescentM  float64
+	AvgSpeed, MaxSpeed float64 // m/s
+	AvgHR, MaxHR       float64
+	AvgCadence         float64
+	AvgPower, MaxPower float64
+}
+
+// A Lap is a lap as a device recorded it.
+type Lap struct{ Totals }
+
+var unknown = math.NaN()
+
+func newSample() Sample {
+	return Sample{
+		Lat: unknown, Lon: unknown, ElevationM: unknown, DistanceM: unknown, SpeedMS: unknown, TempC: unknown,
+		HRBpm: -1, CadenceRpm: -1, PowerW: -1,
+	}
+}
+
+func newTotals() Totals {
+	return Totals{
+		ElapsedS: unknown, MovingS: unknown, DistanceM: unknown, AscentM: unknown, DescentM: unknown,
+		AvgSpeed: unknown, MaxSpeed: unknown, AvgHR: unknown, MaxHR: unknown, AvgCadence: unknown,
+		AvgPower: unknown, MaxPower: unknown,
+	}
+}
+
+// hasPosition reports whether the sample has a valid position. Devices without a fix write 0, 0.
+func (s *Sample) hasPosition() bool {
+	return math.Abs(s.Lat) <= 90 && math.Abs(s.Lon) <= 180 && (s.Lat != 0 || s.Lon != 0)
+}
+
+// Read parses a GPX, TCX or FIT file, which may be compressed with gzip. It detects the format by
+// the content. From a truncated file it returns what was recorded, with a warning.
+func Read(r io.Reader) (*File, error) {
+	plain, err := uncompressed(r)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.New()
+	content := bufio.NewReaderSize(io.TeeReader(plain, hash), 1<<16)
+	f := &File{}
+	begin, err := content.Peek(12)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, readError(err)
+	}
+	switch {
+	case len(begin) == 12 && string(begin[8:12]) == ".FIT":
+		err = readFIT(content, f)
+	case bytes.HasPrefix(bytes.TrimLeft(begin, "\ufeff \t\r\n"), []byte("<")):
+		err = readXML(content, f)
+	default:
+		return nil, errUnknownFile
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	// The hash covers what follows the last message or element too.
+	if _, err := io.Copy(io.Discard, content); err != nil {
+		if !cutShort(err) {
+			return nil, readError(err)
+		}
+		f.warn(warnCut)
+	}
+	f.Hash = hex.EncodeToString(hash.Sum(nil))
+	kept := f.Recordings[:0]
+	for _, rec := range f.Recordings {
+		// Pool swims and activities entered by hand may have no samples.
+		if rec.clean(); len(rec.Samples) > 1 || rec.Totals.Start != 0 && rec.Totals.ElapsedS > 0 {
+			kept = append(kept, rec)
+		}
+	}
+	if f.Recordings = kept; len(kept) == 0 {
+		return nil, errEmpty
+	}
+	return f, nil
+}
+
+// uncompressed returns the content of a file that may be compressed with gzip.
+func uncompressed(r io.Reader) (io.Reader, error) {
+	file := bufio.NewReader(&capped{r: r, left: MaxFileBytes})
+	if begin, _ := file.Peek(2); !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
+		return file, nil
+	}
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
+	}
+	return &capped{r: z, left: MaxFileBytes}, nil
+}
+
+// hashOf returns the Hash of a File without parsing it.
+func hashOf(r io.Reader) (string, error) {
+	content, err := uncompressed(r)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, content); err != nil && !cutShort(err) {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+func (f *File) warn(text string) {
+	if !slices.Contains(f.Warnings, text) {
+		f.Warnings = append(f.Warnings, text)
+	}
+}
+
+// cutShort reports whether err means a truncated or damaged file: what came before it is good.
+func cutShort(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader)
+}
+
+// readError explains errors of libraries.
+func readError(err error) error {
+	if cutShort(err) {
+		return errors.New("cut short or damaged before anything was recorded")
+	}
+	return err
+}
+
+// A capped reader fails with errTooLarge after so many bytes. A small gzip file may expand to
+// gigabytes.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.left -= int64(n); c.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// begin appends an empty recording. A small gzip file may hold millions of them.
+func (f *File) begin(r *Recording) error {
+	if len(f.Recordings) >= maxRecordings {
+		return errRecordings
+	}
+	f.Recordings = append(f.Recordings, r)
+	return nil
+}
+
+// add appends a sample to a recording, or merges it with the last one if both have the same
+// time: some devices write the position and the sensors of a second separately.
+func (f *File) add(r *Recording, s Sample) error {
+	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break {
+		r.Samples[n-1].merge(&s)
+		return nil
+	}
+	if f.samples++; f.samples > MaxSamples {
+		return errTooMany
+	}
+	r.Samples = append(r.Samples, s)
+	return nil
+}
+
+func (f *File) addLap(r *Recording, l Lap) error {
+	if f.laps++; f.laps > maxLaps {
+		return errLaps
+	}
+	r.Laps = append(r.Laps, l)
+	return nil
+}
+
+// merge sets the unknown values of s to those of o.
+func (s *Sample) merge(o *Sample) {
+	if !s.hasPosition() && o.hasPosition() {
+		s.Lat, s.Lon = o.Lat, o.Lon
+	}
+	for _, v := range [...]struct {
+		to   *float64
+		from float64
+	}{{&s.ElevationM, o.ElevationM}, {&s.DistanceM, o.DistanceM}, {&s.SpeedMS, o.SpeedMS}, {&s.TempC, o.TempC}} {
+		if math.IsNaN(*v.to) {
+			*v.to = v.from
+		}
+	}
+	for _, v := range [...]struct {
+		to   *int32
+		from int32
+	}{{&s.HRBpm, o.HRBpm}, {&s.CadenceRpm, o.CadenceRpm}, {&s.PowerW, o.PowerW}} {
+		if *v.to < 0 {
+			*v.to = v.from
+		}
+	}
+}
+
+// maxGapMS is the longest pause within one activity. After a longer gap the clock was wrong before
+// or after it.
+const maxGapMS = 24 * 60 * 60 * 1000
+
+// clean sorts out what devices get wrong. Afterwards times ascend, with at most one sample a
+// second, and implausible values are unknown. It drops as few samples as possible.
+func (r *Recording) clean() {
+	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
+	if !slices.IsSortedFunc(r.Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) }) {
+		n := len(r.Samples)
+		r.Samples = rising(r.Samples)
+		warning := fmt.Sprintf("%d of %d samples go back in time and are left out", n-len(r.Samples), n)
+		r.Warnings = append(r.Warnings, warning)
+	}
+	from, to := 0, 0 // the longest run without a gap of a day
+	for i, begin := 1, 0; i <= len(r.Samples); i++ {
+		if i == len(r.Samples) || r.Samples[i].At-r.Samples[i-1].At > maxGapMS {
+			if i-begin > to-from {
+				from, to = begin, i
+			}
+			begin = i
+		}
+	}
+	if n := len(r.Samples) - (to - from); n > 0 {
+		r.Samples = r.Samples[from:to]
+		warning := fmt.Sprintf("the clock jumped by more than a day: %d samples on the other side are left out", n)
+		r.Warnings = append(r.Warnings, warning)
+	}
+	if len(r.Samples) == 0 {
+		return
+	}
+	start, kept, pause := r.Samples[0].At/1000, r.Samples[:1], false
+	for _, s := range r.Samples[1:] {
+		pause = pause || s.Break
+		if last := &kept[len(kept)-1]; last.At/1000 != s.At/1000 {
+			s.Break, pause = pause, false
+			kept = append(kept, s)
+		} else if !pause {
+			last.merge(&s)
+		}
+	}
+	r.Samples = kept
+	for i := range kept {
+		kept[i].plausible()
+	}
+	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > maxGapMS/1000 {
+		r.Totals.Start = start * 1000
+	}
+	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
+	r.Laps = slices.DeleteFunc(r.Laps, func(l Lap) bool { return l.Start < first-1000 || l.Start > last })
+	slices.SortStableFunc(r.Laps, func(a, b Lap) int { return cmp.Compare(a.Start, b.Start) })
+	r.Laps = slices.CompactFunc(r.Laps, func(a, b Lap) bool { return a.Start/1000 == b.Start/1000 })
+}
+
+// plausible makes values unknown that no recording of a person has.
+func (s *Sample) plausible() {
+	if !s.hasPosition() {
+		s.Lat, s.Lon = unknown, unknown
+	}
+	within := func(v *float64, least, most float64) {
+		if !(*v >= least && *v <= most) {
+			*v = unknown
+		}
+	}
+	within(&s.ElevationM, -1000, 20_000)
+	within(&s.SpeedMS, 0, 500)
+	within(&s.TempC, -100, 100)
+	within(&s.DistanceM, 0, 1e8)
+	for _, v := range [...]struct {
+		of          *int32
+		least, most int32
+	}{{&s.HRBpm, 1, 300}, {&s.CadenceRpm, 0, 500}, {&s.PowerW, 0, 5000}} {
+		if *v.of < v.least || *v.of > v.most {
+			*v.of = -1
+		}
+	}
+}
+
+// rising returns a longest subsequence of the samples whose times do not descend (patience
+// sorting).
+func rising(all []Sample) []Sample {
+	before := make([]int32, len(all))
+	var ends []int32 // ends[n] is the sample with the least time that ends a subsequence of n+1
+	for i := range all {
+		n, _ := slices.BinarySearchFunc(ends, all[i].At, func(e int32, at int64) int {
+			if all[e].At <= at {
+				return -1
+			}
+			return 1
+		})
+		before[i] = -1
+		if n > 0 {
+			before[i] = ends[n-1]
+		}
+		if n == len(ends) {
+			ends = append(ends, int32(i))
+		} else {
+			ends[n] = int32(i)
+		}
+	}
+	kept := make([]Sample, len(ends))
+	for n, i := len(ends)-1, ends[len(ends)-1]; n >= 0; n, i = n-1, before[i] {
+		kept[n] = all[i]
+		if n > 0 && before[i] != i-1 {
+			kept[n].Break = true
+		}
+	}
+	return kept
+}
+
+// makers are the first words of product names that may be published. Any other name may be that
+// of a person.
+var makers = []string{
+	"Apple", "Bryton", "Coros", "Decathlon", "Fitbit", "Garmin", "Google", "Hammerhead", "Huawei", "iGPSPORT",
+	"Karoo", "komoot", "Lezyne", "Magene", "Polar", "Samsung", "Sigma", "Stages", "Strava", "Suunto", "Tacx",
+	"Wahoo", "Xiaomi", "Zepp", "Zwift",
+}
+
+// productName returns the publishable part of a product's name, or "". Its first word must be in
+// makers; it ends before a word that may be a serial number.
+func productName(name string) string {
+	words := strings.Fields(name)
+	if len(words) == 0 || !slices.ContainsFunc(makers, func(m string) bool { return strings.EqualFold(words[0], m) }) {
+		return ""
+	}
+	serial := func(word string) bool {
+		digits := 0
+		for _, c := range word {
+			if unicode.IsDigit(c) {
+				digits++
+			}
+			if !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.()/", c) {
+				return true
+			}
+		}
+		return digits >= 5 || len(word) > 20
+	}
+	if i := slices.IndexFunc(words, serial); i >= 0 {
+		words = words[:i]
+	}
+	return strings.Join(words[:min(len(words), 5)], " ")
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/publish"
+)
+
+type blurCommand struct {
+	placesFlag
+	Check    bool     `help:"Change nothing: name the documents that give a place away, and exit with 1 if there are any."`
+	Public   bool     `help:"Blur the public documents of a folder that show positions near a place, too."`
+	HideTime bool     `name:"hide-time" help:"Publish the day of an activity, not the quarter of an hour in which it began."`
+	Paths    []string `arg:"" name:"path" help:"Published folders, or activity documents. They are replaced: keep the recordings."`
+}
+
+// Run blurs documents that give a place away: 1 if some could not be, or with --check if there are any.
+func (c *blurCommand) Run(p *program) error {
+	found := 0
+	for _, path := range c.Paths {
+		n, err := c.path(p, path)
+		if err != nil {
+			return err
+		}
+		found += n
+	}
+	if found > 0 {
+		return exitError(1)
+	}
+	return nil
+}
+
+// path blurs or checks a document or a folder, and returns how many documents still give something away.
+func (c *blurCommand) path(p *program, path string) (left int, err error) {
+	dir, files := path, []string{}
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return 0, usageError{fmt.Sprintf("%s: %s", shown(path), plainError(err))}
+	case info.IsDir():
+		if files, err = filepath.Glob(filepath.Join(globbed(path), detailsFolder, "*.json")); err != nil {
+			return 0, err
+		}
+		if len(files) == 0 {
+			return 0, usageError{fmt.Sprintf("%s has no documents in %s: name a published folder", shown(path), detailsFolder)}
+		}
+	default:
+		files = append(files, path)
+		if dir = filepath.Dir(path); filepath.Base(dir) == detailsFolder {
+			dir = filepath.Dir(dir)
+		}
+	}
+	places, err := c.toHide(dir)
+	if err != nil {
+		return 0, err
+	}
+	changed := 0
+	report := func(file, privacy string, leaks []string) {
+		for _, leak := range leaks {
+			fmt.Fprintf(p.stdout, "%s: %s: %s\n", shown(file), privacy, printable(leak))
+		}
+		if len(leaks) > 0 {
+			left++
+		}
+	}
+	for _, file := range files {
+		d, err := publish.ReadDetail(file)
+		if err != nil {
+			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(file), printable(err.Error()))
+			left++
+			continue
+		}
+		if d.Privacy == activityschema.PrivacyPrivate {
+			continue
+		}
+		leaks := publish.Leaks(d, places)
+		named := file == path && d.Privacy != activityschema.PrivacyBlurStart
+		if len(leaks) == 0 && !named {
+			continue
+		}
+		if c.Check || d.Privacy == activityschema.PrivacyNoGPS || d.Privacy == activityschema.PrivacyPublic && !named && !c.Public {
+			report(file, string(d.Privacy), leaks)
+			continue
+		}
+		blurred, err := publish.Blur(d, places, c.HideTime)
+		if err == nil {
+			err = publish.WriteDetail(file, blurred)
+		}
+		if err != nil {
+			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(file), printable(err.Error()))
+			left++
+			continue
+		}
+		changed++
+	}
+	if c.Check {
+		leaks, err := publish.IndexLeaks(p.ctx, dir)
+		report(filepath.Join(dir, indexFile), "blur_start", leaks)
+		return left, err
+	}
+	fmt.Fprintf(p.stdout, "%s: %s blurred\n", shown(path), count(changed, "document"))
+	if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
+		return left, nil
+	}
+	_, bad, err := publish.WriteIndex(p.ctx, dir, activityschema.Owner{}, time.Now())
+	if err == nil && reportBad(p, dir, bad) {
+		left++
+	}
+	return left, err
+}
+
+// globbed quotes what a pattern of filepath.Glob would take for itself.
+func globbed(path string) string {
+	var out []byte
+	for i := range len(path) {
+		if slices.Contains([]byte(`*?[\`), path[i]) {
+			out = append(out, '\\')
+		}
+		out = append(out, path[i])
+	}
+	return string(out)
+}
+
+// warnOfCommonStart warns where most activities begin at one place that nothing hides.
+func warnOfCommonStart(p *program, places *publish.Places, starts [][2]float64, file string) {
+	if places.BeginTogether(starts) {
+		fmt.Fprintf(p.stderr, "cairn: warning: most of these activities begin within 300 metres of each other, probably at a home, and show where. "+
+			"Hide it: cairn activity place add home --near %s, then cairn activity blur --public on the folder\n", shown(file))
+	}
+}

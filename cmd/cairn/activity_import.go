@@ -1,0 +1,261 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/publish"
+)
+
+// ownerFlags are required for a folder that has no index yet.
+type ownerFlags struct {
+	Handle string `help:"Owner's handle; that of index.json unless given."`
+	Name   string `help:"Owner's name as the index shows it; that of index.json unless given."`
+}
+
+// owner returns the owner from the flags and index.json.
+func (f ownerFlags) owner(dir string) (activityschema.Owner, error) {
+	owner, err := publish.OwnerOf(dir, activityschema.Owner{Handle: f.Handle, DisplayName: f.Name})
+	if errors.Is(err, publish.ErrNoOwner) {
+		err = usageError{fmt.Sprintf("%s has no index.json that names its owner: add --handle and --name", shown(dir))}
+	}
+	return owner, err
+}
+
+type importCommand struct {
+	output
+	ownerFlags
+	placesFlag
+	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
+	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
+	HideTime      bool     `name:"hide-time" help:"Publish the day of a blur_start activity, not the quarter of an hour in which it began."`
+	KeepElevation bool     `name:"keep-elevation" help:"Keep the elevations of no_gps activities. They may show where."`
+	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`
+}
+
+// Help explains the levels of privacy.
+func (*importCommand) Help() string {
+	return `Privacy is one of
+
+  no_gps      no positions and no elevations (the default)
+  blur_start  no positions near your places
+  public      everything
+  private     everything, but the index does not list it
+
+Names, serial numbers, comments, waypoints and heart-rate zones are never imported. Existing documents are never
+overwritten: to publish an activity with another privacy, remove its document and import it again.`
+}
+
+// Run imports recordings and writes the index: 1 if a file could not be imported.
+func (c *importCommand) Run(p *program) error {
+	owner, err := c.owner(c.Into)
+	if err != nil {
+		return err
+	}
+	policy := publish.Policy{Privacy: activityschema.Privacy(c.Privacy), HideTime: c.HideTime, KeepElevation: c.KeepElevation}
+	if policy.Privacy == activityschema.PrivacyBlurStart {
+		if policy.Places, err = c.toHide(c.Into); err != nil {
+			return err
+		}
+	}
+	files := publish.Recordings(c.Paths)
+	if len(files) == 0 {
+		return usageError{"no .gpx, .tcx or .fit files (also .gz) in " + shown(strings.Join(c.Paths, " "))}
+	}
+	bar := newProgress(p.stderr, len(files))
+	results := []publish.Result{}
+	run := publish.Import{Dir: c.Into, Policy: policy}
+	err = run.Run(p.ctx, files, func(r publish.Result) {
+		results = append(results, r)
+		bar.clear()
+		if r.Error != "" {
+			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.File), printable(r.Error))
+		}
+		for _, w := range r.Warnings {
+			fmt.Fprintf(p.stderr, "cairn: %s: warning: %s\n", shown(r.File), printable(w))
+		}
+		bar.step()
+	})
+	bar.clear()
+	if p.ctx.Err() != nil {
+		fmt.Fprintln(p.stderr, "cairn: stopped: run the same command again to continue")
+		return exitError(1)
+	}
+	if err != nil {
+		return err
+	}
+	if policy.Privacy == activityschema.PrivacyPublic || policy.Privacy == activityschema.PrivacyBlurStart {
+		warnOfCommonStart(p, policy.Places, run.Starts, files[0])
+	}
+	counts, bad, err := publish.WriteIndex(p.ctx, c.Into, owner, time.Now())
+	if err != nil {
+		return err
+	}
+	return c.finish(p, results, counts, bad)
+}
+
+// finish prints what was imported.
+func (c *importCommand) finish(
+	p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError,
+) error {
+	failed, unchanged, duplicates := 0, 0, 0
+	var added []publish.Imported
+	files := map[string]string{}
+	for _, r := range results {
+		if r.Error != "" {
+			failed++
+		}
+		for _, a := range r.Activities {
+			if !a.New {
+				unchanged++
+				continue
+			}
+			if a.DuplicateOf != "" {
+				duplicates++
+			}
+			added = append(added, a)
+			files[a.ID] = r.File
+		}
+	}
+	var err error
+	switch {
+	case c.Format == "json" && !c.Quiet:
+		err = writeJSON(p.stdout, struct {
+			Files []publish.Result `json:"files"`
+			Index publish.Counts   `json:"index"`
+		}{results, counts})
+	case c.Quiet || len(added) > 0:
+		l := c.list(p, "ID", "SPORT", "KM", "FILE", "")
+		for _, a := range added {
+			distance, note := "", ""
+			if a.DistanceM != nil {
+				distance = fmt.Sprintf("%.1f", *a.DistanceM/1000)
+			}
+			if a.DuplicateOf != "" {
+				note = "duplicate of " + shown(a.DuplicateOf)
+			}
+			if err = l.add(a.ID, nil, a.ID, string(a.Sport), distance, shown(files[a.ID]), note); err != nil {
+				return err
+			}
+		}
+		err = l.end()
+	}
+	if err != nil {
+		return err
+	}
+	if !c.Quiet && c.Format != "json" {
+		parts := []string{count(len(added), "new document")}
+		if unchanged > 0 {
+			parts = append(parts, fmt.Sprintf("%d unchanged", unchanged))
+		}
+		if duplicates > 0 {
+			parts = append(parts, count(duplicates, "duplicate")+", private")
+		}
+		if failed > 0 {
+			parts = append(parts, count(failed, "file")+" failed")
+		}
+		fmt.Fprintf(p.stdout, "%s; %s\n", strings.Join(parts, ", "), listedIn(c.Into, counts))
+	}
+	if reportBad(p, c.Into, bad) || failed > 0 {
+		return exitError(1)
+	}
+	return nil
+}
+
+// listedIn returns how many activities the index of a folder lists.
+func listedIn(dir string, n publish.Counts) string {
+	text := fmt.Sprintf("%s lists %d", shown(filepath.Join(dir, "index.json")), n.Listed)
+	if n.Shards > 0 {
+		text += fmt.Sprintf(" in %s", count(n.Shards, "shard"))
+	}
+	if n.Private > 0 {
+		text += fmt.Sprintf(", without %d private", n.Private)
+	}
+	return text
+}
+
+// reportBad prints the documents that are not in the index because they cannot be read.
+func reportBad(p *program, dir string, bad []*publish.FileError) bool {
+	for _, b := range bad {
+		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(filepath.Join(dir, b.File)), printable(b.Err.Error()))
+	}
+	return len(bad) > 0
+}
+
+type indexCommand struct {
+	output
+	ownerFlags
+	Dir string `arg:"" help:"Published folder, with its documents in activities/."`
+}
+
+// Run writes index.json and its shards: 1 if a document could not be read.
+func (c *indexCommand) Run(p *program) error {
+	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+		return usageError{fmt.Sprintf("%s is not a folder", shown(c.Dir))}
+	}
+	owner, err := c.owner(c.Dir)
+	if err != nil {
+		return err
+	}
+	counts, bad, err := publish.WriteIndex(p.ctx, c.Dir, owner, time.Now())
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Quiet:
+	case c.Format == "json":
+		err = writeJSON(p.stdout, counts)
+	default:
+		text := listedIn(c.Dir, counts)
+		if !counts.Changed {
+			text += ": unchanged"
+		}
+		_, err = fmt.Fprintln(p.stdout, text)
+	}
+	if err == nil && reportBad(p, c.Dir, bad) {
+		err = exitError(1)
+	}
+	return err
+}
+
+// A progress is a progress bar on a terminal. Elsewhere it prints nothing.
+type progress struct {
+	w          io.Writer // nil: not a terminal
+	done, all  int
+	last       time.Time
+	incomplete bool // the cursor is on the line of the bar
+}
+
+func newProgress(w io.Writer, all int) *progress {
+	b := &progress{all: all}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		b.w = w
+	}
+	return b
+}
+
+func (b *progress) step() {
+	b.done++
+	if b.w == nil || time.Since(b.last) < 100*time.Millisecond && b.done < b.all {
+		return
+	}
+	const width = 30
+	n := width * b.done / b.all
+	fmt.Fprintf(b.w, "\r[%s%s] %d of %d files", strings.Repeat("=", n), strings.Repeat(" ", width-n), b.done, b.all)
+	b.last, b.incomplete = time.Now(), true
+}
+
+func (b *progress) clear() {
+	if b.incomplete {
+		fmt.Fprint(b.w, "\r\x1b[K")
+		b.incomplete = false
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cairn-id/cairn/activityschema/publish"
+)
+
+// placesFile is the usual name of a file of places.
+const placesFile = "places.yaml"
+
+type placeCommand struct {
+	Add    placeAddCommand    `cmd:"" help:"Hide a place, such as your home, in blurred activities."`
+	List   placeListCommand   `cmd:"" help:"List the names of the places, not where they are."`
+	Remove placeRemoveCommand `cmd:"" help:"Stop hiding a place. Documents that hide it already stay as they are."`
+}
+
+// placesFlag names the file of places.
+type placesFlag struct {
+	Places string `default:"places.yaml" placeholder:"FILE" help:"File of the places: beside the published folder, never in it (places.yaml in the working folder)."`
+}
+
+// load reads the places; none and a new key if there is no file yet.
+func (f placesFlag) load() (places *publish.Places, isNew bool, err error) {
+	places, err = publish.LoadPlaces(f.Places)
+	if errors.Is(err, fs.ErrNotExist) {
+		return publish.NewPlaces(), true, nil
+	}
+	return places, false, err
+}
+
+type placeAddCommand struct {
+	placesFlag
+	Name   string  `arg:"" help:"Name, for you alone."`
+	Near   string  `required:"" placeholder:"FILE|LAT,LON" help:"Where it is: a recording that begins there, or a latitude and a longitude in degrees."`
+	Radius float64 `default:"400" placeholder:"METRES" help:"How much to hide, 200 to 5000 metres (400). A larger radius hides the place better and costs more of each track."`
+}
+
+// Run adds a place to the file.
+func (c *placeAddCommand) Run(p *program) error {
+	if err := notPublished(c.Places, filepath.Dir(c.Places)); err != nil {
+		return err
+	}
+	lat, lon, err := c.position()
+	if err != nil {
+		return err
+	}
+	places, isNew, err := c.load()
+	if err != nil {
+		return err
+	}
+	err = places.Add(publish.Place{Name: c.Name, Lat: lat, Lon: lon, RadiusM: c.Radius})
+	if errors.Is(err, publish.ErrPlaceExists) {
+		return usageError{fmt.Sprintf("there is a place %s in %s: remove it first, or choose another name", shown(c.Name), shown(c.Places))}
+	}
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	if err := places.Save(c.Places); err != nil {
+		return err
+	}
+	least, most := publish.HiddenM(c.Radius)
+	fmt.Fprintf(p.stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n", shown(c.Name), least, most)
+	if isNew {
+		fmt.Fprintf(p.stdout, "%s has the places and their key: keep it, back it up, and never publish it\n", shown(c.Places))
+	}
+	return nil
+}
+
+// position returns where the place is.
+func (c *placeAddCommand) position() (lat, lon float64, err error) {
+	if north, east, ok := strings.Cut(c.Near, ","); ok {
+		lat, latErr := strconv.ParseFloat(strings.TrimSpace(north), 64)
+		lon, lonErr := strconv.ParseFloat(strings.TrimSpace(east), 64)
+		if latErr == nil && lonErr == nil && math.Abs(lat) <= 90 && math.Abs(lon) <= 180 {
+			return lat, lon, nil
+		}
+	}
+	f, err := os.Open(c.Near)
+	if err != nil {
+		return 0, 0, usageError{"--near is neither a recording that can be read nor LAT,LON in degrees, as 47.0000,8.0000"}
+	}
+	defer func() { _ = f.Close() }()
+	file, err := publish.Read(f)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", shown(c.Near), err)
+	}
+	for _, r := range file.Recordings {
+		for _, s := range r.Samples {
+			if !math.IsNaN(s.Lat) && !math.IsNaN(s.Lon) {
+				return s.Lat, s.Lon, nil
+			}
+		}
+	}
+	return 0, 0, usageError{shown(c.Near) + " has no positions: choose a recording that begins at the place"}
+}
+
+type placeListCommand struct {
+	output
+	placesFlag
+}
+
+// Run lists the places by name.
+func (c *placeListCommand) Run(p *program) error {
+	places, _, err := c.load()
+	if err != nil {
+		return err
+	}
+	l := c.list(p, "NAME", "RADIUS")
+	for _, place := range places.Places {
+		document := map[string]any{"name": place.Name, "radius_m": place.RadiusM}
+		if err := l.add(place.Name, document, shown(place.Name), fmt.Sprintf("%.0f m", place.RadiusM)); err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
+type placeRemoveCommand struct {
+	placesFlag
+	Name string `arg:"" help:"Name of the place."`
+}
+
+// Run removes a place from the file.
+func (c *placeRemoveCommand) Run(p *program) error {
+	places, _, err := c.load()
+	if err == nil {
+		err = places.Remove(c.Name)
+	}
+	if errors.Is(err, publish.ErrNoPlace) {
+		return usageError{fmt.Sprintf("there is no place %s in %s: cairn activity place list shows them", shown(c.Name), shown(c.Places))}
+	}
+	if err == nil {
+		err = places.Save(c.Places)
+	}
+	return err
+}
+
+// toHide returns the places that blurred activities hide, or what to type if there are none.
+func (f placesFlag) toHide(dir string) (*publish.Places, error) {
+	if err := notPublished(f.Places, dir); err != nil {
+		return nil, err
+	}
+	places, _, err := f.load()
+	if err == nil && len(places.Places) == 0 {
+		err = usageError{fmt.Sprintf("no place to hide in %s: cairn activity place add home --near RECORDING adds the place where one begins", shown(f.Places))}
+	}
+	return places, err
+}
+
+// notPublished refuses a file of places in a folder that is published.
+func notPublished(file, dir string) error {
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	_, indexErr := os.Stat(filepath.Join(dir, indexFile))
+	_, detailsErr := os.Stat(filepath.Join(dir, detailsFolder))
+	inside := strings.HasPrefix(full, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
+	if inside && (indexErr == nil || detailsErr == nil) {
+		return usageError{fmt.Sprintf("%s would be published with the folder %s: keep it beside the folder, and name it by --places", shown(file), shown(dir))}
+	}
+	return nil
+}
