@@ -38,7 +38,6 @@ require (
 	github.com/gorilla/mux v1.8.1
 	github.com/hashicorp/go-retryablehttp v0.7.7
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/klauspost/compress v1.20.1
 	github.com/mattn/go-sqlite3 v1.14.52
 	github.com/muktihari/fit v0.26.1
 	github.com/nicksnyder/go-i18n/v2 v2.7.0

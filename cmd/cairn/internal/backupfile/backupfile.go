@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"filippo.io/age"
-	fastgzip "github.com/klauspost/compress/gzip" // twice as fast on what a database is made of
 )
 
 // Format is the version of the form that this package writes, and the last that it reads.
@@ -177,7 +176,7 @@ func Create(ctx context.Context, f io.Writer, m *Manifest, key *Key) (err error)
 	}
 	sum := sha256.New()
 	// The hashes and random ids that most of it is made of get no smaller with more effort.
-	z, err := fastgzip.NewWriterLevel(io.MultiWriter(f, sum), fastgzip.BestSpeed)
+	z, err := gzip.NewWriterLevel(io.MultiWriter(f, sum), gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
@@ -328,7 +327,7 @@ var errRead = errors.New("read")
 const maxManifest = 1 << 20
 
 func unpack(r io.Reader, folder string, database bool) (*Manifest, error) {
-	z, err := fastgzip.NewReader(r)
+	z, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
 	}
