@@ -361,7 +361,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 		for n := range 3 {
 			least := acknowledged.Load()
 			file := fmt.Sprintf("b%d.tar.gz", n)
-			var d backedUp
+			var d backupReport
 			printed := s.must("backup", file, "-o", "json")
 			// Before it a line may say that the time was not noted: the writers leave no room for that.
 			if err := json.Unmarshal([]byte(printed[strings.Index(printed, "{\n"):]), &d); err != nil {

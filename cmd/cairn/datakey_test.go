@@ -84,7 +84,7 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		s.refused(remedies, "invite", "add")
 		s.must("user", "list")
 		printed := s.must("backup", "verify", "b.tar.gz")
-		if !strings.Contains(printed, "secrets in the backup were not tried") {
+		if !strings.Contains(printed, "secrets in the backup were not checked") {
 			t.Errorf("verify prints %s", printed)
 		}
 		target := other(t, dsn)
