@@ -63,7 +63,9 @@ type passphraseFlags struct {
 	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it, a terminal prompts for it."`
 }
 
-func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err error) {
+// passphrase reads the passphrase from its source. A new one must be long enough, and a terminal
+// prompts for it twice.
+func (c passphraseFlags) passphrase(p *program, isNew bool) (phrase string, err error) {
 	switch {
 	case c.PassphraseFile != "":
 		b, err := p.read(c.PassphraseFile, 4096)
@@ -76,11 +78,11 @@ func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err 
 		return "", usageError{"--passphrase-file FILE (- for standard input) is needed: " +
 			"a passphrase is never taken from a flag's value"}
 	default:
-		if phrase, err = promptSecret(p, "Passphrase: ", again); err != nil {
+		if phrase, err = promptSecret(p, "Passphrase: ", isNew); err != nil {
 			return "", err
 		}
 	}
-	if again && len(phrase) < backupfile.MinPassphrase {
+	if isNew && len(phrase) < backupfile.MinPassphrase {
 		const format = "the passphrase needs at least %d characters: it alone protects the keys"
 		return "", usageError{fmt.Sprintf(format, backupfile.MinPassphrase)}
 	}
