@@ -48,7 +48,7 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 		}
 		switch err = do(users, u); {
 		case errors.Is(err, account.ErrLastAdmin):
-			const remedy = "first make another user with a password one, with cairn user flags HANDLE +admin"
+			const remedy = "first make another user with a password an administrator: cairn user flags HANDLE +admin"
 			return fmt.Errorf("%s is the last administrator who can sign in: %s", u.Handle, remedy)
 		case errors.Is(err, account.ErrUserNotFound):
 			return fmt.Errorf("the user %s no longer exists", u.Handle)
