@@ -81,10 +81,10 @@ func (c *validateCommand) validation() (*validation, error) {
 		code, pointer, _ := strings.Cut(ignored, ":")
 		if !slices.Contains(activityschema.Codes(), code) {
 			const format = "--ignore %s: there is no code %q; docs/activity.md lists the codes"
-			return nil, usageError{fmt.Sprintf(format, shown(ignored), code)}
+			return nil, usagef(format, shown(ignored), code)
 		}
 		if pointer != "" && pointer[0] != '/' {
-			return nil, usageError{fmt.Sprintf("--ignore %s: a JSON Pointer begins with /", shown(ignored))}
+			return nil, usagef("--ignore %s: a JSON Pointer begins with /", shown(ignored))
 		}
 	}
 	return &validation{

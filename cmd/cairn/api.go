@@ -63,8 +63,7 @@ func (o *apiOptions) apply(a *provider.API) error {
 	for _, text := range o.Scope {
 		name, sentence, ok := strings.Cut(text, "=")
 		if !ok {
-			const format = "--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'"
-			return usageError{fmt.Sprintf(format, text)}
+			return usagef("--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", text)
 		}
 		a.Scopes = append(a.Scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
 	}

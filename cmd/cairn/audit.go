@@ -74,7 +74,7 @@ func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error
 		if best, near := config.NearestName(q.Kind, known); near {
 			hint = "did you mean " + best + "?"
 		}
-		return q, usageError{fmt.Sprintf("--action: there is no action %q: %s", q.Kind, hint)}
+		return q, usagef("--action: there is no action %q: %s", q.Kind, hint)
 	}
 	if c.Since == "" {
 		return q, nil

@@ -84,7 +84,7 @@ func (c passphraseFlags) passphrase(p *program, isNew bool) (phrase string, err 
 	}
 	if isNew && len(phrase) < backupfile.MinPassphrase {
 		const format = "the passphrase needs at least %d characters: it alone protects the keys"
-		return "", usageError{fmt.Sprintf(format, backupfile.MinPassphrase)}
+		return "", usagef(format, backupfile.MinPassphrase)
 	}
 	return phrase, nil
 }
@@ -129,9 +129,9 @@ type backupCreateCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*backupCreateCommand) Help() string {
-	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted.
-Keep it secret: the database holds the secret that signs HS256 cookies, password hashes and addresses.
-Before the command ends, it reads the file back and checks that it can be restored.`
+	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted. Keep it
+secret: the database holds the secret that signs HS256 cookies, password hashes and addresses. Before the command
+ends, it reads the file back and checks that it can be restored.`
 }
 
 // backupReport is the output of backup and backup verify.
@@ -244,8 +244,8 @@ type backupVerifyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*backupVerifyCommand) Help() string {
-	return `Every byte of the file is read; the database in it is checked, counted against the manifest, and
-opened; a session token is signed with its secrets and verified.`
+	return `Every byte of the file is read; the database in it is checked, counted against the manifest, and opened; a
+session token is signed with its secrets and verified.`
 }
 
 // Run checks a backup.

@@ -191,7 +191,7 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 		return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 	}
 	if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
-		return usageError{fmt.Sprintf("--jwks-file %s: %s", *o.JWKSFile, err)}
+		return usagef("--jwks-file %s: %s", *o.JWKSFile, err)
 	}
 	return nil
 }
@@ -240,8 +240,7 @@ type addClientCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*addClientCommand) Help() string {
-	return `For a web application, for a phone application without a secret, and with output for an
-environment file:
+	return `For a web application, for a phone application without a secret, and with output for an environment file:
 
   cairn client add Wiki --redirect-uri https://wiki.example.org/callback
   cairn client add Phone --public --redirect-uri org.example.phone:/callback
@@ -547,7 +546,7 @@ func (c *updateClientCommand) Run(p *program) error {
 		} {
 			switch {
 			case x.clear && x.given:
-				return usageError{fmt.Sprintf("give --%s or --clear-%s, not both", x.name, x.name)}
+				return usagef("give --%s or --clear-%s, not both", x.name, x.name)
 			case x.clear:
 				reflect.ValueOf(x.at).Elem().SetZero()
 			}

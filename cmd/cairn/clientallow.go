@@ -23,8 +23,8 @@ type allowClientCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*allowClientCommand) Help() string {
-	return `Agents and programs that nobody registers by hand use the URL of their description as their
-client_id (Client ID Metadata Document). To allow one of them, all of a host, and to end that:
+	return `Agents and programs that nobody registers by hand use the URL of their description as their client_id
+(Client ID Metadata Document). To allow one of them, all of a host, and to end that:
 
   cairn client allow https://agent.example.com/client.json --api https://api.example.org
   cairn client allow 'https://agents.example.com/*'

@@ -14,8 +14,8 @@ type completionCommand struct {
 
 // Help implements kong.HelpProvider.
 func (completionCommand) Help() string {
-	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion
-bash), the same with zsh after compinit, or cairn completion fish | source.`
+	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion bash), the
+same with zsh after compinit, or cairn completion fish | source.`
 }
 
 // Run prints a script that completes commands, options and their values. It is

@@ -18,10 +18,10 @@ type doctorCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*doctorCommand) Help() string {
-	return `It reads the settings as serve does, changes nothing, and prints its findings with what to do
-about each. Run it as the user of the service while the service runs. The exit code is 1 with warnings or
-problems, and 0 otherwise, even with advice. What could not be checked is "skipped". -q prints only the
-names of warnings and problems. docs/doctor.md has every finding.`
+	return `It reads the settings as serve does, changes nothing, and prints its findings with what to do about each.
+Run it as the user of the service while the service runs. The exit code is 1 with warnings or problems, and 0
+otherwise, even with advice. What could not be checked is "skipped". -q prints only the names of warnings and
+problems. docs/doctor.md has every finding.`
 }
 
 // diagnosis is the JSON output of doctor.
@@ -83,8 +83,8 @@ type healthcheckCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*healthcheckCommand) Help() string {
-	return `For the HEALTHCHECK of a container: it requests /readyz at the address of --listen, over https
-if the service has TLS files. The exit code is 0 if the service is ready and 1 otherwise.`
+	return `For the HEALTHCHECK of a container: it requests /readyz at the address of --listen, over https if the
+service has TLS files. The exit code is 0 if the service is ready and 1 otherwise.`
 }
 
 // Run prints one line.

@@ -20,9 +20,9 @@ type importLegacyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (importLegacyCommand) Help() string {
-	return `Users are imported with their password hashes, which are replaced by this service's own at the
-next sign-in. The report lists what was imported and what was not; --dry-run prints it without importing.
-One transaction imports everything or nothing.`
+	return `Users are imported with their password hashes, which are replaced by this service's own at the next
+sign-in. The report lists what was imported and what was not; --dry-run prints it without importing. One transaction
+imports everything or nothing.`
 }
 
 // legacy is the content of the older service's database in the form of this one.

@@ -37,9 +37,9 @@ func (*initCommand) WritesConfig() {}
 
 // Help implements kong.HelpProvider.
 func (*initCommand) Help() string {
-	return `Everything is checked before anything is created, and a second run changes nothing. The settings
-are written to cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where
-every other command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml.`
+	return `Everything is checked before anything is created, and a second run changes nothing. The settings are
+written to cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other
+command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml.`
 }
 
 // initialized is the output of init.
@@ -298,7 +298,7 @@ func (c *initCommand) check(in *installationPlan) error {
 		for _, other := range files[:i] {
 			if samePath(f.path, other.path) {
 				const format = "%s and %s would be the same file, %s: choose different names"
-				return usageError{fmt.Sprintf(format, other.what, f.what, f.path)}
+				return usagef(format, other.what, f.what, f.path)
 			}
 		}
 		if err := checkNewFile(f.what, f.path); err != nil {

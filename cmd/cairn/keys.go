@@ -154,14 +154,13 @@ type migrateKeysCommand struct {
 
 // Help implements kong.HelpProvider.
 func (migrateKeysCommand) Help() string {
-	return `Once serve runs with a private key, it signs new session cookies with RS256. Those signed before
-with the shared secret (HS256) remain valid for up to 30 days, and any holder of the secret can make more.
+	return `Once serve runs with a private key, it signs new session cookies with RS256. Those signed before with the
+shared secret (HS256) remain valid for up to 30 days, and any holder of the secret can make more.
 
-This command prints how many HS256 sessions remain and until when, and checks that the running service
-publishes the key. First restart every instance with the key. With --until it sets the time from which HS256
-cookies are refused (a date is midnight UTC at its start): the sessions end then, and people who still have
-one sign in again. Afterwards remove the secret from every application. Sessions whose algorithm was not yet
-recorded count as HS256.`
+This command prints how many HS256 sessions remain and until when, and checks that the running service publishes the
+key. First restart every instance with the key. With --until it sets the time from which HS256 cookies are refused (a
+date is midnight UTC at its start): the sessions end then, and people who still have one sign in again. Afterwards
+remove the secret from every application. Sessions whose algorithm was not yet recorded count as HS256.`
 }
 
 // hs256State is the output of keys migrate.
@@ -292,7 +291,7 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 	wrong := func(why string) (time.Time, error) {
 		const format = "--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, " +
 			"days from now, as 14d, now, or never"
-		return time.Time{}, usageError{fmt.Sprintf(format, s, why)}
+		return time.Time{}, usagef(format, s, why)
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -27,7 +27,7 @@ type testMailCommand struct {
 func (c *testMailCommand) Run(p *program) error {
 	to, err := account.CheckEmail(c.Address)
 	if err != nil || to == "" {
-		return usageError{fmt.Sprintf("%q is not a mail address", c.Address)}
+		return usagef("%q is not a mail address", c.Address)
 	}
 	settings := config.Defaults()
 	settings.SMTPURL, settings.SMTPPasswordFile = c.SMTPURL, c.SMTPPasswordFile

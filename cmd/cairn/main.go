@@ -187,6 +187,8 @@ type usageError struct{ text string }
 
 func (u usageError) Error() string { return u.text }
 
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
 // exitError ends a command with a code and without a message of its own.
 type exitError int
 

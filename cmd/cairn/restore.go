@@ -32,16 +32,15 @@ type restoreCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*restoreCommand) Help() string {
-	return `The whole backup is checked before anything is changed, and it is only restored into an empty
-place. Sessions and grants end, and every application learns of it from the status list: otherwise those
-revoked after the backup would become valid again.
+	return `The whole backup is checked before anything is changed, and it is only restored into an empty place.
+Sessions and grants end, and every application learns of it from the status list: otherwise those revoked after the
+backup would become valid again.
 
 With --new-data-key, authenticator apps and open invites are removed, and the shared HS256 secret and the
-installation's own are replaced by new ones; what was lost is listed. Passwords, passkeys and everything
-else stay.
+installation's own are replaced by new ones; what was lost is listed. Passwords, passkeys and everything else stay.
 
-If no cairn.yaml is found and no database is named, the cairn.yaml of the backup is written to the working
-folder and its settings apply. Key files in the backup are written where the settings name them.
+If no cairn.yaml is found and no database is named, the cairn.yaml of the backup is written to the working folder and
+its settings apply. Key files in the backup are written where the settings name them.
 
   cairn backup verify cairn.tar.gz
   cairn restore cairn.tar.gz
@@ -418,9 +417,8 @@ type copyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*copyCommand) Help() string {
-	return `Everything is copied: users, sessions, grants, status lists, the audit log. The service must not
-run, so that nothing is written that is not copied. Afterwards write the new database into cairn.yaml as
-database.`
+	return `Everything is copied: users, sessions, grants, status lists, the audit log. The service must not run, so
+that nothing is written that is not copied. Afterwards write the new database into cairn.yaml as database.`
 }
 
 // Run copies the database, counts the rows of both and compares them.

@@ -30,8 +30,8 @@ type serveCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*serveCommand) Help() string {
-	return `It runs until SIGTERM or SIGINT, with the settings in the cairn.yaml that cairn init wrote. On
-this machine, and behind a local proxy that terminates TLS:
+	return `It runs until SIGTERM or SIGINT, with the settings in the cairn.yaml that cairn init wrote. On this
+machine, and behind a local proxy that terminates TLS:
 
   cairn serve
   cairn serve --issuer https://id.example.org --trusted-proxy 127.0.0.1`

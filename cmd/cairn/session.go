@@ -62,9 +62,7 @@ func (c *endSessionCommand) Run(p *program) error {
 	})
 }
 
-func (c *endSessionCommand) endNamed(
-	p *program, users *account.Administration, u account.User,
-) (ended int, err error) {
+func (c *endSessionCommand) endNamed(p *program, users *account.Administration, u account.User) (n int, err error) {
 	live, err := users.Sessions(p.ctx, u)
 	if err != nil {
 		return 0, err
@@ -79,10 +77,10 @@ func (c *endSessionCommand) endNamed(
 	for _, id := range ids {
 		switch err := users.EndSession(p.ctx, account.Operator(), u, id); {
 		case err == nil:
-			ended++
+			n++
 		case !errors.Is(err, account.ErrSessionNotFound): // else it has just ended
-			return ended, fmt.Errorf("after %d sessions were ended: %w", ended, err)
+			return n, fmt.Errorf("after %d sessions were ended: %w", n, err)
 		}
 	}
-	return ended, nil
+	return n, nil
 }

@@ -20,8 +20,8 @@ type settingsCommand struct {
 
 // Help implements kong.HelpProvider.
 func (settingsCommand) Help() string {
-	return `These are the settings that administrators change while the service runs, as PUT
-/api/admin/settings does. Addresses, files and keys are in cairn.yaml: see cairn serve --help.`
+	return `These are the settings that administrators change while the service runs, as PUT /api/admin/settings does.
+Addresses, files and keys are in cairn.yaml: see cairn serve --help.`
 }
 
 type listSettingsCommand struct {
@@ -136,7 +136,7 @@ func settingNamed(name string) (account.SettingsMember, error) {
 		names = append(names, m.Name)
 	}
 	const format = "there is no setting %q: the settings are %s; those of cairn.yaml are in cairn serve --help"
-	return account.SettingsMember{}, usageError{fmt.Sprintf(format, name, strings.Join(names, ", "))}
+	return account.SettingsMember{}, usagef(format, name, strings.Join(names, ", "))
 }
 
 // settingChange parses the words of the command line by the type of the setting, and returns the

@@ -324,16 +324,14 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 		if i < len(c.Set) {
 			flag = "--set"
 			if name, value, _ = strings.Cut(claim, "="); value == "" {
-				const format = "--set %q: write it as given_name=Ada; --unset removes a claim"
-				return out, usageError{fmt.Sprintf(format, claim)}
+				return out, usagef("--set %q: write it as given_name=Ada; --unset removes a claim", claim)
 			}
 		}
 		if !slices.Contains(claims, name) {
-			const format = "%s: there is no claim %q; the claims are %s"
-			return out, usageError{fmt.Sprintf(format, flag, name, strings.Join(claims, ", "))}
+			return out, usagef("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))
 		}
 		if _, twice := out[name]; twice {
-			return out, usageError{fmt.Sprintf("%s: %s is given more than once", flag, name)}
+			return out, usagef("%s: %s is given more than once", flag, name)
 		}
 		out[name] = value
 	}
@@ -373,10 +371,10 @@ func (c *userFlagsCommand) Run(p *program) error {
 		name := strings.TrimLeft(word, "+-")
 		if len(name) != len(word)-1 || account.CheckFlag(name) != nil {
 			const format = "%q: write +FLAG to turn a flag on and -FLAG to turn it off; options come before the handle"
-			return usageError{fmt.Sprintf(format, word)}
+			return usagef(format, word)
 		}
 		if _, twice := flags[name]; twice {
-			return usageError{fmt.Sprintf("the flag %s is given more than once", name)}
+			return usagef("the flag %s is given more than once", name)
 		}
 		flags[name] = word[0] == '+'
 	}

@@ -61,14 +61,12 @@ func (c *importUsersCommand) Run(p *program) error {
 	})
 }
 
-func (c importFlags) check(
-	p *program, users *account.Administration, rows []account.ImportRow,
-) (*account.Import, error) {
+func (c importFlags) check(p *program, a *account.Administration, rows []account.ImportRow) (*account.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
 	}
-	return users.CheckImport(p.ctx, hasher, rows, account.ImportOptions{
+	return a.CheckImport(p.ctx, hasher, rows, account.ImportOptions{
 		SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != "",
 	})
 }

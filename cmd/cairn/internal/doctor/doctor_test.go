@@ -127,7 +127,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"another installation answers": {func(d *deployment) {
 			d.otherStore = storetest.Open(d.t, filepath.Join(d.t.TempDir(), "other.db"))
 			d.initialize(d.otherStore)
-		}, withTLS("problem public-address"), "not this installation"},
+		}, withTLS("problem public-address"), "not from this installation"},
 		"service with an earlier issuer": {func(d *deployment) {
 			d.serveSettings = func(s *config.Settings) { s.Issuer = "https://login.example.org" }
 		}, []string{"problem issuer"}, "https://login.example.org"},

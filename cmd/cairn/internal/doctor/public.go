@@ -39,21 +39,17 @@ func (x *examination) publicClient() (*http.Client, *http.Transport) {
 // maxAnswer limits the bytes read of an answer. No status list is as large.
 const maxAnswer = 4 << 20
 
-// ask sends a request to a path below the issuer; header may be nil.
-func (x *examination) ask(
-	ctx context.Context, method, path string, header http.Header,
-) (*http.Response, []byte, error) {
-	return x.askURL(ctx, method, x.checked.IssuerString+path, header)
+// ask sends a request to a path below the issuer; h may be nil.
+func (x *examination) ask(ctx context.Context, method, path string, h http.Header) (*http.Response, []byte, error) {
+	return x.askURL(ctx, method, x.checked.IssuerString+path, h)
 }
 
-func (x *examination) askURL(
-	ctx context.Context, method, url string, header http.Header,
-) (*http.Response, []byte, error) {
+func (x *examination) askURL(ctx context.Context, method, url string, h http.Header) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	maps.Copy(r.Header, header)
+	maps.Copy(r.Header, h)
 	r.Header.Set("User-Agent", "cairn doctor")
 	res, err := x.client.Do(r)
 	if err != nil {
@@ -307,13 +303,11 @@ func cookieFault(c *http.Cookie, domain string, https bool) string {
 
 // cacheFault returns what is wrong with the headers of a public document for a cache or a verifier,
 // or "".
-func (x *examination) cacheFault(
-	ctx context.Context, path string, res *http.Response, directive string,
-) (string, error) {
+func (x *examination) cacheFault(ctx context.Context, path string, res *http.Response, want string) (string, error) {
 	tag := res.Header.Get("ETag")
 	switch {
-	case !strings.Contains(res.Header.Get("Cache-Control"), directive):
-		return fmt.Sprintf("Cache-Control is %q and lacks %s", res.Header.Get("Cache-Control"), directive), nil
+	case !strings.Contains(res.Header.Get("Cache-Control"), want):
+		return fmt.Sprintf("Cache-Control is %q and lacks %s", res.Header.Get("Cache-Control"), want), nil
 	case tag == "":
 		return "it has no ETag", nil
 	}

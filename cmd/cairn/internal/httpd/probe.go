@@ -83,7 +83,7 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 }
 
 // ErrOtherService is the error for an answer that this installation did not give.
-var ErrOtherService = errors.New("another installation answers there, or its clock is off by more than a minute")
+var ErrOtherService = errors.New("the answer is not from this installation, or the clocks differ by over a minute")
 
 // AskSeen asks the service of this database at an issuer how a request with the header arrives.
 // secret is account.SecretInstallation.
