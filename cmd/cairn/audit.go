@@ -35,9 +35,9 @@ func (c *listAuditCommand) Run(p *program) error {
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
 		out := c.list(p, "TIME", "WHAT HAPPENED", "ADDRESS")
-		left := c.Limit
+		remaining := c.Limit
 		err := users.EachAudit(p.ctx, q, func(a account.Audit) error {
-			if left--; c.Limit > 0 && left < 0 {
+			if remaining--; c.Limit > 0 && remaining < 0 {
 				return errEnough
 			}
 			e := admin.AuditEntryOf(a, nil)
@@ -64,14 +64,14 @@ func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error
 			return q, usageError{"--user: this is not a handle; cairn user list shows them"}
 		}
 	}
-	var known []string
+	var names []string
 	for _, a := range templates.AuditActions {
 		kind, _, _ := strings.Cut(a.Name, ".")
-		known = append(known, a.Name, kind)
+		names = append(names, a.Name, kind)
 	}
-	if q.Kind = strings.TrimSuffix(c.Action, "."); q.Kind != "" && !slices.Contains(known, q.Kind) {
+	if q.Kind = strings.TrimSuffix(c.Action, "."); q.Kind != "" && !slices.Contains(names, q.Kind) {
 		hint := "docs/api.md lists them"
-		if best, near := config.NearestName(q.Kind, known); near {
+		if best, near := config.NearestName(q.Kind, names); near {
 			hint = "did you mean " + best + "?"
 		}
 		return q, usagef("--action: there is no action %q: %s", q.Kind, hint)

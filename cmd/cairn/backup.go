@@ -443,14 +443,14 @@ func openBackup(
 	return b, b.checkSecrets(ctx, database, dataKey)
 }
 
-// dataKey returns the file of the data key: the one in the backup, or else the named one.
-func (b *checkedBackup) dataKey(named string) string {
+// dataKey returns the file of the data key: the one in the backup, or else fallback.
+func (b *checkedBackup) dataKey(fallback string) string {
 	for _, f := range b.keys() {
 		if f.Setting == dataKeySetting {
 			return f.Path
 		}
 	}
-	return named
+	return fallback
 }
 
 func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey string) error {
@@ -477,12 +477,8 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 		case additionalKeySetting:
 			additional = append(additional, f.Path)
 		case secretFileSetting:
-			secret, _, err = config.Secret(func(name string) (string, bool) {
-				if name == secretFileSetting {
-					return f.Path, true
-				}
-				return "", false
-			})
+			env := map[string]string{secretFileSetting: f.Path}
+			secret, _, err = config.Secret(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 			if err != nil {
 				return err
 			}
@@ -530,8 +526,8 @@ func clearWork(ctx context.Context, parent string) {
 			continue
 		}
 		// A process that has made the folder and not locked it yet finds it gone and makes another one.
-		if gone := folder + "-"; os.Rename(folder, gone) == nil {
-			_ = os.RemoveAll(gone)
+		if doomed := folder + "-"; os.Rename(folder, doomed) == nil {
+			_ = os.RemoveAll(doomed)
 		}
 		release()
 	}

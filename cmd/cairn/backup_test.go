@@ -599,7 +599,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	}
 }
 
-// The service makes backups by itself, to a recipient whose identity is elsewhere, keeps as many as it is told, deletes
+// The service makes scheduled backups, to a recipient whose identity is elsewhere, keeps as many as it is told, deletes
 // no file of another name, and has each carried off by a program that learns none of its secrets.
 func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {

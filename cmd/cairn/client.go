@@ -505,7 +505,7 @@ type clientUpdate struct {
 	ClearBackchannelLogoutURI  bool    `help:"Send no more logout tokens."`
 	ClearProfile               bool    `help:"Enforce no profile."`
 	ClearRequireFlag           bool    `help:"Let users in without any flag."`
-	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with the password alone."`
+	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with only the password."`
 	ClearOptionalScope         bool    `help:"Let users decline none of its scopes."`
 	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it only on the Apps page of those who consented to it."`
 	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`

@@ -105,7 +105,7 @@ func (c *allowClientCommand) remove(p *program, st *store.Store) error {
 	}
 	removed, err := st.DisallowClients(p.ctx, c.URL, operator("client.disallow", c.URL, ""))
 	if errors.Is(err, provider.ErrClientNotFound) {
-		return fmt.Errorf("%q is not allowed: cairn client allow shows what is", c.URL)
+		return fmt.Errorf("%q is not allowed: cairn client allow lists the allowed URLs", c.URL)
 	}
 	if err != nil {
 		return err

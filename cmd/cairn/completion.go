@@ -96,8 +96,8 @@ func each(all []completions, render func(completions) string) string {
 	return b.String()
 }
 
-// known returns the pattern of a case that matches any command.
-func known(all []completions) string {
+// anyCommand returns the pattern of a case that matches any command.
+func anyCommand(all []completions) string {
 	var quoted []string
 	for _, c := range all[1:] {
 		quoted = append(quoted, quote(c.at))
@@ -144,7 +144,7 @@ _cairn() {
 	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case "$at ${COMP_WORDS[i]}" in
-		` + known(all) + `) at="$at ${COMP_WORDS[i]}" ;;
+		` + anyCommand(all) + `) at="$at ${COMP_WORDS[i]}" ;;
 		esac
 	done
 	case "$at $before" in
@@ -189,7 +189,7 @@ _cairn() {
 	fi
 	for word in ${words[2,CURRENT-1]}; do
 		case "$at $word" in
-		(` + known(all) + `) at="$at $word" ;;
+		(` + anyCommand(all) + `) at="$at $word" ;;
 		esac
 	done
 	case "$at $before" in
@@ -231,7 +231,7 @@ func fishScript(all []completions) string {
 function __cairn_at
 	set -l at ''
 	for word in (commandline -opc)[2..]
-		if contains -- "$at $word" ` + strings.ReplaceAll(known(all), "|", " ") + `
+		if contains -- "$at $word" ` + strings.ReplaceAll(anyCommand(all), "|", " ") + `
 			set at "$at $word"
 		end
 	end

@@ -31,15 +31,15 @@ func newDataKeyPlace(p *program, signingKey, database string) string {
 // about it. If cairn.yaml is for another database or cannot be written, the note says what to do.
 // The note is empty if the settings name a file already.
 func rememberDataKey(p *program, file, database string) string {
-	named := p.env.ConfigFile()
+	configFile := p.env.ConfigFile()
 	of, _ := p.env.InConfig("database")
-	if named != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
+	if configFile != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
 		_, stored := p.env.InConfig(dataKeySetting)
 		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
 			return ""
 		}
-		if config.AddPath(named, dataKeySetting, file) == nil {
-			return "data-key-file is in " + named + " now"
+		if config.AddPath(configFile, dataKeySetting, file) == nil {
+			return "data-key-file is in " + configFile + " now"
 		}
 	}
 	return "add the line data-key-file: " + file + " to cairn.yaml, or set SERVICE_DATA_KEY_FILE"
@@ -70,15 +70,15 @@ func (c *sealKeysCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	named := checked.DataKeyFile != ""
+	configured := checked.DataKeyFile != ""
 	c.DataKeyFile = cmp.Or(checked.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
-	var made, sealed bool
+	var created, sealed bool
 	err = c.withStore(p, func(st *store.Store) (err error) {
 		if sealed, err = st.Sealed(p.ctx); err != nil {
 			return err
 		}
-		made = !exists(c.DataKeyFile)
-		if !made {
+		created = !exists(c.DataKeyFile)
+		if !created {
 			_, err = config.LoadDataKey(c.DataKeyFile)
 			return err
 		}
@@ -92,7 +92,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 	}
 	remembered := rememberDataKey(p, c.DataKeyFile, c.Database)
 	// A running service cannot have a key that this command has just made or named.
-	if !sealed && (made || !named) {
+	if !sealed && (created || !configured) {
 		if err := checkStopped(p, checked); err != nil {
 			remembered = cmp.Or(remembered, "the settings name it")
 			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, remembered)
@@ -103,7 +103,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		done := map[string]any{"data_key_file": c.DataKeyFile, "created": made, "sealed": n}
+		done := map[string]any{"data_key_file": c.DataKeyFile, "created": created, "sealed": n}
 		return c.print(p, c.DataKeyFile, done, pairs{
 			{"data key", c.DataKeyFile}, {"sealed", fmt.Sprintf("%d values", n)}, {"settings", remembered},
 			{"next", "keep a copy of " + c.DataKeyFile + " apart from the backups: without it the secrets are lost"},

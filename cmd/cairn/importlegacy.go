@@ -88,11 +88,11 @@ func first(row map[string]string, columns ...string) string {
 func isSet(value string) bool { return value != "" && value != "0" && value != "false" }
 
 func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) error {
-	taken := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
+	imported := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
 	byKey := map[string]int{} // row by handle and by id
 	for i, from := range users.Rows {
 		row := account.ImportRow{Row: i + 1, Preferences: map[string]string{}, Members: map[string]string{}}
-		for _, name := range taken {
+		for _, name := range imported {
 			if value := from[name]; name != "is_admin" {
 				row.Members[name] = value
 			}
@@ -109,12 +109,12 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 		l.rows = append(l.rows, row)
 		byKey["handle "+from["handle"]], byKey["id "+from["id"]] = i, i
 	}
-	left := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool {
-		return slices.Contains(taken, c) || c == "id"
+	ignored := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool {
+		return slices.Contains(imported, c) || c == "id"
 	})
-	l.note("columns of users left", strings.Join(left, " "))
+	l.note("columns of users left", strings.Join(ignored, " "))
 
-	count, lost := 0, 0
+	count, skipped := 0, 0
 	for _, from := range prefs.Rows {
 		key, value := first(from, "key", "name", "pref"), first(from, "value")
 		at, known := byKey["handle "+first(from, "handle", "username", "user_handle")]
@@ -124,14 +124,15 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 			}
 		}
 		if !known || key == "" || value == "" {
-			lost++
+			skipped++
 			continue
 		}
 		l.rows[at].Preferences[key] = value
 		count++
 	}
 	if len(prefs.Rows) > 0 {
-		l.note("preferences", fmt.Sprintf("%d taken, %d left: of no user, or without a name and a value", count, lost))
+		const format = "%d taken, %d left: of no user, or without a name and a value"
+		l.note("preferences", fmt.Sprintf(format, count, skipped))
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 // takeSettings takes the settings whose name and value are valid here, except lists.
 func (l *legacy) takeSettings(t store.LegacyTable, now account.Settings) {
 	l.settings = account.SettingsChange{}
-	var left []string
+	var ignored []string
 	for _, row := range t.Rows {
 		name, value := first(row, "key", "name"), first(row, "value")
 		if one := scalarSetting(name, value); one != nil {
@@ -148,10 +149,10 @@ func (l *legacy) takeSettings(t store.LegacyTable, now account.Settings) {
 				continue
 			}
 		}
-		left = append(left, name)
+		ignored = append(ignored, name)
 	}
 	l.note("settings taken", strings.Join(slices.Sorted(maps.Keys(l.settings)), " "))
-	l.note("settings left", strings.Join(left, " "))
+	l.note("settings left", strings.Join(ignored, " "))
 }
 
 // scalarSetting returns a change of one setting to a string, a number or a boolean, or nil if the

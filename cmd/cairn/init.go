@@ -161,9 +161,9 @@ type rememberedSetting struct {
 
 // plan combines an existing config file with the command line. It changes nothing.
 func (c *initCommand) plan(p *program) (*installationPlan, error) {
-	named := p.env.ConfigFile()
-	in := &installationPlan{settings: config.Defaults(), file: named}
-	if named == "" {
+	configFile := p.env.ConfigFile()
+	in := &installationPlan{settings: config.Defaults(), file: configFile}
+	if configFile == "" {
 		in.file = cmp.Or(p.env.NewConfig(), c.place(p))
 		if _, err := os.Lstat(in.file); err == nil {
 			if err := p.env.LoadFound(in.file); err != nil {
@@ -172,7 +172,7 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 		}
 	}
 	in.hadFile = p.env.ConfigFile() != ""
-	if in.hadFile && named == "" && c.Database != "" {
+	if in.hadFile && configFile == "" && c.Database != "" {
 		stored, _ := p.env.InConfig("database")
 		stored = cmp.Or(stored, in.settings.Database)
 		if c.Database != stored && (store.IsPostgres(c.Database) || !samePath(c.Database, stored)) {
@@ -350,13 +350,13 @@ func samePath(a, b string) bool {
 // killed and runs again finds its own settings and keys, and continues. After an error, create
 // removes what it created.
 func (in *installationPlan) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
-	var made []string
+	var created []string
 	concurrent := false // another run has created one of the files, and uses the config file of this run
 	defer func() {
 		if err == nil {
 			return
 		}
-		for _, file := range slices.Backward(made) {
+		for _, file := range slices.Backward(created) {
 			if file != in.file || !concurrent {
 				_ = os.Remove(file)
 			}
@@ -367,7 +367,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		readOnly := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 		switch {
 		case err == nil:
-			made = append(made, in.file)
+			created = append(created, in.file)
 		case readOnly && store.IsPostgres(in.settings.Database) && in.settings.PrivateKeyFile == "":
 			// As in a container that gets its settings from the environment.
 			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
@@ -384,14 +384,14 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 			concurrent = errors.Is(err, fs.ErrExist)
 			return fmt.Errorf("--generate-key: %w", err)
 		}
-		made = append(made, in.settings.PrivateKeyFile)
+		created = append(created, in.settings.PrivateKeyFile)
 	}
 	if in.makeDataKey {
 		if err := config.GenerateDataKey(in.settings.DataKeyFile); err != nil {
 			concurrent = errors.Is(err, fs.ErrExist)
 			return fmt.Errorf("--%s: %w", dataKeySetting, err)
 		}
-		made = append(made, in.settings.DataKeyFile)
+		created = append(created, in.settings.DataKeyFile)
 		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
 			if note := rememberDataKey(p, in.settings.DataKeyFile, in.settings.Database); note != "" {
 				fmt.Fprintln(p.stderr, "cairn: "+note)
@@ -407,7 +407,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		}
 		_ = f.Close()
 		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
-			made = append(made, in.checked.Database+end)
+			created = append(created, in.checked.Database+end)
 		}
 	}
 	st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))

@@ -120,18 +120,18 @@ func sharedSecret(
 	if err != nil {
 		return nil, "", err
 	}
-	given, source, err := config.Secret(env.Lookup)
+	fromEnv, source, err := config.Secret(env.Lookup)
 	if err != nil {
 		return nil, "", err
 	}
-	if given == nil {
+	if fromEnv == nil {
 		return stored, "", nil
 	}
-	if string(given) != string(stored) {
+	if string(fromEnv) != string(stored) {
 		note = source + " differs from the stored secret (cairn show-secret) and is used instead: " +
 			"give the activity application the same one"
 	}
-	return given, note, nil
+	return fromEnv, note, nil
 }
 
 func storedSecret(ctx context.Context, st *store.Store) ([]byte, error) {

@@ -57,7 +57,7 @@ type restored struct {
 	ConfigFile string    `json:"config_file,omitempty"`
 	KeyFiles   []string  `json:"key_files"`
 	NewDataKey string    `json:"new_data_key_file,omitempty"`
-	// Lost is what the new data key does not open.
+	// Lost lists the values that were sealed with the old data key.
 	Lost *store.LostValues `json:"lost,omitempty"`
 }
 

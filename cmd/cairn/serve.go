@@ -221,12 +221,12 @@ func releaseMemory() {
 // expired row is refused even if it still exists.
 const sweepInterval = 10 * time.Minute
 
-// sweepLook is how often an instance checks whether to sweep: after sweepInterval, or if the
+// sweepCheck is how often an instance checks whether to sweep: after sweepInterval, or if the
 // instance that was sweeping has stopped midway.
-const sweepLook = 30 * time.Second
+const sweepCheck = 30 * time.Second
 
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
-	t := time.NewTicker(sweepLook)
+	t := time.NewTicker(sweepCheck)
 	defer t.Stop()
 	afterFirst := sync.OnceFunc(releaseMemory)
 	for {

@@ -83,7 +83,7 @@ func TestSystemdIsToldWhenTheServiceListensAnswersAndStops(t *testing.T) {
 }
 
 // The watchdog is for a process that no longer answers: 503 while the database is away
-// is an answer, a connection that is taken and left is none.
+// is an answer, but an accepted connection that is left alone is not.
 func TestWatchdogIsForAServiceThatDoesNotAnswer(t *testing.T) {
 	socket := notifySocket(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))

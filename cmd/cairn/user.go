@@ -280,7 +280,7 @@ type userChange struct {
 	Unset         []string `placeholder:"CLAIM" help:"Remove a claim of the profile. Repeatable."`
 }
 
-// Run changes what is given, all of it or nothing.
+// Run updates the given fields, all of them or none.
 func (c *updateUserCommand) Run(p *program) error {
 	change, err := c.change()
 	if err != nil {

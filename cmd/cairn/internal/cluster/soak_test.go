@@ -43,7 +43,7 @@ type events struct {
 	killed, promoted, served time.Time
 }
 
-// planned tells whether a request was under way during what nobody may notice.
+// planned reports whether a request was under way during what nobody may notice.
 func (e events) planned(r request) bool {
 	return r.end.After(e.restarted) && r.begin.Before(e.replaced) || r.end.After(e.migrating) && r.begin.Before(e.migrated.Add(time.Second))
 }

@@ -220,23 +220,23 @@ func weakness(secret []byte) string {
 }
 
 // secrets returns the stored shared secret and the environment's, with the source of the latter.
-func (x *examination) secrets(ctx context.Context) (stored, given []byte, source string, err error) {
+func (x *examination) secrets(ctx context.Context) (stored, fromEnv []byte, source string, err error) {
 	if stored, err = x.store.Secret(ctx, account.SecretJWT); err != nil {
 		return nil, nil, "", err
 	}
-	given, source, err = config.Secret(x.Lookup)
-	return stored, given, source, err
+	fromEnv, source, err = config.Secret(x.Lookup)
+	return stored, fromEnv, source, err
 }
 
 func sharedSecret(ctx context.Context, x *examination) Finding {
 	const do = "Make one with openssl rand -base64 48, set it as SERVICE_AUTH_JWT_SECRET here and in every " +
 		"application that has it, and restart all of them; better, stop using it: docs/keys.md."
-	stored, given, source, err := x.secrets(ctx)
+	stored, fromEnv, source, err := x.secrets(ctx)
 	if err != nil {
 		return found(Problem, doAsTold, "%v.", err)
 	}
-	used := given
-	if given == nil {
+	used := fromEnv
+	if fromEnv == nil {
 		used, source = stored, "the database"
 	}
 	if why := weakness(used); why != "" {
@@ -247,15 +247,15 @@ func sharedSecret(ctx context.Context, x *examination) Finding {
 }
 
 func sharedSecretSource(ctx context.Context, x *examination) Finding {
-	stored, given, source, err := x.secrets(ctx)
+	stored, fromEnv, source, err := x.secrets(ctx)
 	switch {
 	case err != nil:
 		return skipped("The secret cannot be read: see shared-secret.")
-	case given != nil && string(given) != string(stored):
+	case fromEnv != nil && string(fromEnv) != string(stored):
 		return found(Warning, "Give every application the secret of the environment, "+
 			"or unset it to use the stored one, which cairn show-secret prints.",
 			"%s is not the stored secret, and is used instead.", source)
-	case given != nil:
+	case fromEnv != nil:
 		return ok("%s is the stored secret.", source)
 	}
 	return ok("The stored secret is used.")

@@ -37,7 +37,7 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 		wantStatus(t, "the owner's session", owner.me(), 200)
 		wantStatus(t, "the owner's application", app.refresh(kept.RefreshToken), 200)
 
-		// The address is none of the owner's any more: it shares the limit of the account with all others.
+		// The address no longer belongs to the owner: it shares the limit of the account with all others.
 		for range 10 {
 			wantStatus(t, "guess", l.visitor().login("ada", "not the password"), 401)
 		}

@@ -353,7 +353,7 @@ func (f *evilIssuer) sign(alg jose.SignatureAlgorithm, key any, typ string, clai
 	return token
 }
 
-// reheaded puts another header before a token, whose signature then fits no more
+// reheaded puts another header before a token, whose signature then no longer fits
 // or never did.
 func reheaded(token, header string) string {
 	_, rest, _ := strings.Cut(token, ".")
