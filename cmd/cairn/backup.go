@@ -60,7 +60,7 @@ func (c installationFlags) keyFiles(env *config.Environment, dataKey string) (fi
 
 // passphraseFlags name the source of a backup's passphrase.
 type passphraseFlags struct {
-	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it, a terminal prompts for it."`
+	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it, the command prompts for it on a terminal."`
 }
 
 // passphrase reads the passphrase from its source. A new one must be long enough, and a terminal

@@ -59,12 +59,12 @@ type clientOptions struct {
 	BackchannelLogoutURI    *string  `placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	AllowPrivateBackchannel *bool    `negatable:"" help:"Also send logout tokens to addresses of private networks and of this machine."`
 	Public                  *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, command line): PKCE is required."`
-	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may ask for; all if not given. Repeatable."`
+	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
 	AuthMethod              *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
 	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Its public keys (JSON Web Key Set) for private_key_jwt, - for standard input."`
 	RequirePKCE             *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag             *string  `placeholder:"FLAG" help:"Only let in users with this access flag."`
-	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Only let in users who sign in with two factors (2) or a passkey (phr)."`
+	RequireFlag             *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
+	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Allow only users who sign in with two factors (2) or a passkey (phr)."`
 	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
 	ClientCredentials       *bool    `negatable:"" help:"Let it request tokens for itself (client_credentials)."`
 	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code typed elsewhere (RFC 8628)."`
@@ -504,8 +504,8 @@ type clientUpdate struct {
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
 	ClearBackchannelLogoutURI  bool    `help:"Send no more logout tokens."`
 	ClearProfile               bool    `help:"Enforce no profile."`
-	ClearRequireFlag           bool    `help:"Let users in without any flag."`
-	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with only the password."`
+	ClearRequireFlag           bool    `help:"Allow users without any flag."`
+	ClearRequireACR            bool    `name:"clear-require-acr" help:"Allow users who sign in with only the password."`
 	ClearOptionalScope         bool    `help:"Let users decline none of its scopes."`
 	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it only on the Apps page of those who consented to it."`
 	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`

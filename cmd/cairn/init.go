@@ -19,10 +19,10 @@ import (
 )
 
 type initCommand struct {
-	Handle           string `help:"Handle of the first administrator. A terminal prompts for it."`
+	Handle           string `help:"Handle of the first administrator. On a terminal, init prompts for it."`
 	DisplayName      string `help:"Name that others see; the handle if not given."`
 	GeneratePassword bool   `help:"Generate a password and print it once."`
-	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, a terminal prompts for it."`
+	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, init prompts for it on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
 	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, such as one from cairn keys generate."`
 	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which seals secrets in the database; created if missing. Default: data.key beside the signing key or the database."`

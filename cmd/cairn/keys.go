@@ -159,8 +159,8 @@ shared secret (HS256) remain valid for up to 30 days, and any holder of the secr
 
 This command prints how many HS256 sessions remain and until when, and checks that the running service publishes the
 key. First restart every instance with the key. With --until it sets the time from which HS256 cookies are refused (a
-date is midnight UTC at its start): the sessions end then, and people who still have one sign in again. Afterwards
-remove the secret from every application. Sessions whose algorithm was not yet recorded count as HS256.`
+date means its start in UTC): the sessions end then, and people who still have one sign in again. Afterwards remove
+the secret from every application. Sessions whose algorithm was not yet recorded count as HS256.`
 }
 
 // hs256State is the output of keys migrate.
