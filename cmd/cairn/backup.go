@@ -275,8 +275,7 @@ type backupSource struct {
 	dataKey    string // file, or empty
 }
 
-// make writes a backup. The file gets its name only after it was read back from the disk and found
-// good.
+// make writes a backup. The file gets its name only after it was read back from the disk and found good.
 func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, err error) {
 	key, err := backupfile.NewKey(s.recipient, s.passphrase)
 	if err != nil {
@@ -495,8 +494,7 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 	return account.CheckSecrets(ctx, issuer, secret, keys, time.Now().UTC().Truncate(time.Second))
 }
 
-// workPrefix begins the name of each work folder. The process that uses a work folder holds a lock
-// on it.
+// workPrefix begins the name of each work folder. The process that uses a work folder holds a lock on it.
 const workPrefix = ".cairn-work-"
 
 // workParent returns the folder in which a copy of a database is made. That is the database's own

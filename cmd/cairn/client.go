@@ -459,8 +459,7 @@ func (c *listClientCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		// Without keys OpenID Connect is off. This system user may also lack the permission to read
-		// them.
+		// Without keys OpenID Connect is off. This system user may also lack the permission to read them.
 		if keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err == nil && len(keys) > 0 {
 			for _, client := range provider.CheckKeys(clients, keys) {
 				fmt.Fprintf(p.stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with "+

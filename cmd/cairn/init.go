@@ -226,8 +226,7 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	return in, nil
 }
 
-// place returns the path of a new config file: beside the database, or where the other commands
-// find it.
+// place returns the path of a new config file: beside the database, or where the other commands find it.
 func (c *initCommand) place(p *program) string {
 	if c.Database != "" && !store.IsPostgres(c.Database) {
 		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)

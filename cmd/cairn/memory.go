@@ -17,8 +17,7 @@ const (
 	// service has 4 MB in use: with the runtime's default, each further 4 MB, which are a thousand
 	// requests, would trigger a collection, a sixth of the work of a short request.
 	smallHeap = 20 << 20
-	// besideHeap is the part of a memory limit, in bytes, that is left to SQLite and the program's
-	// pages.
+	// besideHeap is the part of a memory limit, in bytes, that is left to SQLite and the program's pages.
 	besideHeap = 48 << 20
 	// heapPause is the time without a collection after which the service counts as idle.
 	heapPause = 3 * time.Second

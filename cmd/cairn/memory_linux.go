@@ -10,11 +10,10 @@ import (
 	"syscall"
 )
 
-// releaseProgramPages drops the pages of the program's own file and of the libraries from the
-// process. The start has read 15 MB of tables, initialisers and templates' code that an idle
-// service does not need and that would count as its memory forever. The kernel keeps them in its
-// page cache and maps them again when they are touched, sixteen at a time and without reading the
-// disk.
+// releaseProgramPages drops the pages of the program's own file and of the libraries from the process.
+// The start has read 15 MB of tables, initialisers and templates' code that an idle service does not need
+// and that would count as its memory forever. The kernel keeps them in its page cache and maps them again
+// when they are touched, sixteen at a time and without reading the disk.
 //
 // It drops only unchanged mappings: if the loader or a debugger has written to one, the changes
 // would be lost.

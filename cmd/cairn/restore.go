@@ -61,8 +61,7 @@ type restored struct {
 	Lost *store.LostValues `json:"lost,omitempty"`
 }
 
-// Run restores the settings, the keys, and last the database: an interrupted restore leaves no
-// database.
+// Run restores the settings, the keys, and last the database: an interrupted restore leaves no database.
 func (c *restoreCommand) Run(p *program) error {
 	work, done, err := workFolder(p.ctx, workParent(cmp.Or(c.Database, "cairn.db")))
 	if err != nil {
@@ -372,8 +371,7 @@ func (pl *place) refuse(m *backupfile.Manifest) error {
 		"or add --force, which renames it", pl.existing, what)
 }
 
-// fill puts a database, a single SQLite file, in the place. movedTo is the new name of the previous
-// one.
+// fill puts a database, a single SQLite file, in the place. movedTo is the new name of the previous one.
 func (pl *place) fill(ctx context.Context, database string) (movedTo string, err error) {
 	if store.IsPostgres(pl.checked.Database) {
 		st, err := store.Open(ctx, pl.checked.Database, store.Options{Log: slog.New(slog.DiscardHandler)})

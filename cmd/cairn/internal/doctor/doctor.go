@@ -230,8 +230,7 @@ func skipped(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Found: fmt.Sprintf(format, args...)}
 }
 
-// judged returns the check of a warning that the administration's overview shows too, by its code
-// there.
+// judged returns the check of a warning that the administration's overview shows too, by its code there.
 func judged(name, otherwise string) func(context.Context, *examination) Finding {
 	return func(ctx context.Context, x *examination) Finding {
 		o := httpd.Administration(httpd.Options{

@@ -184,8 +184,7 @@ var (
 	transport   = []string{"max-age=31536000"}
 )
 
-// headers sets the headers that every answer has. Pages replace the Content-Security-Policy by
-// their own.
+// headers sets the headers that every answer has. Pages replace the Content-Security-Policy by their own.
 func (m *middleware) headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

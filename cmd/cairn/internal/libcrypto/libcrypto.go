@@ -20,8 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Signer makes RS256 signatures with one key. It is a jose.OpaqueSigner, and safe for
-// concurrent use.
+// Signer makes RS256 signatures with one key. It is a jose.OpaqueSigner, and safe for concurrent use.
 type Signer struct {
 	version string
 	private *rsa.PrivateKey
