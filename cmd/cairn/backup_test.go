@@ -153,7 +153,7 @@ func (v visitor) me(cookie string) int {
 	return status
 }
 
-// refreshToken is what the trusted client gets for a signed-in browser.
+// refreshToken returns the token that the trusted client gets for a signed-in browser.
 func (v visitor) refreshToken(client, cookie string) string {
 	v.t.Helper()
 	verifier := strings.Repeat("v", 43)

@@ -18,7 +18,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// notifySocket is what systemd listens on.
+// notifySocket returns a socket on which systemd would listen.
 func notifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "notify") // t.TempDir may be too long for a socket

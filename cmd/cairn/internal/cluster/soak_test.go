@@ -191,7 +191,7 @@ func (n *instance) errors() string {
 	return strings.Join(lines, "\n")
 }
 
-// readiness is what an instance tells this machine.
+// readiness returns what an instance reports to this machine.
 func (n *instance) readiness() string {
 	res, err := http.Get(n.URL + "/readyz")
 	if err != nil {

@@ -236,7 +236,7 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 	})
 }
 
-// What is counted is what was typed: 429 would tell whose address it is (L8).
+// The limit counts what was typed: otherwise 429 would reveal whose address it is (L8).
 func TestLimitDoesNotTellWhoseAddressItIs(t *testing.T) {
 	eachLife(t, true, func(t *testing.T, l *life) {
 		l.member("anna")

@@ -62,7 +62,7 @@ func TestRPVerifyGoProgramKnowsWhoIsSignedIn(t *testing.T) {
 	}
 }
 
-// verifierSettings are what an application gives to its Verifier.
+// verifierSettings are the settings of an application's Verifier.
 type verifierSettings struct {
 	Issuer   string  `json:"issuer"`
 	Secret   *string `json:"secret"`
@@ -70,7 +70,7 @@ type verifierSettings struct {
 	FailOpen bool    `json:"fail_open"`
 }
 
-// verdict is what became of one cookie; one of the fields is set.
+// verdict is the result for one cookie; one of the fields is set.
 type verdict struct {
 	Claims      map[string]any `json:"claims"`
 	Refused     *string        `json:"refused"`
