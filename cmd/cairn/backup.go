@@ -412,9 +412,7 @@ func (b *checkedBackup) keys() (keys []backupfile.File) {
 // openBackup reads a backup into a folder and checks all of it: the file, the database, its row counts,
 // and that a token signed with its secrets verifies. dataKey is the file of the data key, for a backup
 // that contains none.
-func openBackup(
-	ctx context.Context, file, folder, dataKey string, unlock backupfile.Unlock,
-) (*checkedBackup, error) {
+func openBackup(ctx context.Context, file, folder, dataKey string, unlock backupfile.Unlock) (*checkedBackup, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
