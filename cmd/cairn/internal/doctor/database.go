@@ -227,7 +227,7 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreadable(err)
 	}
-	return judged("backup", "The last backup is of "+at.Format(time.RFC3339)+".")(ctx, x)
+	return judged("backup", "The last backup was made at "+at.Format(time.RFC3339)+".")(ctx, x)
 }
 
 // backupFault checks backup-dir, that the last recorded backup exists, and the last run of

@@ -127,7 +127,7 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
-	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
+	{"key-age", schema | oidc, judged("key-age", "The signing key is at most a year old.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"allowed-clients", schema, allowedClients},
