@@ -19,7 +19,7 @@ import (
 )
 
 type activityCommand struct {
-	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and whether they make sense and keep privacy."`
+	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and lint them."`
 	Import   importCommand   `cmd:"" help:"Make documents of recordings (GPX, TCX, FIT), without positions unless asked for."`
 	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
 	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
@@ -29,24 +29,25 @@ type activityCommand struct {
 }
 
 type validateCommand struct {
-	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text" help:"text, json, or github: annotations of a GitHub Actions step."`
+	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text" help:"text, json, or github: annotations in a GitHub Actions step."`
 	Quiet       bool     `short:"q" help:"Print nothing; use the exit code."`
-	Strict      bool     `help:"Take warnings as errors."`
+	Strict      bool     `help:"Treat warnings as errors."`
 	NoLint      bool     `name:"no-lint" help:"Check the schema only; skip lint."`
-	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]" help:"Ignore findings of a code, or those at a JSON Pointer and below. May be repeated."`
-	Engine      string   `enum:"default,reference" default:"default" help:"Implementation of the schema: default, or reference, which gives a verdict alone."`
-	MaxProblems int      `default:"100" placeholder:"N" help:"Problems reported of one document at most, 1 to 1000 (100)."`
-	Jobs        int      `placeholder:"N" help:"Documents checked at once; the processor's cores unless given."`
+	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]" help:"Ignore findings of a code, or those at a JSON Pointer and below. Repeatable."`
+	Engine      string   `enum:"default,reference" default:"default" help:"Schema implementation: default, or reference, which reports only valid or invalid."`
+	MaxProblems int      `default:"100" placeholder:"N" help:"Maximum number of problems reported for a document, 1 to 1000 (100)."`
+	Jobs        int      `placeholder:"N" help:"Number of documents checked at once; one for each core unless given."`
 	Paths       []string `arg:"" optional:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input, the default."`
 }
 
 // Exit codes of validate.
 const (
 	exitInvalid    = 1
-	exitUnreadable = 2 // also for a wrong use, and when stopped before the end
+	exitUnreadable = 2 // also for a usage error, and when interrupted
 )
 
-// Run checks the documents: 0 all valid, 1 some invalid, 2 some unreadable.
+// Run checks the documents. The exit code is 0 if all are valid, 1 if some are invalid, 2 if some are
+// unreadable.
 func (c *validateCommand) Run(p *program) error {
 	v, err := c.validation()
 	if err != nil {
@@ -59,7 +60,7 @@ func (c *validateCommand) Run(p *program) error {
 	}()
 	select {
 	case <-done:
-	case <-p.ctx.Done(): // a read from a terminal does not notice
+	case <-p.ctx.Done(): // a read from a terminal cannot be cancelled
 	}
 	if p.ctx.Err() != nil {
 		fmt.Fprintln(p.stderr, "cairn: stopped before all documents were checked: run again")
@@ -68,35 +69,39 @@ func (c *validateCommand) Run(p *program) error {
 	return c.finish(p, v)
 }
 
-// validation returns what the flags ask for.
+// validation builds the validation that the flags describe.
 func (c *validateCommand) validation() (*validation, error) {
 	if len(c.Paths) == 0 {
 		c.Paths = []string{"-"}
 	}
 	switch i := slices.Index(c.Paths, "-"); {
 	case c.MaxProblems < 1 || c.MaxProblems > 1000:
-		return nil, usageError{"--max-problems is from 1 to 1000"}
+		return nil, usageError{"--max-problems must be from 1 to 1000"}
 	case c.Jobs < 0:
-		return nil, usageError{"--jobs is at least 1"}
+		return nil, usageError{"--jobs must be at least 1"}
 	case i >= 0 && slices.Contains(c.Paths[i+1:], "-"):
 		return nil, usageError{"standard input (-) can be read only once"}
 	}
 	for _, ignored := range c.Ignore {
 		code, pointer, _ := strings.Cut(ignored, ":")
 		if !slices.Contains(activityschema.Codes(), code) {
-			return nil, usageError{fmt.Sprintf("--ignore %s: there is no finding of code %q; docs/activity.md lists them", shown(ignored), code)}
+			const format = "--ignore %s: there is no code %q; docs/activity.md lists the codes"
+			return nil, usagef(format, shown(ignored), code)
 		}
 		if pointer != "" && pointer[0] != '/' {
-			return nil, usageError{fmt.Sprintf("--ignore %s: a JSON Pointer begins with /", shown(ignored))}
+			return nil, usagef("--ignore %s: a JSON Pointer begins with /", shown(ignored))
 		}
 	}
 	return &validation{
-		Checker: activitycheck.Checker{MaxProblems: c.MaxProblems, Reference: c.Engine == "reference", Lint: !c.NoLint, Ignore: c.Ignore, Strict: c.Strict},
-		slots:   make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
+		Checker: activitycheck.Checker{
+			MaxProblems: c.MaxProblems, Reference: c.Engine == "reference",
+			Lint: !c.NoLint, Ignore: c.Ignore, Strict: c.Strict,
+		},
+		slots: make(chan struct{}, cmp.Or(c.Jobs, runtime.GOMAXPROCS(0))),
 	}, nil
 }
 
-// finish prints the report, and returns the exit code that it comes to.
+// finish prints the report and returns the resulting exit code.
 func (c *validateCommand) finish(p *program, v *validation) error {
 	code := exitDone
 	for _, r := range v.results {
@@ -122,7 +127,7 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 		err = reportText(p.stdout, v)
 	}
 	if err != nil {
-		// Not 1, which says that there is a report to read.
+		// Exit code 1 would promise a report.
 		fmt.Fprintf(p.stderr, "cairn: %s\n", err)
 		code = exitUnreadable
 	}
@@ -132,19 +137,18 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 	return nil
 }
 
-// A result is what became of one source, and what the JSON report says of it.
+// A result is the outcome for one source, as the JSON report has it.
 type result struct {
 	File string `json:"file"`
 	activitycheck.Answer
 	Error string `json:"error,omitempty"` // why it could not be read
 
 	source *source
-	arg    int // of the command line
+	arg    int // index on the command line
 	rank   int // in its folder: index, shards, details
 }
 
-// A validation checks the documents of a command line, as many at once as
-// there are jobs.
+// A validation checks the documents of a command line. Its slots limit how many at once.
 type validation struct {
 	activitycheck.Checker
 	slots chan struct{}
@@ -191,7 +195,7 @@ func (v *validation) start(ctx context.Context, r *result) {
 	})
 }
 
-// one checks a source, and starts on the shards that it names.
+// one checks a source and starts the check of the shards that it names.
 func (v *validation) one(ctx context.Context, r *result) {
 	var document *activityschema.Document
 	r.read(func(f io.Reader) (err error) {
@@ -222,8 +226,8 @@ func (r *result) read(do func(f io.Reader) error) {
 	}
 }
 
-// compare adds what the documents of a folder say about one another. They are read
-// again for the places.
+// compare adds the findings from comparing the documents of a folder with one another. It reads the
+// documents again to locate the findings.
 func (v *validation) compare(f *folder) {
 	about := map[string][]activityschema.Finding{}
 	for _, found := range f.library.Findings() {
@@ -234,8 +238,8 @@ func (v *validation) compare(f *folder) {
 		if r.source.folder != f || !r.Valid || len(about[plain]) == 0 || packed && f.documents[plain] {
 			continue
 		}
-		r.read(func(again io.Reader) error {
-			data, err := io.ReadAll(again)
+		r.read(func(f io.Reader) error {
+			data, err := io.ReadAll(f)
 			if err == nil {
 				err = v.Add(&r.Answer, data, about[plain])
 			}
@@ -244,7 +248,7 @@ func (v *validation) compare(f *folder) {
 	}
 }
 
-// passedOver is the number of files in the folders that are no documents.
+// passedOver returns the number of files in the folders that are not documents.
 func (v *validation) passedOver() int {
 	n := 0
 	for _, f := range v.folders {
@@ -253,7 +257,7 @@ func (v *validation) passedOver() int {
 	return n
 }
 
-// count writes a number with its noun, in the plural but for one.
+// count formats a number with its noun, which is in the plural unless n is 1.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -261,7 +265,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// summary says in words how many documents there are of what kind.
+// summary returns the last line of a report: the number of documents of each kind.
 func (v *validation) summary() string {
 	documents, invalid, private, warnings, unreadable := 0, 0, 0, 0, 0
 	for _, r := range v.results {
@@ -295,16 +299,17 @@ func (v *validation) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// shown is a path or a pointer as it is, or quoted if it would not be one word
-// of printable characters: names in a document may hold what steers a terminal.
+// shown returns a path or a pointer unchanged if all of its characters are printable, and quoted
+// otherwise: names in a document may contain control sequences for a terminal.
 func shown(s string) string {
-	if s == "" || s[0] == '"' || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	if s == "" || s[0] == '"' || strings.ContainsFunc(s, unprintable) {
 		return strconv.Quote(s)
 	}
 	return s
 }
 
-// A remark is a line of a report: a problem or a finding, and how many more there are of its kind.
+// A remark is a line of a report: a problem or a finding, and the number of further ones of its kind.
 type remark struct {
 	activityschema.Place
 	pointer, message, code string
@@ -312,8 +317,8 @@ type remark struct {
 	more                   int
 }
 
-// remarks are those about a document, in their order. A mistake that is repeated, at the same member of
-// other items or laps, is one.
+// remarks returns the remarks about a document in their order. A mistake that is repeated at the same
+// member of other items or laps is one remark.
 func (r *result) remarks() (all []*remark) {
 	kinds := map[string]*remark{}
 	add := func(m remark) {
@@ -330,7 +335,7 @@ func (r *result) remarks() (all []*remark) {
 			all = append(all, &m)
 			return
 		}
-		cut := 1 // the last of many findings says how many were cut off, with itself
+		cut := 1 // the last of many findings gives the number that were cut off, itself included
 		_, _ = fmt.Sscanf(m.message, "... and %d more", &cut)
 		first.more += cut
 	}
@@ -343,7 +348,7 @@ func (r *result) remarks() (all []*remark) {
 	return all
 }
 
-// String is what the remark says, in one line.
+// String returns the remark's text in one line.
 func (m *remark) String() string {
 	at := "the document"
 	if m.pointer != "" {
@@ -356,7 +361,7 @@ func (m *remark) String() string {
 	return text
 }
 
-// reportText prints one line for each remark, and how many findings there were of what kind.
+// reportText prints one line for each remark, and the summary.
 func reportText(w io.Writer, v *validation) error {
 	b := bufio.NewWriter(w)
 	for _, r := range v.results {
@@ -367,7 +372,7 @@ func reportText(w io.Writer, v *validation) error {
 			}
 			fmt.Fprintf(b, "%s:%d:%d: %s (%s)\n", shown(r.File), m.Line, m.Column, m, code)
 		}
-		// Who names a file wants to hear about it; of a folder, what is wrong.
+		// A file named on the command line is reported even if it is valid; a file of a folder is not.
 		if r.Error == "" && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
 			fmt.Fprintf(b, "%s: valid\n", shown(r.File))
 		}
@@ -376,7 +381,7 @@ func reportText(w io.Writer, v *validation) error {
 	return flushed(b)
 }
 
-// Escapes of workflow commands, in the text and in a property of one.
+// Escapes of GitHub's workflow commands, in their text and in their properties.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -395,8 +400,8 @@ func reportGitHub(w io.Writer, v *validation) error {
 			if m.warning && !v.Strict {
 				level = "warning"
 			}
-			fmt.Fprintf(b, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", level, file, m.Line, m.Column, githubProperty.Replace(m.code),
-				githubText.Replace(m.String()))
+			fmt.Fprintf(b, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", level, file, m.Line, m.Column,
+				githubProperty.Replace(m.code), githubText.Replace(m.String()))
 		}
 	}
 	fmt.Fprintln(b, v.summary())

@@ -20,8 +20,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// The published layout of an owner's folder; an index may name further files,
-// its shards.
+// The published layout of an owner's folder. An index may name further files, its shards.
 const (
 	indexFile     = "index.json"
 	detailsFolder = "activities"
@@ -42,9 +41,9 @@ type source struct {
 	raw    func() (io.ReadCloser, error)
 }
 
-// open opens the document, unpacked: one that is packed has a name that ends in .gz, or
-// begins as gzip does (RFC 1952 section 2.3.1) and no JSON. The reader sets the
-// limit: a small file may unpack to a large one.
+// open opens the document and decompresses it. A compressed document has a name that ends in .gz, or
+// begins with the magic number of gzip (RFC 1952 section 2.3.1), which no JSON does. The caller must
+// limit what it reads: a small file may decompress to a large one.
 func (s *source) open() (io.ReadCloser, error) {
 	type reader struct {
 		io.Reader
@@ -55,7 +54,8 @@ func (s *source) open() (io.ReadCloser, error) {
 		return nil, err
 	}
 	packed := bufio.NewReader(f)
-	if begin, _ := packed.Peek(2); !strings.HasSuffix(s.name, ".gz") && !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // an error comes again
+	magic, _ := packed.Peek(2) // the next Read returns the error again
+	if !strings.HasSuffix(s.name, ".gz") && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		return reader{packed, f}, nil
 	}
 	z, err := gzip.NewReader(packed)
@@ -66,7 +66,7 @@ func (s *source) open() (io.ReadCloser, error) {
 	return reader{z, f}, nil
 }
 
-// plainError says why a file could not be read, without its path, which is printed already.
+// plainError returns why a file could not be read, without its path, which is printed already.
 func plainError(err error) string {
 	pathErr, isPath := errors.AsType[*fs.PathError](err)
 	switch {
@@ -74,14 +74,15 @@ func plainError(err error) string {
 		return pathErr.Err.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "not a complete gzip file, or something follows it"
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum),
+		errors.As(err, new(flate.CorruptInputError)):
 		return "not a gzip file, or a damaged one: " + err.Error()
 	}
 	return err.Error()
 }
 
-// sourcesOf are the documents that one argument names, or the reason why there
-// are none, and the folder if it is one.
+// sourcesOf returns the documents that one argument names, and the folder if the argument names one. A
+// folder that cannot be read is one source, which fails to open.
 func sourcesOf(arg string, stdin io.Reader, lint bool) ([]*result, *folder) {
 	one := &result{source: &source{name: arg, raw: func() (io.ReadCloser, error) { return os.Open(arg) }}}
 	if arg == "-" {
@@ -106,7 +107,7 @@ func sourcesOf(arg string, stdin io.Reader, lint bool) ([]*result, *folder) {
 		one.source.raw = func() (io.ReadCloser, error) { return nil, err }
 		return []*result{one}, f
 	}
-	// The indexes first: they may name shards.
+	// The indexes come first because they may name shards.
 	var indexes, details []*result
 	for _, file := range slices.Sorted(maps.Keys(f.documents)) {
 		if strings.Contains(file, "/") {
@@ -118,8 +119,8 @@ func sourcesOf(arg string, stdin io.Reader, lint bool) ([]*result, *folder) {
 	return append(indexes, details...), f
 }
 
-// A folder is a published folder. Everything is opened through its root, so
-// that no symbolic link leads out of it.
+// A folder is a published folder. All of its files are opened through root, so that no symbolic link
+// leads out of it.
 type folder struct {
 	name    string
 	root    *os.Root
@@ -130,9 +131,8 @@ type folder struct {
 	others    map[string]bool
 }
 
-// walk finds the documents that the layout tells by their names. Folders whose
-// names begin with a dot hold no documents and are not counted (.git). A folder of
-// details that is a symbolic link is followed.
+// walk finds the files whose names are those of documents. It skips folders whose names begin with a
+// dot (.git). It follows detailsFolder if that is a symbolic link.
 func (f *folder) walk() error {
 	note := func(file string) {
 		if isDocument(file) {
@@ -166,17 +166,17 @@ func (f *folder) walk() error {
 }
 
 func linkError(err error) error {
-	return errors.New("a symbolic link, which is followed within the folder only: " + plainError(err))
+	return errors.New("a symbolic link, which is followed only within the folder: " + plainError(err))
 }
 
-// isDocument tells by the path whether a file of the folder is a document. One
-// that is packed beside it is published like it, and checked like it.
+// isDocument reports whether a file of the folder is a document, by its path. The compressed copy of a
+// document is a document too.
 func isDocument(file string) bool {
 	dir, name := path.Split(strings.TrimSuffix(file, ".gz"))
 	return dir == "" && name == indexFile || dir == detailsFolder+"/" && strings.HasSuffix(name, ".json")
 }
 
-// source is a document of the folder.
+// source returns the source of a file of the folder.
 func (f *folder) source(file string) *source {
 	return &source{
 		name: filepath.Join(f.name, filepath.FromSlash(file)), folder: f, file: file,
@@ -196,9 +196,9 @@ func (f *folder) source(file string) *source {
 	}
 }
 
-// add gives a document to the comparison, nil for a file that is there and is none, and
-// returns the shards that it names and that were not known to be documents. Of a
-// document and its packed copy the document counts.
+// add adds a document to the comparison; document is nil for a file that is not a valid one. It returns
+// the shards that the document names and that were not yet known to be documents. Of a document and its
+// compressed copy, only the document is compared.
 func (f *folder) add(file string, document *activityschema.Document) (shards []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

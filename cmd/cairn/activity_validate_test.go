@@ -173,7 +173,7 @@ func TestDamagedPackedFileHasNoVerdict(t *testing.T) {
 func TestInterruptReturnsAtOnce(t *testing.T) {
 	folder, _ := writeFolder(t, 40, 20_000)
 	large := write(t, filepath.Join(t.TempDir(), "large.json"), recording("large", 300_000))
-	silent, typist := io.Pipe() // no input comes, so that no run ends by itself
+	silent, typist := io.Pipe() // no input comes, so no run ends on its own
 	t.Cleanup(func() { _ = typist.Close() })
 	for _, args := range [][]string{{"-"}, {folder, "-"}, {large, "-"}, {"--engine", "reference", large, "-"}, {"-o", "json", folder, "-"}} {
 		ctx, cancel := context.WithCancel(t.Context())

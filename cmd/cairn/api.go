@@ -13,15 +13,15 @@ import (
 )
 
 type apiCommand struct {
-	Add          addAPICommand    `cmd:"" help:"Register an API that access tokens can be for; its secret is printed once."`
+	Add          addAPICommand    `cmd:"" help:"Register an API as an audience of access tokens; its secret is printed once."`
 	List         listAPICommand   `cmd:"" help:"List the APIs."`
 	Show         showAPICommand   `cmd:"" help:"Show an API's registration, without its secret."`
 	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
 	RotateSecret rotateAPICommand `cmd:"" name:"rotate-secret" help:"Give an API a new secret, which is printed once."`
-	Remove       removeAPICommand `cmd:"" help:"Remove an API: no client gets a token for it any more."`
+	Remove       removeAPICommand `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
 }
 
-// oneAPI are the flag and the argument of a command about one API.
+// oneAPI holds the flags and the argument of a command about one API.
 type oneAPI struct {
 	databaseFlags
 	URI string `arg:"" help:"URI of the API."`
@@ -45,13 +45,13 @@ func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) 
 	})
 }
 
-// apiOptions are what api add and api update have in common. What is not given is unchanged; a
-// list that is given replaces the one before.
+// apiOptions are the flags that api add and api update share. An option that is not given leaves the
+// field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"A scope of it alone, with what the consent page says of it. Repeatable."`
-	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt, which the API verifies by itself, or opaque, about which it asks at introspection; jwt if not given."`
-	Lifetime   *period  `placeholder:"DURATION" help:"How long its access tokens live, 1m to 24h; 1h if not given."`
-	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its tokens are signed with; ES256 where the service has a key for it, else RS256, if not given."`
+	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"A scope of this API, with its sentence on the consent page. Repeatable."`
+	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it); jwt if not given."`
+	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h; 1h if not given."`
+	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA. Default: ES256 if the service has a key for it, else RS256."`
 	Client     []string `placeholder:"ID" help:"A client that may use it. Repeatable."`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
 }
@@ -63,7 +63,7 @@ func (o *apiOptions) apply(a *provider.API) error {
 	for _, text := range o.Scope {
 		name, sentence, ok := strings.Cut(text, "=")
 		if !ok {
-			return usageError{fmt.Sprintf("--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", text)}
+			return usagef("--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", text)
 		}
 		a.Scopes = append(a.Scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
 	}
@@ -85,7 +85,8 @@ func (o *apiOptions) apply(a *provider.API) error {
 // inAPIFlags names the flag where a registration breaks a rule.
 func inAPIFlags(err error) error {
 	flags := map[string]string{
-		"resource": "the URI", "name": "--name", "scopes": "--scope", "lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
+		"resource": "the URI", "name": "--name", "scopes": "--scope",
+		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
 	}
 	var broken *provider.RegistrationError
 	if errors.As(err, &broken) {
@@ -111,8 +112,9 @@ type apiDocument struct {
 
 func apiDocumentOf(a *provider.API, secret string) apiDocument {
 	d := apiDocument{
-		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret, Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second),
-		Algorithm: a.Algorithm, AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
+		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret,
+		Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
+		AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
 	}
 	if a.Opaque {
 		d.Token = "opaque"
@@ -130,7 +132,7 @@ func (d apiDocument) clients() string {
 	return strings.Join(d.Clients, " ")
 }
 
-// printAPI prints an API in full; secret is a new one, or empty.
+// printAPI prints all of an API; secret is a new one, or empty.
 func (o output) printAPI(p *program, a *provider.API, secret string) error {
 	d := apiDocumentOf(a, secret)
 	labels := pairs{
@@ -143,7 +145,7 @@ func (o output) printAPI(p *program, a *provider.API, secret string) error {
 	return o.print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
 }
 
-// warnOfAPI tells what the operator should know of what was registered.
+// warnOfAPI warns the operator about a registration that no client can use.
 func warnOfAPI(p *program, a *provider.API) {
 	if !a.AllClients && len(a.Clients) == 0 {
 		fmt.Fprintf(p.stderr, "cairn: no client may use it yet: cairn api update %s --client ID lets one\n", a.URI)
@@ -154,19 +156,19 @@ type addAPICommand struct {
 	databaseFlags
 	output
 	apiOptions
-	URI  string `arg:"" help:"URI by which clients name it (resource) and tokens do (aud), such as https://api.example.org."`
+	URI  string `arg:"" help:"URI of the API, in requests (resource) and tokens (aud): https://api.example.org."`
 	Name string `required:"" placeholder:"NAME" help:"Name that users see on the consent page."`
 }
 
 // Help implements kong.HelpProvider.
 func (*addAPICommand) Help() string {
-	return `An API with two scopes, for which one client gets tokens that the API verifies by itself:
+	return `An API with two scopes; one client gets tokens for it, which it verifies locally:
 
   cairn api add https://api.example.org --name Trails --client APP \
     --scope 'trails.read=See your trails' --scope 'trails.write=Change your trails'`
 }
 
-// Run prints the secret of the API that it has registered.
+// Run registers the API and prints its secret.
 func (c *addAPICommand) Run(p *program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.withStore(p, func(st *store.Store) error {
@@ -202,7 +204,8 @@ func (c *listAPICommand) Run(p *program) error {
 			for _, s := range d.Scopes {
 				scopes = append(scopes, s.Name)
 			}
-			if err := out.add(d.URI, d, d.URI, d.Name, d.Token, strings.Join(scopes, " "), d.clients(), d.CreatedAt); err != nil {
+			row := []string{d.URI, d.Name, d.Token, strings.Join(scopes, " "), d.clients(), d.CreatedAt}
+			if err := out.add(d.URI, d, row...); err != nil {
 				return err
 			}
 		}
@@ -215,7 +218,7 @@ type showAPICommand struct {
 	output
 }
 
-// Run shows one API; its secret is never among it.
+// Run shows one API without its secret.
 func (c *showAPICommand) Run(p *program) error {
 	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return c.printAPI(p, a, "") })
 }
@@ -226,19 +229,19 @@ type updateAPICommand struct {
 	apiUpdate
 }
 
-// apiUpdate is what can be updated of an API.
+// apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
 	apiOptions
 	Name        *string `help:"Name that users see on the consent page."`
 	ClearScope  bool    `help:"Remove all of its scopes."`
-	ClearClient bool    `help:"Let no client use it any more."`
+	ClearClient bool    `help:"No longer let any client use it."`
 }
 
-// Run updates the given fields. Tokens that were given before live on.
+// Run updates the given fields. Tokens issued before remain valid.
 func (c *updateAPICommand) Run(p *program) error {
 	switch {
 	case reflect.ValueOf(c.apiUpdate).IsZero():
-		return usageError{"nothing to change is given; see cairn api update --help"}
+		return usageError{"no field to update is given; see cairn api update --help"}
 	case c.ClearScope && len(c.Scope) > 0:
 		return usageError{"give --scope or --clear-scope, not both"}
 	case c.ClearClient && len(c.Client) > 0:
@@ -266,11 +269,11 @@ func (c *updateAPICommand) Run(p *program) error {
 type rotateAPICommand struct {
 	oneAPI
 	output
-	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the secret before still works, as 24h or 7d, at most 30d. Without it it ends at once."`
-	Now     bool   `help:"End a secret at once that still works because of an earlier --overlap."`
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
+	Now     bool   `help:"End at once a secret that still works because of an earlier --overlap."`
 }
 
-// Run gives the API a new secret, which is printed once; with -q alone.
+// Run gives the API a new secret and prints it once. With -q it prints only the secret.
 func (c *rotateAPICommand) Run(p *program) error {
 	if time.Duration(c.Overlap) > provider.MaxSecretOverlap {
 		return usageError{"--overlap: at most 30d"}
@@ -280,8 +283,8 @@ func (c *rotateAPICommand) Run(p *program) error {
 		secret, stored := provider.NewSecret(now)
 		err := st.RotateAPISecret(p.ctx, a.URI, stored, now.Add(time.Duration(c.Overlap)), c.Now)
 		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
-			return fmt.Errorf("the secret before the present one works until %s, and an API has two at most: "+
-				"wait until then, or give --now to end it", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
+			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
+				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
 		}
 		if err != nil {
 			return err
@@ -309,6 +312,7 @@ func (c *removeAPICommand) Run(p *program) error {
 		if err := st.RemoveAPI(p.ctx, a.URI); err != nil {
 			return err
 		}
-		return c.print(p, a.URI, map[string]any{"resource": a.URI, "removed": true}, pairs{{"removed", a.URI + " (" + a.Name + ")"}})
+		removed := map[string]any{"resource": a.URI, "removed": true}
+		return c.print(p, a.URI, removed, pairs{{"removed", a.URI + " (" + a.Name + ")"}})
 	})
 }

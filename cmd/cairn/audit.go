@@ -15,15 +15,15 @@ import (
 )
 
 type auditCommand struct {
-	List listAuditCommand `cmd:"" help:"List what happened, newest first. Example: cairn audit list --user ada --since 7d"`
+	List listAuditCommand `cmd:"" help:"List the audit log, newest first. Example: cairn audit list --user ada --since 7d"`
 }
 
 type listAuditCommand struct {
 	databaseFlags
 	output
-	User   string `placeholder:"HANDLE" help:"Only what this user did or what was done to them; operator for the command line."`
-	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all that begin so: user."`
-	Since  string `placeholder:"TIME" help:"Only what is not older: 24h, 7d, or a day (UTC) such as 2026-11-01."`
+	User   string `placeholder:"HANDLE" help:"Only actions by or on this user; operator for the command line."`
+	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all of a kind: user."`
+	Since  string `placeholder:"TIME" help:"Only newer entries: 24h, 7d, or a day (UTC) such as 2026-11-01."`
 	Limit  int    `default:"100" help:"Maximum number of rows; 0 for all."`
 }
 
@@ -34,13 +34,15 @@ func (c *listAuditCommand) Run(p *program) error {
 		return err
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		out, left := c.list(p, "TIME", "WHAT HAPPENED", "ADDRESS"), c.Limit
+		out := c.list(p, "TIME", "WHAT HAPPENED", "ADDRESS")
+		remaining := c.Limit
 		err := users.EachAudit(p.ctx, q, func(a account.Audit) error {
-			if left--; c.Limit > 0 && left < 0 {
+			if remaining--; c.Limit > 0 && remaining < 0 {
 				return errEnough
 			}
 			e := admin.AuditEntryOf(a, nil)
-			return out.add(fmt.Sprint(a.ID), e, e.At.Format(time.DateTime), printable(e.Sentence), printable(a.Address))
+			at := e.At.Format(time.DateTime)
+			return out.add(fmt.Sprint(a.ID), e, at, printable(e.Sentence), printable(a.Address))
 		})
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
@@ -49,30 +51,30 @@ func (c *listAuditCommand) Run(p *program) error {
 	})
 }
 
-// errEnough ends a list that has as many entries as were asked for.
+// errEnough ends a list at its limit.
 var errEnough = errors.New("enough entries")
 
-// query reads the flags; what cannot be meant is refused before the database is opened.
+// query reads the flags. It refuses invalid values before the database is opened.
 func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error) {
 	if c.Limit < 0 {
-		return q, usageError{"--limit: a number from 0"}
+		return q, usageError{"--limit: give 0 or a positive number"}
 	}
 	if q.Person = c.User; q.Person != "" {
 		if q.Person, err = account.CanonicalHandle(q.Person); err != nil {
 			return q, usageError{"--user: this is not a handle; cairn user list shows them"}
 		}
 	}
-	var known []string
+	var names []string
 	for _, a := range templates.AuditActions {
 		kind, _, _ := strings.Cut(a.Name, ".")
-		known = append(known, a.Name, kind)
+		names = append(names, a.Name, kind)
 	}
-	if q.Kind = strings.TrimSuffix(c.Action, "."); q.Kind != "" && !slices.Contains(known, q.Kind) {
+	if q.Kind = strings.TrimSuffix(c.Action, "."); q.Kind != "" && !slices.Contains(names, q.Kind) {
 		hint := "docs/api.md lists them"
-		if best, near := config.NearestName(q.Kind, known); near {
+		if best, near := config.NearestName(q.Kind, names); near {
 			hint = "did you mean " + best + "?"
 		}
-		return q, usageError{fmt.Sprintf("--action: there is no action %q: %s", q.Kind, hint)}
+		return q, usagef("--action: there is no action %q: %s", q.Kind, hint)
 	}
 	if c.Since == "" {
 		return q, nil

@@ -22,29 +22,30 @@ import (
 )
 
 type backupCommand struct {
-	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up the installation, also while it runs: cairn backup FILE."`
+	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up the installation, even while it runs: cairn backup FILE."`
 	Verify backupVerifyCommand `cmd:"" help:"Check that a backup can be restored."`
 }
 
-// installationFlags are the settings of what belongs to an installation.
+// installationFlags are the settings that an installation consists of besides its database.
 type installationFlags struct {
 	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" hidden:""`
 	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" hidden:""`
 }
 
-// Settings that name key files, as the manifest has them.
+// Settings that name key files, as they are written in the manifest.
 const (
 	signingKeySetting    = "private-key-file"
 	additionalKeySetting = "additional-key-file"
 	secretFileSetting    = "SERVICE_AUTH_JWT_SECRET_FILE"
 )
 
-// keyFiles are the files of keys and of the secret that are named, whether they exist or not.
+// keyFiles returns the files that the settings name for keys and for the secret, existing or not.
 func (c installationFlags) keyFiles(env *config.Environment, dataKey string) (files []backupfile.File) {
 	add := func(setting, path string) {
 		if path != "" {
-			files = append(files, backupfile.File{Name: backupfile.Keys + strconv.Itoa(len(files)+1), Setting: setting, Path: path})
+			name := backupfile.Keys + strconv.Itoa(len(files)+1)
+			files = append(files, backupfile.File{Name: name, Setting: setting, Path: path})
 		}
 	}
 	add(signingKeySetting, c.PrivateKeyFile)
@@ -57,12 +58,14 @@ func (c installationFlags) keyFiles(env *config.Environment, dataKey string) (fi
 	return files
 }
 
-// passphraseFlags say where the passphrase of a backup comes from.
+// passphraseFlags name the source of a backup's passphrase.
 type passphraseFlags struct {
-	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it the passphrase is asked for on a terminal."`
+	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it, the command prompts for it on a terminal."`
 }
 
-func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err error) {
+// passphrase reads the passphrase from its source. A new one must be long enough, and a terminal
+// prompts for it twice.
+func (c passphraseFlags) passphrase(p *program, isNew bool) (phrase string, err error) {
 	switch {
 	case c.PassphraseFile != "":
 		b, err := p.read(c.PassphraseFile, 4096)
@@ -72,22 +75,24 @@ func (c passphraseFlags) passphrase(p *program, again bool) (phrase string, err 
 		phrase, _, _ = strings.Cut(string(b), "\n")
 		phrase = strings.TrimRight(phrase, "\r")
 	case !isTerminal(p.stdin):
-		return "", usageError{"--passphrase-file FILE (- for standard input) is needed: a passphrase is never taken as a flag's value"}
+		return "", usageError{"--passphrase-file FILE (- for standard input) is needed: " +
+			"a passphrase is never taken from a flag's value"}
 	default:
-		if phrase, err = promptSecret(p, "Passphrase: ", again); err != nil {
+		if phrase, err = promptSecret(p, "Passphrase: ", isNew); err != nil {
 			return "", err
 		}
 	}
-	if again && len(phrase) < backupfile.MinPassphrase {
-		return "", usageError{fmt.Sprintf("the passphrase needs at least %d characters: it alone protects the keys", backupfile.MinPassphrase)}
+	if isNew && len(phrase) < backupfile.MinPassphrase {
+		const format = "the passphrase needs at least %d characters: it alone protects the keys"
+		return "", usagef(format, backupfile.MinPassphrase)
 	}
 	return phrase, nil
 }
 
-// unlockFlags say what opens an encrypted backup.
+// unlockFlags name what decrypts a backup.
 type unlockFlags struct {
 	passphraseFlags
-	Identity string `placeholder:"FILE" help:"File with the identity of age (AGE-SECRET-KEY-1...) whose recipient the backup is encrypted to, - for standard input."`
+	Identity string `placeholder:"FILE" help:"File with the age identity (AGE-SECRET-KEY-1...) that decrypts the backup, - for standard input."`
 }
 
 func (c unlockFlags) unlock(p *program) backupfile.Unlock {
@@ -100,7 +105,8 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 			return backupfile.PassphraseIdentity(phrase)
 		}
 		if c.Identity == "" {
-			return nil, usageError{"it is encrypted to a recipient of age: give the file with its identity as --identity FILE"}
+			return nil, usageError{"it is encrypted to an age recipient: " +
+				"give the file with its identity with --identity FILE"}
 		}
 		text, err := p.read(c.Identity, 1<<16)
 		if err != nil {
@@ -111,9 +117,9 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 }
 
 type backupCreateCommand struct {
-	File      string `arg:"" placeholder:"FILE" help:"File to make, as cairn-2026-11-22.tar.gz. It must not exist."`
-	Keys      bool   `help:"Add the files of the private keys and of the shared secret. The file is then encrypted, without a recipient under a passphrase."`
-	Recipient string `placeholder:"AGE1..." help:"Encrypt the file to this recipient of age. Without it: to backup-recipient, if that is set."`
+	File      string `arg:"" placeholder:"FILE" help:"File to create, such as cairn-2026-11-22.tar.gz. It must not exist."`
+	Keys      bool   `help:"Include the files of the private keys and of the shared secret. The backup is then encrypted: to the recipient, or with a passphrase."`
+	Recipient string `placeholder:"AGE1..." help:"Encrypt the backup to this age recipient. Default: backup-recipient, if set."`
 	Command   string `name:"backup-command" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE" help:"Program to run after the backup, with its path as the argument."`
 	passphraseFlags
 	databaseFlags
@@ -123,13 +129,13 @@ type backupCreateCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*backupCreateCommand) Help() string {
-	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted, and it is a secret: the
-database holds the secret that signs HS256 cookies, password hashes and addresses. Before the command ends it reads the file again and
-checks that it can be restored.`
+	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted. Keep it
+secret: the database holds the secret that signs HS256 cookies, password hashes and addresses. Before the command
+ends, it reads the file back and checks that it can be restored.`
 }
 
-// backedUp is what backup and backup verify print.
-type backedUp struct {
+// backupReport is the output of backup and backup verify.
+type backupReport struct {
 	File      string    `json:"file"`
 	Bytes     int64     `json:"bytes"`
 	Created   time.Time `json:"created"`
@@ -150,9 +156,10 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 	if err != nil {
 		return err
 	}
-	d := backedUp{
-		File: file, Bytes: info.Size(), Created: m.Created, Version: m.Program, Schema: m.Schema, Dialect: m.Dialect, Issuer: m.Issuer, Users: m.Rows["users"],
-		Settings: b.file(backupfile.Config) != nil, KeyFiles: len(b.keys()), Encrypted: b.encrypted,
+	d := backupReport{
+		File: file, Bytes: info.Size(), Created: m.Created, Version: m.Program, Schema: m.Schema, Dialect: m.Dialect,
+		Issuer: m.Issuer, Users: m.Rows["users"], Settings: b.file(backupfile.Config) != nil,
+		KeyFiles: len(b.keys()), Encrypted: b.encrypted,
 	}
 	for _, n := range m.Rows {
 		d.Rows += n
@@ -162,12 +169,12 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 		protection = "encrypted: without the passphrase or the recipient's identity it is lost"
 	}
 	return o.print(p, file, d, pairs{
-		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d of them users", d.Rows, d.Users)}, {"made", d.Created.Format(time.RFC3339)},
-		{"key files", fmt.Sprint(d.KeyFiles)}, {"protection", protection},
+		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d of them users", d.Rows, d.Users)},
+		{"made", d.Created.Format(time.RFC3339)}, {"key files", fmt.Sprint(d.KeyFiles)}, {"protection", protection},
 	})
 }
 
-// Run makes a backup and records that it was made.
+// Run makes a backup and records it in the database.
 func (c *backupCreateCommand) Run(p *program) error {
 	if exists(c.File) {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
@@ -183,7 +190,8 @@ func (c *backupCreateCommand) Run(p *program) error {
 		return err
 	}
 	source := backupSource{
-		config: p.env.ConfigFile(), issuer: c.Issuer, dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
+		config: p.env.ConfigFile(), issuer: c.Issuer,
+		dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
 	}
 	switch {
 	case c.PassphraseFile != "" && c.Recipient != "":
@@ -191,11 +199,12 @@ func (c *backupCreateCommand) Run(p *program) error {
 	case c.Keys:
 		dataKey := source.dataKey
 		if missing, _ := dataKeyMissing(dataKey); missing {
-			dataKey = "" // nothing is sealed, or the backup ends without it
+			dataKey = "" // if something is sealed, the backup fails without the key
 		}
 		source.keys = c.keyFiles(p.env, dataKey)
 		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
-			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment and not in the backup: keep it elsewhere")
+			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment "+
+				"and not in the backup: keep it elsewhere")
 		}
 		if source.recipient == "" {
 			if source.passphrase, err = c.passphrase(p, true); err != nil {
@@ -217,7 +226,7 @@ func (c *backupCreateCommand) Run(p *program) error {
 			return err
 		}
 		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, file); err != nil {
-			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, and the service does not know of it: %s\n", err)
+			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, but it could not be recorded: %s\n", err)
 		}
 		if err := c.printBackup(p, c.File, b); err != nil {
 			return err
@@ -228,14 +237,15 @@ func (c *backupCreateCommand) Run(p *program) error {
 
 type backupVerifyCommand struct {
 	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
-	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens the sealed secrets of a backup that was made without --keys."`
+	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key of a backup that was made without --keys; it opens the sealed secrets."`
 	unlockFlags
 	output
 }
 
 // Help implements kong.HelpProvider.
 func (*backupVerifyCommand) Help() string {
-	return "Every byte of the file is read; the database in it is checked, counted against the manifest, and opened; a session token\nis made with its secrets and verified."
+	return `Every byte of the file is read; the database in it is checked, counted against the manifest, and opened; a
+session token is signed with its secrets and verified.`
 }
 
 // Run checks a backup.
@@ -253,20 +263,19 @@ func (c *backupVerifyCommand) Run(p *program) error {
 	return c.printBackup(p, c.File, b)
 }
 
-// backupSource is what goes into a backup.
+// backupSource describes the contents of a backup and its encryption.
 type backupSource struct {
 	store      *store.Store
 	database   string // of the store
 	config     string // file, or empty
 	issuer     string // empty: not known
 	keys       []backupfile.File
-	passphrase string // either this or a recipient of age encrypts it; with neither it has no keys
-	recipient  string
+	passphrase string // either this or recipient encrypts the backup; with neither it has no keys
+	recipient  string // of age
 	dataKey    string // file, or empty
 }
 
-// make writes a backup, which only gets its name once it was read again from the disk and
-// found good.
+// make writes a backup. The file gets its name only after it was read back from the disk and found good.
 func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, err error) {
 	key, err := backupfile.NewKey(s.recipient, s.passphrase)
 	if err != nil {
@@ -282,7 +291,10 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 		if err := s.checkRoom(work, 1); err != nil {
 			return err
 		}
-		m := &backupfile.Manifest{Program: programVersion(), Created: time.Now().UTC().Truncate(time.Second), Issuer: s.issuer, Dialect: s.store.Dialect()}
+		m := &backupfile.Manifest{
+			Program: programVersion(), Created: time.Now().UTC().Truncate(time.Second),
+			Issuer: s.issuer, Dialect: s.store.Dialect(),
+		}
 		contents, err := s.store.Snapshot(ctx, snapshot)
 		if err != nil {
 			return err
@@ -293,11 +305,11 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			m.Files = append(m.Files, backupfile.File{Name: backupfile.Config, Path: s.config})
 		}
 		m.Files = append(m.Files, s.keys...)
-		if err := s.checkRoom(filepath.Dir(path), 0.5); err != nil { // packed it is smaller
+		if err := s.checkRoom(filepath.Dir(path), 0.5); err != nil { // it is compressed
 			return err
 		}
-		// The copy is checked while it is packed, and the pack is read again. That what was
-		// packed is the copy its sum tells, of what is read from the disk.
+		// The snapshot is checked while it is compressed, and the compressed file is read back. The
+		// checksum of what is read back proves that it is the same snapshot.
 		both, together := errgroup.WithContext(ctx)
 		b = &checkedBackup{}
 		both.Go(func() (err error) {
@@ -308,7 +320,7 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			if err := errors.Join(backupfile.Create(together, f, m, key), f.Sync()); err != nil {
 				return err
 			}
-			return b.readAgain(together, f.Name(), filepath.Join(work, "read"), m, key)
+			return b.readBack(together, f.Name(), filepath.Join(work, "read"), m, key)
 		})
 		if err := both.Wait(); err != nil {
 			return err
@@ -324,19 +336,19 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 	return b, nil
 }
 
-// spareRoom is what a backup leaves on a disk: the service writes there too, and is not
-// ready with less than half of it.
+// spareRoom is the space in bytes that a backup leaves free on a disk. The service writes there
+// too, and it is not ready with less than half of this.
 const spareRoom = 64 << 20
 
-// checkRoom refuses a folder that has no room for a part of a SQLite database.
+// checkRoom returns an error if a folder has no room for the given part of a SQLite database.
 func (s backupSource) checkRoom(folder string, part float64) error {
 	info, err := os.Stat(s.database)
 	if store.IsPostgres(s.database) || err != nil {
-		return nil //nolint:nilerr // of PostgreSQL the size is not known, and its disk is another one
+		return nil //nolint:nilerr // the size of a PostgreSQL database is not known, nor is its disk this one
 	}
 	free, err := httpd.FreeSpace(folder)
 	if need := int64(float64(info.Size())*part) + spareRoom; err == nil && free < need {
-		err = fmt.Errorf("%s has %d MB free, and it takes %d: make room there", folder, free>>20, need>>20)
+		err = fmt.Errorf("%s has %d MB free, and %d MB are needed: make room there", folder, free>>20, need>>20)
 	}
 	return err
 }
@@ -346,19 +358,19 @@ type checkedBackup struct {
 	manifest  *backupfile.Manifest
 	contents  store.Contents
 	encrypted bool
-	unopened  error // store.ErrDataKey: its secrets are sealed, and were not tried
+	unopened  error // store.ErrDataKey: its secrets are sealed and were not checked
 }
 
-// warn says that the secrets could not be tried: copying a database, and looking whether a backup is damaged, needs no
-// data key.
+// warn warns if the secrets could not be checked. That is no error: neither a backup nor a check for
+// damage needs the data key.
 func (b *checkedBackup) warn(p *program) {
 	if b.unopened != nil {
-		fmt.Fprintf(p.stderr, "cairn: warning: the secrets in the backup were not tried: %s\n", b.unopened)
+		fmt.Fprintf(p.stderr, "cairn: warning: the secrets in the backup were not checked: %s\n", b.unopened)
 	}
 }
 
-// readAgain checks that a file is the backup m.
-func (b *checkedBackup) readAgain(
+// readBack checks that a file is the backup m.
+func (b *checkedBackup) readBack(
 	ctx context.Context, file, folder string, m *backupfile.Manifest, key *backupfile.Key,
 ) error {
 	f, err := os.Open(file)
@@ -368,11 +380,11 @@ func (b *checkedBackup) readAgain(
 	defer func() { _ = f.Close() }()
 	b.encrypted = key != nil
 	if b.manifest, err = backupfile.Check(ctx, f, folder, key.Unlock); err != nil {
-		return fmt.Errorf("read the backup again: %w", err)
+		return fmt.Errorf("read the backup back: %w", err)
 	}
 	for i, f := range m.Files {
 		if read := b.manifest.Files; len(read) != len(m.Files) || read[i].SHA256 != f.SHA256 {
-			return fmt.Errorf("read the backup again: %w", backupfile.ErrDamaged)
+			return fmt.Errorf("read the backup back: %w", backupfile.ErrDamaged)
 		}
 	}
 	return nil
@@ -387,7 +399,7 @@ func (b *checkedBackup) file(name string) *backupfile.File {
 	return nil
 }
 
-// keys are the key files in it.
+// keys returns the key files of the backup.
 func (b *checkedBackup) keys() (keys []backupfile.File) {
 	for _, f := range b.manifest.Files {
 		if strings.HasPrefix(f.Name, backupfile.Keys) {
@@ -397,11 +409,10 @@ func (b *checkedBackup) keys() (keys []backupfile.File) {
 	return keys
 }
 
-// openBackup reads a backup into a folder and checks all of it: the file, the database, its
-// counts, and that its secrets sign what verifies. dataKey is the file of the data key if the backup has none.
-func openBackup(
-	ctx context.Context, file, folder, dataKey string, unlock backupfile.Unlock,
-) (*checkedBackup, error) {
+// openBackup reads a backup into a folder and checks all of it: the file, the database, its row counts,
+// and that a token signed with its secrets verifies. dataKey is the file of the data key, for a backup
+// that contains none.
+func openBackup(ctx context.Context, file, folder, dataKey string, unlock backupfile.Unlock) (*checkedBackup, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -429,14 +440,14 @@ func openBackup(
 	return b, b.checkSecrets(ctx, database, dataKey)
 }
 
-// dataKey is the file of the data key: that in the backup, or else the one that is named.
-func (b *checkedBackup) dataKey(named string) string {
+// dataKey returns the file of the data key: the one in the backup, or else fallback.
+func (b *checkedBackup) dataKey(fallback string) string {
 	for _, f := range b.keys() {
 		if f.Setting == dataKeySetting {
 			return f.Path
 		}
 	}
-	return named
+	return fallback
 }
 
 func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey string) error {
@@ -463,9 +474,9 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 		case additionalKeySetting:
 			additional = append(additional, f.Path)
 		case secretFileSetting:
-			if secret, _, err = config.Secret(func(name string) (string, bool) {
-				return map[string]string{secretFileSetting: f.Path}[name], name == secretFileSetting
-			}); err != nil {
+			env := map[string]string{secretFileSetting: f.Path}
+			secret, _, err = config.Secret(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+			if err != nil {
 				return err
 			}
 		}
@@ -477,14 +488,16 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 	if b.unopened != nil {
 		return nil
 	}
-	return account.CheckSecrets(ctx, cmp.Or(b.manifest.Issuer, config.Defaults().Issuer), secret, keys, time.Now().UTC().Truncate(time.Second))
+	issuer := cmp.Or(b.manifest.Issuer, config.Defaults().Issuer)
+	return account.CheckSecrets(ctx, issuer, secret, keys, time.Now().UTC().Truncate(time.Second))
 }
 
-// workPrefix begins the names of folders for unfinished work. Each is locked by the process that uses it.
+// workPrefix begins the name of each work folder. The process that uses a work folder holds a lock on it.
 const workPrefix = ".cairn-work-"
 
-// workParent returns where a copy of a database is made: beside it, which is as secret and has room for another one.
-// For PostgreSQL, and without a database, it is the folder for large temporary files.
+// workParent returns the folder in which a copy of a database is made. That is the database's own
+// folder, which is as private as the database and likely has room. For PostgreSQL, and without a
+// database, it is the folder for large temporary files.
 func workParent(database string) string {
 	if database != "" && !store.IsPostgres(database) {
 		return filepath.Dir(database)
@@ -496,11 +509,11 @@ func workParent(database string) string {
 	return parent
 }
 
-// clearWork removes the work folders that killed processes have left in a folder.
+// clearWork removes the work folders that killed processes left in a folder.
 func clearWork(ctx context.Context, parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
 	for _, folder := range left {
-		// In /var/tmp others can make a link of that name, or a folder with links in it.
+		// In /var/tmp other users can make a link of that name, or a folder with links in it.
 		if info, err := os.Lstat(folder); err != nil || !info.IsDir() || !config.OwnFile(info) {
 			continue
 		}
@@ -508,21 +521,21 @@ func clearWork(ctx context.Context, parent string) {
 		if err != nil {
 			continue
 		}
-		// The process that has just made it, and not locked it yet, finds it gone at once and makes another one.
-		if gone := folder + "-"; os.Rename(folder, gone) == nil {
-			_ = os.RemoveAll(gone)
+		// A process that has made the folder and not locked it yet finds it gone and makes another one.
+		if doomed := folder + "-"; os.Rename(folder, doomed) == nil {
+			_ = os.RemoveAll(doomed)
 		}
 		release()
 	}
 }
 
-// workFolder makes a folder for unfinished work, and removes those that killed processes have left beside it. done
-// removes it.
+// workFolder makes a folder for unfinished work, which done removes. It also removes the ones that
+// killed processes left beside it.
 func workFolder(ctx context.Context, parent string) (folder string, done func(), err error) {
 	clearWork(ctx, parent)
 	for {
 		if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
-			return "", nil, fmt.Errorf("make a folder for unfinished work: %w", err)
+			return "", nil, fmt.Errorf("make a work folder: %w", err)
 		}
 		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)
 		switch {
@@ -532,11 +545,11 @@ func workFolder(ctx context.Context, parent string) (folder string, done func(),
 			release()
 		case !errors.Is(err, store.ErrInUse) && !errors.Is(err, os.ErrNotExist):
 			return "", nil, errors.Join(err, os.RemoveAll(folder))
-		} // another process has cleared it
+		} // else another process has removed it
 	}
 }
 
-// createFile is config.CreateFile with the unfinished file in a work folder beside it.
+// createFile is like config.CreateFile, but keeps the unfinished file in a work folder.
 func createFile(ctx context.Context, path string, fill func(f *os.File) error) error {
 	work, done, err := workFolder(ctx, filepath.Dir(path))
 	if err != nil {

@@ -153,7 +153,7 @@ func (v visitor) me(cookie string) int {
 	return status
 }
 
-// refreshToken is what the trusted client gets for a signed-in browser.
+// refreshToken returns the token that the trusted client gets for a signed-in browser.
 func (v visitor) refreshToken(client, cookie string) string {
 	v.t.Helper()
 	verifier := strings.Repeat("v", 43)
@@ -361,7 +361,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 		for n := range 3 {
 			least := acknowledged.Load()
 			file := fmt.Sprintf("b%d.tar.gz", n)
-			var d backedUp
+			var d backupReport
 			printed := s.must("backup", file, "-o", "json")
 			// Before it a line may say that the time was not noted: the writers leave no room for that.
 			if err := json.Unmarshal([]byte(printed[strings.Index(printed, "{\n"):]), &d); err != nil {
@@ -599,7 +599,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	}
 }
 
-// The service makes backups by itself, to a recipient whose identity is elsewhere, keeps as many as it is told, deletes
+// The service makes scheduled backups, to a recipient whose identity is elsewhere, keeps as many as it is told, deletes
 // no file of another name, and has each carried off by a program that learns none of its secrets.
 func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {

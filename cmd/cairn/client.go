@@ -25,10 +25,10 @@ type clientCommand struct {
 	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
 	RotateSecret rotateSecretCommand `cmd:"" name:"rotate-secret" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
-	Allow        allowClientCommand  `cmd:"" help:"Let clients in that bring their own description, or list what is let in."`
+	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish their own description, or list those allowed."`
 }
 
-// oneClient are the flag and the argument of a command about one client.
+// oneClient holds the flags and the argument of a command about one client.
 type oneClient struct {
 	databaseFlags
 	ID string `arg:"" help:"Client id."`
@@ -45,38 +45,38 @@ func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client
 			return err
 		}
 		if err = do(st, client); errors.Is(err, provider.ErrClientNotFound) {
-			return fmt.Errorf("there is no client %q any more", c.ID)
+			return fmt.Errorf("the client %q no longer exists", c.ID)
 		}
 		return inFlags(err)
 	})
 }
 
-// clientOptions are what client add and client update have in common. What is
-// nil was not given and is unchanged; a list that is given replaces the one before.
+// clientOptions are the flags that client add and client update share. An option that is not given
+// is nil and leaves the field unchanged; a list replaces the previous one.
 type clientOptions struct {
-	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Where answers may be sent, compared exactly. Repeatable."`
-	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Where the browser may be sent after signing out, compared exactly. Repeatable."`
-	BackchannelLogoutURI    *string  `placeholder:"URI" help:"Where logout tokens are sent when a session ends."`
-	AllowPrivateBackchannel *bool    `negatable:"" help:"Send logout tokens to addresses of private networks and of this machine too."`
-	Public                  *bool    `negatable:"" help:"A client that cannot keep a secret (browser, phone, command line): PKCE is required."`
-	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may ask for; all if not given. Repeatable."`
+	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. Repeatable."`
+	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Redirect URI after signing out, compared exactly. Repeatable."`
+	BackchannelLogoutURI    *string  `placeholder:"URI" help:"URI for logout tokens when a session ends."`
+	AllowPrivateBackchannel *bool    `negatable:"" help:"Also send logout tokens to addresses of private networks and of this machine."`
+	Public                  *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, command line): PKCE is required."`
+	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
 	AuthMethod              *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Public keys of a client that authenticates with private_key_jwt (JSON Web Key Set), - for standard input."`
+	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Its public keys (JSON Web Key Set) for private_key_jwt, - for standard input."`
 	RequirePKCE             *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag             *string  `placeholder:"FLAG" help:"Let only users with this access flag in."`
-	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Let only those in who sign in with two factors (2) or a passkey (phr)."`
-	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for a client that sends refreshes in parallel: 0s to 60s."`
-	ClientCredentials       *bool    `negatable:"" help:"Let it ask for tokens for itself (client_credentials)."`
-	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code that these type elsewhere (device grant, RFC 8628)."`
-	Profile                 *string  `enum:"fapi2" placeholder:"PROFILE" help:"Hold it to a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoP                    *bool    `name:"dpop" negatable:"" help:"Give it tokens only with a DPoP proof, bound to its key (RFC 9449)."`
+	RequireFlag             *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
+	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Allow only users who sign in with two factors (2) or a passkey (phr)."`
+	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	ClientCredentials       *bool    `negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code typed elsewhere (RFC 8628)."`
+	Profile                 *string  `enum:"fapi2" placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoP                    *bool    `name:"dpop" negatable:"" help:"Require DPoP: its tokens are bound to a key (RFC 9449)."`
 	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"What its ID tokens and logout tokens are signed with: RS256, ES256 or EdDSA, of which the service needs a key."`
-	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Put the claims of the granted scopes into the ID token too (--no-id-token-claims: only userinfo has them). On for a new client."`
-	OptionalScope           []string `placeholder:"SCOPE" help:"A scope of it that users may leave out on the consent page. Repeatable."`
-	HomeURI                 *string  `name:"home-uri" placeholder:"URL" help:"Where people find it; puts it on the Apps page of all who may use it."`
+	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScope           []string `placeholder:"SCOPE" help:"One of its scopes that users may decline on the consent page. Repeatable."`
+	HomeURI                 *string  `name:"home-uri" placeholder:"URL" help:"Its home page; lists it on the Apps page of all who may use it."`
 	LogoFile                *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may name, exactly those given; all but admin if none is. Repeatable."`
+	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
 	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
 }
 
@@ -99,7 +99,7 @@ func (d *period) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// apply puts what was given over the client. The store holds it against the rules.
+// apply sets the given fields of the client. The store checks the registration.
 func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) error {
 	set(&c.AllowInsecureRedirect, o.AllowInsecureRedirect)
 	set(&c.RequirePKCE, o.RequirePKCE)
@@ -116,14 +116,11 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
 	set(&c.HomeURI, o.HomeURI)
 	set(&c.RefreshGrace, (*time.Duration)(o.RefreshGrace))
-	for _, list := range []struct {
-		at    *[]string
-		given []string
-	}{{&c.RedirectURIs, o.RedirectURI}, {&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI}, {&c.Scopes, o.Scope}, {&c.Groups, o.Group}, {&c.OptionalScopes, o.OptionalScope}} {
-		if len(list.given) > 0 {
-			*list.at = list.given
-		}
-	}
+	setList(&c.RedirectURIs, o.RedirectURI)
+	setList(&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI)
+	setList(&c.Scopes, o.Scope)
+	setList(&c.Groups, o.Group)
+	setList(&c.OptionalScopes, o.OptionalScope)
 	c.Normalize()
 	if err := o.applyAuthentication(p, c); err != nil {
 		return err
@@ -134,7 +131,8 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 			return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
 		}
 		if c.Logo, err = account.NewPicture(file); err != nil {
-			return usageError{"--logo-file " + *o.LogoFile + ": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
+			return usageError{"--logo-file " + *o.LogoFile +
+				": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
 		}
 	}
 	if len(o.Group) == 0 && o.RequireFlag == nil {
@@ -147,7 +145,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	return c.CheckFlags(settings.Flags)
 }
 
-// applyProfile puts what a profile demands where nothing was given.
+// applyProfile sets the fields that a profile requires and that no flag sets.
 func (o *clientOptions) applyProfile(c *provider.Client) {
 	if o.Profile == nil {
 		return
@@ -161,16 +159,15 @@ func (o *clientOptions) applyProfile(c *provider.Client) {
 	}
 }
 
-// maxKeySetFile is more than any key set that is accepted, in bytes.
+// maxKeySetFile limits the file of a key set, in bytes. No accepted key set is as large.
 const maxKeySetFile = 64 << 10
 
-// applyAuthentication decides how the client authenticates. The keys belong to
-// private_key_jwt and go with it.
+// applyAuthentication sets how the client authenticates. Only private_key_jwt keeps its keys.
 func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) error {
 	public := c.IsPublic()
 	set(&public, o.Public)
 	if public && o.AuthMethod != nil {
-		return usageError{"--public and --auth-method exclude one another: a public client has no secret"}
+		return usageError{"--public and --auth-method exclude each other: a public client has no secret"}
 	}
 	switch {
 	case public:
@@ -194,17 +191,20 @@ func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) erro
 		return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 	}
 	if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
-		return usageError{fmt.Sprintf("--jwks-file %s: %s", *o.JWKSFile, err)}
+		return usagef("--jwks-file %s: %s", *o.JWKSFile, err)
 	}
 	return nil
 }
 
 // memberFlags are the flags that set the members of a registration.
 var memberFlags = map[string]string{
-	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri", "post_logout_redirect_uris": "--post-logout-redirect-uri",
-	"backchannel_logout_uri": "--backchannel-logout-uri", "scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
-	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace", "client_credentials": "--client-credentials", "device_grant": "--device", "profile": "--profile", "id_token_signed_response_alg": "--id-token-alg",
-	"client_uri": "--home-uri", "optional_scopes": "--optional-scope",
+	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri",
+	"post_logout_redirect_uris": "--post-logout-redirect-uri", "backchannel_logout_uri": "--backchannel-logout-uri",
+	"scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
+	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace",
+	"client_credentials": "--client-credentials", "device_grant": "--device", "profile": "--profile",
+	"id_token_signed_response_alg": "--id-token-alg", "client_uri": "--home-uri",
+	"optional_scopes": "--optional-scope",
 }
 
 // inFlags names the flag where a registration breaks a rule.
@@ -216,10 +216,16 @@ func inFlags(err error) error {
 	return err
 }
 
-// set puts a given value in place.
+// set assigns a value if it was given.
 func set[T any](at *T, given *T) {
 	if given != nil {
 		*at = *given
+	}
+}
+
+func setList(at *[]string, given []string) {
+	if len(given) > 0 {
+		*at = given
 	}
 }
 
@@ -227,29 +233,29 @@ type addClientCommand struct {
 	databaseFlags
 	secretOutput
 	clientOptions
-	Quiet bool   `short:"q" help:"Print the id only (a confidential client's secret is then never shown)."`
+	Quiet bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
 	Name  string `arg:"" help:"Name that users see on the consent page."`
 	ID    string `placeholder:"ID" help:"Client id; generated if not given."`
 }
 
 // Help implements kong.HelpProvider.
 func (*addClientCommand) Help() string {
-	return `For a web application, for one on phones without a secret, and with the secret as lines of an environment file:
+	return `For a web application, for a phone application without a secret, and with output for an environment file:
 
   cairn client add Wiki --redirect-uri https://wiki.example.org/callback
   cairn client add Phone --public --redirect-uri org.example.phone:/callback
   cairn client add Maps --redirect-uri https://maps.example.org/callback -o env
 
-For a command line or a television, which shows a code that people type elsewhere:
+For a command line or a television, which show a code that people type elsewhere:
 
   cairn client add Tool --public --device
 
-For an application that is certified for the FAPI 2.0 Security Profile:
+For an application that must meet the FAPI 2.0 Security Profile:
 
   cairn client add Bank --profile fapi2 --jwks-file keys.json --redirect-uri https://bank.example.org/callback`
 }
 
-// Run prints the secret of the client that it has registered.
+// Run registers the client and prints its secret.
 func (c *addClientCommand) Run(p *program) error {
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
 	return c.withStore(p, func(st *store.Store) error {
@@ -261,7 +267,7 @@ func (c *addClientCommand) Run(p *program) error {
 			secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 		}
 		if err := st.CreateClient(p.ctx, client); errors.Is(err, provider.ErrClientExists) {
-			return fmt.Errorf("--id: a client %s exists already: choose another id", client.ID)
+			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
 		} else if err != nil {
 			return inFlags(err)
 		}
@@ -274,7 +280,7 @@ func (c *addClientCommand) Run(p *program) error {
 	})
 }
 
-// warn tells what the operator should know of what was registered.
+// warn prints the warnings about a registration.
 func warn(p *program, c *provider.Client) {
 	for _, text := range c.Warnings() {
 		fmt.Fprintln(p.stderr, "cairn: "+text)
@@ -292,8 +298,10 @@ func (o secretOutput) print(p *program, c *provider.Client, secret string) error
 	if o.Format != "env" {
 		return output{Format: o.Format}.printClient(p, c, secret)
 	}
-	// Those that applications ask for: further ones ask people for what most have no use for.
-	scopes := slices.DeleteFunc([]string{"openid", "profile", "email", "offline_access"}, func(s string) bool { return !slices.Contains(c.Scopes, s) })
+	// Only the scopes that most applications use: each further one asks people for more on the
+	// consent page.
+	scopes := []string{"openid", "profile", "email", "offline_access"}
+	scopes = slices.DeleteFunc(scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) })
 	fmt.Fprintf(p.stdout, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", o.Issuer, c.ID)
 	if secret != "" {
 		fmt.Fprintf(p.stdout, "OIDC_CLIENT_SECRET=%s\n", secret)
@@ -308,8 +316,8 @@ func (o secretOutput) print(p *program, c *provider.Client, secret string) error
 	return nil
 }
 
-// clientRow is a client as the commands print it. The names are those of
-// RFC 7591 and of the logout specifications where these have one.
+// clientRow is a client as the commands print it. Its members are named as in RFC 7591 and the logout
+// specifications where these define them.
 type clientRow struct {
 	ID                     string              `json:"client_id"`
 	Secret                 string              `json:"client_secret,omitempty"`
@@ -343,22 +351,26 @@ type clientRow struct {
 	CreatedAt              string              `json:"created_at"`
 }
 
-// secretRow is when a secret is valid, never what it is.
+// secretRow is the validity of a secret, without the secret.
 type secretRow struct {
 	CreatedAt string `json:"created_at"`
 	ExpiresAt string `json:"expires_at,omitempty"`
 }
 
-// clientRowOf is the row of a client; secret is a new one, or empty.
+// clientRowOf returns the row of a client; secret is a new one, or empty.
 func clientRowOf(c *provider.Client, secret string) clientRow {
 	row := clientRow{
-		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document, RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
-		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Scopes: listed(c.Scopes), AuthMethod: c.AuthMethod, JWKS: c.Keys(),
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups, RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials, Device: c.DeviceGrant,
-		Profile: c.Profile, DPoPBound: c.DPoPBound,
-		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{}, CreatedAt: c.CreatedAt.Format(time.RFC3339),
+		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document,
+		RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
+		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate,
+		Scopes: listed(c.Scopes), OptionalScopes: c.OptionalScopes, AuthMethod: c.AuthMethod, JWKS: c.Keys(),
+		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups,
+		RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
+		Device: c.DeviceGrant, Profile: c.Profile, DPoPBound: c.DPoPBound, Trusted: c.Trusted,
+		IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
+		AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{},
+		CreatedAt: c.CreatedAt.Format(time.RFC3339),
 	}
-	row.OptionalScopes, row.HomeURI, row.Logo = c.OptionalScopes, c.HomeURI, c.Logo.Hash
 	for _, s := range c.Secrets {
 		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
 		if !s.ExpiresAt.IsZero() {
@@ -370,13 +382,16 @@ func clientRowOf(c *provider.Client, secret string) clientRow {
 }
 
 func (r clientRow) kind() string {
-	if r.Document {
+	switch {
+	case r.Document:
 		return "own description"
+	case r.Public:
+		return "public"
 	}
-	return map[bool]string{true: "public", false: "confidential"}[r.Public]
+	return "confidential"
 }
 
-// groupNames are the flags that the groups claim may name.
+// groupNames returns the flags that the groups claim may contain.
 func (r clientRow) groupNames() string {
 	if len(r.Groups) == 0 {
 		return "all but admin"
@@ -384,7 +399,7 @@ func (r clientRow) groupNames() string {
 	return strings.Join(r.Groups, " ")
 }
 
-// printClient prints a client in full; secret is a new one, or empty.
+// printClient prints all of a client; secret is a new one, or empty.
 func (o output) printClient(p *program, c *provider.Client, secret string) error {
 	r := clientRowOf(c, secret)
 	grace := ""
@@ -396,8 +411,10 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		name string
 		on   bool
 	}{
-		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims}, {"client_credentials", r.ClientCredentials}, {"device grant", r.Device}, {"DPoP required", r.DPoPBound},
-		{"http redirects allowed", r.AllowInsecureRedirect}, {"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
+		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims},
+		{"client_credentials", r.ClientCredentials}, {"device grant", r.Device}, {"DPoP required", r.DPoPBound},
+		{"http redirects allowed", r.AllowInsecureRedirect},
+		{"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
 	} {
 		if option.on {
 			options = append(options, option.name)
@@ -406,15 +423,18 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 	var keys []string
 	if r.JWKS != nil {
 		for _, k := range r.JWKS.Keys {
-			keys = append(keys, cmp.Or(k.KeyID, "one without a kid"))
+			keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
 		}
 	}
 	labels := pairs{
-		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()}, {"authentication", r.AuthMethod},
-		{"redirect URIs", strings.Join(r.RedirectURIs, " ")}, {"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
-		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")}, {"required flag", r.RequireFlag}, {"required acr", r.RequireACR}, {"profile", r.Profile},
-		{"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI}, {"logo", r.Logo},
-		{"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace}, {"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()},
+		{"authentication", r.AuthMethod}, {"redirect URIs", strings.Join(r.RedirectURIs, " ")},
+		{"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
+		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")},
+		{"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
+		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
+		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace},
+		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
 	for _, s := range r.Secrets {
 		text := "from " + s.CreatedAt
@@ -439,16 +459,18 @@ func (c *listClientCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		// Without keys OpenID Connect is off; this user may also not be one who may read them.
+		// Without keys OpenID Connect is off. This system user may also lack the permission to read them.
 		if keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err == nil && len(keys) > 0 {
 			for _, client := range provider.CheckKeys(clients, keys) {
-				fmt.Fprintf(p.stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with --additional-key-file, or give the client another --id-token-alg\n", client.IDTokenAlg, client.ID)
+				fmt.Fprintf(p.stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with "+
+					"--additional-key-file, or give the client another --id-token-alg\n", client.IDTokenAlg, client.ID)
 			}
 		}
 		out := c.list(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
 		for _, client := range clients {
 			r := clientRowOf(client, "")
-			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), strings.Join(r.RedirectURIs, " "), r.CreatedAt); err != nil {
+			redirects := strings.Join(r.RedirectURIs, " ")
+			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, r.CreatedAt); err != nil {
 				return err
 			}
 		}
@@ -461,9 +483,11 @@ type showClientCommand struct {
 	output
 }
 
-// Run shows one client; what authenticates it is never among it.
+// Run shows one client without its secrets.
 func (c *showClientCommand) Run(p *program) error {
-	return c.withClient(p, func(_ *store.Store, client *provider.Client) error { return c.printClient(p, client, "") })
+	return c.withClient(p, func(_ *store.Store, client *provider.Client) error {
+		return c.printClient(p, client, "")
+	})
 }
 
 type updateClientCommand struct {
@@ -472,29 +496,29 @@ type updateClientCommand struct {
 	clientUpdate
 }
 
-// clientUpdate is what can be updated of a client.
+// clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	clientOptions
 	Name                       *string `help:"Name that users see on the consent page."`
 	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
-	ClearBackchannelLogoutURI  bool    `help:"Send no logout tokens any more."`
-	ClearProfile               bool    `help:"Hold it to no profile."`
-	ClearRequireFlag           bool    `help:"Let users in without any flag."`
-	ClearRequireACR            bool    `name:"clear-require-acr" help:"Let users in who sign in with the password alone."`
-	ClearOptionalScope         bool    `help:"Let users leave out none of its scopes."`
-	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it on the Apps page only of those who let it in."`
+	ClearBackchannelLogoutURI  bool    `help:"Send no more logout tokens."`
+	ClearProfile               bool    `help:"Enforce no profile."`
+	ClearRequireFlag           bool    `help:"Allow users without any flag."`
+	ClearRequireACR            bool    `name:"clear-require-acr" help:"Allow users who sign in with only the password."`
+	ClearOptionalScope         bool    `help:"Let users decline none of its scopes."`
+	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it only on the Apps page of those who consented to it."`
 	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`
-	ClearGroup                 bool    `help:"Let its groups claim name all flags but admin again."`
+	ClearGroup                 bool    `help:"Let its groups claim contain all flags but admin again."`
 }
 
-// Run updates the given fields. Secrets and tokens are not touched.
+// Run updates the given fields. Secrets and tokens are unchanged.
 func (c *updateClientCommand) Run(p *program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
-		return usageError{"nothing to change is given; see cairn client update --help"}
+		return usageError{"no field to update is given; see cairn client update --help"}
 	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if client.Document {
-			return usageError{"this client brings its own description: cairn client allow says what it may do"}
+			return usageError{"this client publishes its own description: cairn client allow says what it may do"}
 		}
 		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
@@ -503,8 +527,14 @@ func (c *updateClientCommand) Run(p *program) error {
 			name         string
 			at           any
 		}{
-			{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri", &client.PostLogoutRedirectURIs},
-			{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri", &client.BackchannelLogoutURI},
+			{
+				c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0,
+				"post-logout-redirect-uri", &client.PostLogoutRedirectURIs,
+			},
+			{
+				c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil,
+				"backchannel-logout-uri", &client.BackchannelLogoutURI,
+			},
 			{c.ClearProfile, c.Profile != nil, "profile", &client.Profile},
 			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
 			{c.ClearRequireACR, c.RequireACR != nil, "require-acr", &client.RequireACR},
@@ -515,7 +545,7 @@ func (c *updateClientCommand) Run(p *program) error {
 		} {
 			switch {
 			case x.clear && x.given:
-				return usageError{fmt.Sprintf("give --%s or --clear-%s, not both", x.name, x.name)}
+				return usagef("give --%s or --clear-%s, not both", x.name, x.name)
 			case x.clear:
 				reflect.ValueOf(x.at).Elem().SetZero()
 			}
@@ -528,7 +558,8 @@ func (c *updateClientCommand) Run(p *program) error {
 		}
 		warn(p, client)
 		if client.HasSecret() && !secretBefore {
-			fmt.Fprintf(p.stderr, "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n", client.ID)
+			const format = "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n"
+			fmt.Fprintf(p.stderr, format, client.ID)
 		}
 		return c.printClient(p, client, "")
 	})
@@ -538,7 +569,7 @@ type rotateSecretCommand struct {
 	oneClient
 	secretOutput
 	Quiet   bool   `short:"q" help:"Print the secret only."`
-	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the secrets before still work, as 24h or 7d, at most 30d. Without it they end at once."`
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secrets still work: 24h or 7d, at most 30d. By default they end at once."`
 }
 
 // Run gives the client a new secret, which is printed once.
@@ -561,8 +592,8 @@ func (c *rotateSecretCommand) Run(p *program) error {
 			fmt.Fprintln(p.stdout, secret)
 			return nil
 		}
-		if fresh, err := st.Client(p.ctx, client.ID); err == nil {
-			client = fresh
+		if updated, err := st.Client(p.ctx, client.ID); err == nil {
+			client = updated
 		}
 		return c.print(p, client, secret)
 	})
@@ -577,12 +608,14 @@ type removeClientCommand struct {
 // Run removes the client after a confirmation.
 func (c *removeClientCommand) Run(p *program) error {
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
-		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)); err != nil {
+		question := fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)
+		if err := confirm(p, c.Yes, question); err != nil {
 			return err
 		}
 		if err := st.RemoveClient(p.ctx, client.ID); err != nil {
 			return err
 		}
-		return c.print(p, client.ID, map[string]any{"client_id": client.ID, "removed": true}, pairs{{"removed", client.ID + " (" + client.Name + ")"}})
+		removed := map[string]any{"client_id": client.ID, "removed": true}
+		return c.print(p, client.ID, removed, pairs{{"removed", client.ID + " (" + client.Name + ")"}})
 	})
 }

@@ -14,17 +14,17 @@ import (
 type allowClientCommand struct {
 	databaseFlags
 	output
-	URL    string   `arg:"" optional:"" help:"https URL of a client's description; or ending in /*, of all below it. Without it, what is allowed is listed."`
-	Scope  []string `placeholder:"SCOPE" help:"Scopes that they may ask for; openid, profile, email and offline_access if none is given. Repeatable."`
+	URL    string   `arg:"" optional:"" help:"https URL of a client's description, or of all below it if it ends in /*. Without a URL, list those allowed."`
+	Scope  []string `placeholder:"SCOPE" help:"Scope that they may request. Repeatable. Default: openid, profile, email and offline_access."`
 	API    []string `name:"api" sep:"none" placeholder:"URI" help:"An API that they may use. Repeatable."`
-	Remove bool     `help:"Allow it no longer, and remove its clients with their consents and tokens."`
+	Remove bool     `help:"No longer allow the URL, and remove its clients with their consents and tokens."`
 	Yes    bool     `help:"With --remove: do not ask."`
 }
 
 // Help implements kong.HelpProvider.
 func (*allowClientCommand) Help() string {
-	return `Agents and programs that nobody registers by hand name the URL of their description as their client_id (Client ID
-Metadata Document). One of them, all of a host, and an end to that:
+	return `Agents and programs that nobody registers by hand use the URL of their description as their client_id
+(Client ID Metadata Document). To allow one of them, all of a host, and to end that:
 
   cairn client allow https://agent.example.com/client.json --api https://api.example.org
   cairn client allow 'https://agents.example.com/*'
@@ -48,7 +48,7 @@ func (c *allowClientCommand) Run(p *program) error {
 	changes := len(c.Scope) > 0 || len(c.API) > 0
 	switch {
 	case c.URL == "" && (changes || c.Remove):
-		return usageError{"give the URL that is meant; see cairn client allow --help"}
+		return usageError{"give the URL; see cairn client allow --help"}
 	case c.Remove && changes:
 		return usageError{"--remove takes neither --scope nor --api"}
 	}
@@ -59,20 +59,26 @@ func (c *allowClientCommand) Run(p *program) error {
 		case c.Remove:
 			return c.remove(p, st)
 		}
-		a := provider.Allowance{URL: c.URL, Scopes: c.Scope, APIs: c.API, CreatedAt: time.Now().UTC().Truncate(time.Second)}
+		a := provider.Allowance{
+			URL: c.URL, Scopes: c.Scope, APIs: c.API, CreatedAt: time.Now().UTC().Truncate(time.Second),
+		}
 		if len(a.Scopes) == 0 {
 			a.Scopes = []string{"openid", "profile", "email", "offline_access"}
 		} else if !slices.Contains(a.Scopes, "openid") {
 			a.Scopes = append([]string{"openid"}, a.Scopes...)
 		}
-		if err := st.AllowClients(p.ctx, a, operator("client.allow", a.URL, strings.Join(slices.Concat(a.Scopes, a.APIs), " "))); err != nil {
+		detail := strings.Join(slices.Concat(a.Scopes, a.APIs), " ")
+		if err := st.AllowClients(p.ctx, a, operator("client.allow", a.URL, detail)); err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
-				return usageError{broken.Describe(map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}[broken.Member])}
+				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
+				return usageError{broken.Describe(flags[broken.Member])}
 			}
 			return err
 		}
-		return c.print(p, a.URL, allowanceRowOf(a), pairs{{"allowed", a.URL}, {"scopes", strings.Join(a.Scopes, " ")}, {"APIs", strings.Join(a.APIs, " ")}})
+		return c.print(p, a.URL, allowanceRowOf(a), pairs{
+			{"allowed", a.URL}, {"scopes", strings.Join(a.Scopes, " ")}, {"APIs", strings.Join(a.APIs, " ")},
+		})
 	})
 }
 
@@ -84,7 +90,8 @@ func (c *allowClientCommand) show(p *program, st *store.Store) error {
 	out := c.list(p, "URL", "SCOPES", "APIS", "CREATED")
 	for _, a := range all {
 		r := allowanceRowOf(a)
-		if err := out.add(r.URL, r, r.URL, strings.Join(r.Scopes, " "), strings.Join(r.APIs, " "), r.CreatedAt); err != nil {
+		row := []string{r.URL, strings.Join(r.Scopes, " "), strings.Join(r.APIs, " "), r.CreatedAt}
+		if err := out.add(r.URL, r, row...); err != nil {
 			return err
 		}
 	}
@@ -92,16 +99,17 @@ func (c *allowClientCommand) show(p *program, st *store.Store) error {
 }
 
 func (c *allowClientCommand) remove(p *program, st *store.Store) error {
-	if err := confirm(p, c.Yes, fmt.Sprintf("Allow %s no longer, and remove its clients with their consents and tokens?", c.URL)); err != nil {
+	question := fmt.Sprintf("No longer allow %s, and remove its clients with their consents and tokens?", c.URL)
+	if err := confirm(p, c.Yes, question); err != nil {
 		return err
 	}
 	removed, err := st.DisallowClients(p.ctx, c.URL, operator("client.disallow", c.URL, ""))
 	if errors.Is(err, provider.ErrClientNotFound) {
-		return fmt.Errorf("%q is not allowed: cairn client allow shows what is", c.URL)
+		return fmt.Errorf("%q is not allowed: cairn client allow lists the allowed URLs", c.URL)
 	}
 	if err != nil {
 		return err
 	}
 	return c.print(p, c.URL, map[string]any{"url": c.URL, "removed": true, "clients": removed},
-		pairs{{"allowed no longer", c.URL}, {"removed clients", strings.Join(removed, " ")}})
+		pairs{{"no longer allowed", c.URL}, {"removed clients", strings.Join(removed, " ")}})
 }

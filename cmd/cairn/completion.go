@@ -14,34 +14,34 @@ type completionCommand struct {
 
 // Help implements kong.HelpProvider.
 func (completionCommand) Help() string {
-	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion bash), the same with zsh
-after compinit, or cairn completion fish | source.`
+	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion bash), the
+same with zsh after compinit, or cairn completion fish | source.`
 }
 
 // Run prints a script that completes commands, options and their values. It is
-// static: a key press starts no program.
+// static: completion does not start the program.
 func (c completionCommand) Run(p *program, k *kong.Kong) error {
-	write := map[string]func([]completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
-	_, err := fmt.Fprint(p.stdout, write(allCompletions(k.Model.Node, "")))
+	scripts := map[string]func([]completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
+	_, err := fmt.Fprint(p.stdout, scripts[c.Shell](allCompletions(k.Model.Node, "")))
 	return err
 }
 
-// completions are what may follow a command.
+// completions are the words that may follow a command.
 type completions struct {
-	at       string // the commands so far, each with a blank before it: " client add"
+	at       string // the commands so far, each with a space before it: " client add"
 	commands []completed
 	options  []completed
 }
 
-// completed is a word that may be written, and what it means.
+// completed is a command or an option, with its help.
 type completed struct {
 	word, short, help string
 	takes             bool     // a value follows
-	values            []string // the only ones
+	values            []string // the only ones allowed; nil for any
 	file              bool     // the value is a file or a folder
 }
 
-// spellings are -o and --output.
+// spellings returns the forms of an option, such as --output and -o.
 func (c completed) spellings() []string {
 	words := []string{"--" + c.word}
 	if c.short != "" {
@@ -50,6 +50,8 @@ func (c completed) spellings() []string {
 	return words
 }
 
+func (c completed) name() []string { return []string{c.word} }
+
 func allCompletions(node *kong.Node, at string) []completions {
 	here := completions{at: at}
 	for n := node; n != nil; n = n.Parent {
@@ -57,7 +59,8 @@ func allCompletions(node *kong.Node, at string) []completions {
 			if f.Hidden {
 				continue
 			}
-			o := completed{word: f.Name, help: f.Help, takes: !f.IsBool(), file: f.PlaceHolder == "FILE" || f.PlaceHolder == "FOLDER"}
+			file := f.PlaceHolder == "FILE" || f.PlaceHolder == "FOLDER"
+			o := completed{word: f.Name, help: f.Help, takes: !f.IsBool(), file: file}
 			if f.Enum != "" {
 				o.values = f.EnumSlice()
 			}
@@ -82,7 +85,7 @@ func allCompletions(node *kong.Node, at string) []completions {
 	return append([]completions{here}, all...)
 }
 
-// each renders every place that has something, as a line of a script.
+// each concatenates the rendered form of each command.
 func each(all []completions, render func(completions) string) string {
 	var b strings.Builder
 	for _, c := range all {
@@ -91,8 +94,8 @@ func each(all []completions, render func(completions) string) string {
 	return b.String()
 }
 
-// known are the patterns of a case: all commands.
-func known(all []completions) string {
+// anyCommand returns the pattern of a case that matches any command.
+func anyCommand(all []completions) string {
 	var quoted []string
 	for _, c := range all[1:] {
 		quoted = append(quoted, quote(c.at))
@@ -100,7 +103,7 @@ func known(all []completions) string {
 	return strings.Join(quoted, "|")
 }
 
-// eachValue renders the options that take a value, by the words before it.
+// eachValue renders each option that takes a value. patterns matches the words before the value.
 func eachValue(all []completions, render func(patterns string, o completed) string) string {
 	return each(all, func(c completions) (lines string) {
 		for _, o := range c.options {
@@ -131,7 +134,7 @@ func bashScript(all []completions) string {
 _cairn() {
 	local at= before=${COMP_WORDS[COMP_CWORD-1]} current=${COMP_WORDS[COMP_CWORD]} commands= options= i
 	COMPREPLY=()
-	# bash takes --output=json apart into three words.
+	# bash splits --output=json into three words.
 	if [[ $current == = ]]; then
 		current=
 	elif [[ $before == = ]]; then
@@ -139,19 +142,21 @@ _cairn() {
 	fi
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case "$at ${COMP_WORDS[i]}" in
-		` + known(all) + `) at="$at ${COMP_WORDS[i]}" ;;
+		` + anyCommand(all) + `) at="$at ${COMP_WORDS[i]}" ;;
 		esac
 	done
 	case "$at $before" in
 ` + eachValue(all, func(patterns string, o completed) string {
-		if o.values == nil { // files, by the way that it is registered
+		if o.values == nil { // "complete -o default" below completes files
 			return "\t" + patterns + ") return ;;\n"
 		}
-		return "\t" + patterns + `) COMPREPLY=($(compgen -W ` + quote(strings.Join(o.values, " ")) + ` -- "$current")); return ;;` + "\n"
+		values := quote(strings.Join(o.values, " "))
+		return "\t" + patterns + `) COMPREPLY=($(compgen -W ` + values + ` -- "$current")); return ;;` + "\n"
 	}) + `	esac
 	case "$at" in
 ` + each(all, func(c completions) string {
-		return "\t" + quote(c.at) + `) commands=` + quote(words(c.commands, func(c completed) []string { return []string{c.word} })) + ` options=` + quote(words(c.options, completed.spellings)) + " ;;\n"
+		commands, options := quote(words(c.commands, completed.name)), quote(words(c.options, completed.spellings))
+		return "\t" + quote(c.at) + `) commands=` + commands + ` options=` + options + " ;;\n"
 	}) + `	esac
 	if [[ $current == -* ]]; then
 		commands=$options
@@ -182,7 +187,7 @@ _cairn() {
 	fi
 	for word in ${words[2,CURRENT-1]}; do
 		case "$at $word" in
-		(` + known(all) + `) at="$at $word" ;;
+		(` + anyCommand(all) + `) at="$at $word" ;;
 		esac
 	done
 	case "$at $before" in
@@ -198,7 +203,8 @@ _cairn() {
 	}) + `	esac
 	case "$at" in
 ` + each(all, func(c completions) string {
-		return "\t(" + quote(c.at) + ") commands=(" + described(c.commands, func(c completed) []string { return []string{c.word} }) + ") options=(" + described(c.options, completed.spellings) + ") ;;\n"
+		commands, options := described(c.commands, completed.name), described(c.options, completed.spellings)
+		return "\t(" + quote(c.at) + ") commands=(" + commands + ") options=(" + options + ") ;;\n"
 	}) + `	esac
 	if [[ $PREFIX == -* ]]; then
 		_describe -o -t options option options
@@ -217,13 +223,13 @@ fi
 }
 
 func fishScript(all []completions) string {
-	// In single quotes fish reads \\ and \' only.
+	// In single quotes fish knows only the escapes \\ and \'.
 	quoted := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'" }
 	return `# fish completion for cairn
 function __cairn_at
 	set -l at ''
 	for word in (commandline -opc)[2..]
-		if contains -- "$at $word" ` + strings.ReplaceAll(known(all), "|", " ") + `
+		if contains -- "$at $word" ` + strings.ReplaceAll(anyCommand(all), "|", " ") + `
 			set at "$at $word"
 		end
 	end
@@ -236,7 +242,8 @@ complete -c cairn -e
 		}
 		lines = fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -f\n", c.at)
 		for _, child := range c.commands {
-			lines += fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -a %s -d %s\n", c.at, child.word, quoted(child.help))
+			const format = "complete -c cairn -n \"__cairn_at '%s'\" -a %s -d %s\n"
+			lines += fmt.Sprintf(format, c.at, child.word, quoted(child.help))
 		}
 		return lines
 	}) + each(all, func(c completions) (lines string) {

@@ -13,7 +13,7 @@ import (
 // dataKeySetting names the file of the data key.
 const dataKeySetting = "data-key-file"
 
-// dataKeyOf reads the file of a data key when that is needed; nil where none is named.
+// dataKeyOf returns a function that reads the data key from its file, or nil if no file is named.
 func dataKeyOf(file string) func() ([]byte, error) {
 	if file == "" {
 		return nil
@@ -21,24 +21,25 @@ func dataKeyOf(file string) func() ([]byte, error) {
 	return func() ([]byte, error) { return config.LoadDataKey(file) }
 }
 
-// newDataKeyPlace is where a data key belongs for which no file is named.
+// newDataKeyPlace returns the path of a new data key if no setting names one.
 func newDataKeyPlace(p *program, signingKey, database string) string {
 	key, settings := config.DataKeyBeside(signingKey), config.DataKeyBeside(p.env.ConfigFile())
 	return cmp.Or(key, config.DataKeyBeside(database), settings, config.DataKeyName)
 }
 
-// rememberDataKey writes the file of the data key of a database into cairn.yaml, unless that is of another database,
-// and says what is to be done where it cannot. It returns "" where the settings name a file already.
+// rememberDataKey writes the path of the data key of a database into cairn.yaml, and returns a note
+// about it. If cairn.yaml is for another database or cannot be written, the note says what to do.
+// The note is empty if the settings name a file already.
 func rememberDataKey(p *program, file, database string) string {
-	named := p.env.ConfigFile()
+	configFile := p.env.ConfigFile()
 	of, _ := p.env.InConfig("database")
-	if named != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
+	if configFile != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
 		_, stored := p.env.InConfig(dataKeySetting)
 		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
 			return ""
 		}
-		if config.AddPath(named, dataKeySetting, file) == nil {
-			return "data-key-file is in " + named + " now"
+		if config.AddPath(configFile, dataKeySetting, file) == nil {
+			return "data-key-file is in " + configFile + " now"
 		}
 	}
 	return "add the line data-key-file: " + file + " to cairn.yaml, or set SERVICE_DATA_KEY_FILE"
@@ -52,16 +53,16 @@ type sealKeysCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*sealKeysCommand) Help() string {
-	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret are
-sealed in the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy of its
-file where backups are not.
+	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret
+are sealed in the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy
+of its file apart from the backups.
 
-Where data-key-file (SERVICE_DATA_KEY_FILE) names no file, data.key is made beside the signing key and written into
-cairn.yaml. A service that runs has to be restarted with the key first, every instance, and every one has to be of a
-version that knows of it. Where the command is interrupted, run it again.`
+If data-key-file (SERVICE_DATA_KEY_FILE) names no file, data.key is made beside the signing key and written into
+cairn.yaml. A running service must be restarted with the key first: every instance, each of a version that supports
+data keys. If the command is interrupted, run it again.`
 }
 
-// Run makes the key, remembers it and seals.
+// Run makes the key, writes its path into cairn.yaml and seals the secrets.
 func (c *sealKeysCommand) Run(p *program) error {
 	settings := config.Defaults()
 	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
@@ -69,15 +70,15 @@ func (c *sealKeysCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	named := checked.DataKeyFile != ""
+	configured := checked.DataKeyFile != ""
 	c.DataKeyFile = cmp.Or(checked.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
-	var made, sealed bool
+	var created, sealed bool
 	err = c.withStore(p, func(st *store.Store) (err error) {
 		if sealed, err = st.Sealed(p.ctx); err != nil {
 			return err
 		}
-		made = !exists(c.DataKeyFile)
-		if !made {
+		created = !exists(c.DataKeyFile)
+		if !created {
 			_, err = config.LoadDataKey(c.DataKeyFile)
 			return err
 		}
@@ -90,8 +91,8 @@ func (c *sealKeysCommand) Run(p *program) error {
 		return err
 	}
 	remembered := rememberDataKey(p, c.DataKeyFile, c.Database)
-	// A service that runs cannot have a key that was made or named just now.
-	if !sealed && (made || !named) {
+	// A running service cannot have a key that this command has just made or named.
+	if !sealed && (created || !configured) {
 		if err := checkStopped(p, checked); err != nil {
 			remembered = cmp.Or(remembered, "the settings name it")
 			return fmt.Errorf("%w; the data key is %s: %s", err, c.DataKeyFile, remembered)
@@ -102,15 +103,15 @@ func (c *sealKeysCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		done := map[string]any{"data_key_file": c.DataKeyFile, "created": made, "sealed": n}
+		done := map[string]any{"data_key_file": c.DataKeyFile, "created": created, "sealed": n}
 		return c.print(p, c.DataKeyFile, done, pairs{
 			{"data key", c.DataKeyFile}, {"sealed", fmt.Sprintf("%d values", n)}, {"settings", remembered},
-			{"next", "keep a copy of " + c.DataKeyFile + " where backups are not: without it what is sealed is lost"},
+			{"next", "keep a copy of " + c.DataKeyFile + " apart from the backups: without it the secrets are lost"},
 		})
 	})
 }
 
-// checkStopped refuses where the service runs.
+// checkStopped returns an error if the service runs.
 func checkStopped(p *program, checked config.Checked) error {
 	release, err := store.Use(p.ctx, checked.Database, true)
 	if errors.Is(err, store.ErrInUse) {
@@ -123,7 +124,8 @@ func checkStopped(p *program, checked config.Checked) error {
 	return err
 }
 
-// dataKeyMissing says that the file of the data key is not there, where nothing is sealed that would need it.
+// dataKeyMissing reports whether the named file of the data key does not exist. That is no error as
+// long as nothing is sealed.
 func dataKeyMissing(file string) (missing bool, err error) {
 	if file == "" {
 		return false, nil

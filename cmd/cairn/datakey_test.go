@@ -84,7 +84,7 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		s.refused(remedies, "invite", "add")
 		s.must("user", "list")
 		printed := s.must("backup", "verify", "b.tar.gz")
-		if !strings.Contains(printed, "secrets in the backup were not tried") {
+		if !strings.Contains(printed, "secrets in the backup were not checked") {
 			t.Errorf("verify prints %s", printed)
 		}
 		target := other(t, dsn)
@@ -94,7 +94,7 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		serveRefuses(t, s.environ, remedies...)
 		s.refused([]string{"data.key exists"}, "restore", "b.tar.gz", "--database", target, "--new-data-key")
 		with := []string{"--database", target, "--data-key-file", "elsewhere/data.key"}
-		s.refused([]string{"at hand"}, append([]string{"restore", "b.tar.gz", "--new-data-key"}, with...)...)
+		s.refused([]string{"is available"}, append([]string{"restore", "b.tar.gz", "--new-data-key"}, with...)...)
 		s.must(append([]string{"restore", "b.tar.gz"}, with...)...)
 		printed = s.must(append([]string{"invite", "list", "-q"}, with...)...)
 		if strings.TrimSpace(printed) != code {

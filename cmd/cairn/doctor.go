@@ -12,25 +12,25 @@ import (
 type doctorCommand struct {
 	config.Settings
 	output
-	Offline bool `help:"Make no connection but to a PostgreSQL database: look at settings, files and database alone."`
-	Deep    bool `help:"Also read the whole SQLite file for damage, which takes minutes where it is large."`
+	Offline bool `help:"Check only settings, files and database: connect to nothing but a PostgreSQL database."`
+	Deep    bool `help:"Also read the whole SQLite file for damage; a large file takes minutes."`
 }
 
 // Help implements kong.HelpProvider.
 func (*doctorCommand) Help() string {
-	return `It reads the settings as serve does, changes nothing, and prints what it has found, with what to do about it. Run it as
-the user of the service while that runs. The exit code is 1 with warnings or problems, and 0 otherwise: advice is no fault.
-What could not be looked at is "skipped". -q prints the names of warnings and problems only. docs/doctor.md has every
-finding.`
+	return `It reads the settings as serve does, changes nothing, and prints its findings with what to do about each.
+Run it as the user of the service while the service runs. The exit code is 1 with warnings or problems, and 0
+otherwise, even with advice. What could not be checked is "skipped". -q prints only the names of warnings and
+problems. docs/doctor.md has every finding.`
 }
 
-// diagnosis is what doctor prints as JSON.
+// diagnosis is the JSON output of doctor.
 type diagnosis struct {
 	Level    doctor.Level     `json:"level"` // the worst
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// Run fails where a finding is a fault.
+// Run exits with exitFailed if a finding is a warning or a problem.
 func (c *doctorCommand) Run(p *program) error {
 	findings := doctor.Run(p.ctx, doctor.Options{
 		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
@@ -50,7 +50,8 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 	if c.Format == "json" && !c.Quiet {
 		return writeJSON(p.stdout, d)
 	}
-	t, count := newTable(p.stdout), map[doctor.Level]int{}
+	t := newTable(p.stdout)
+	count := map[doctor.Level]int{}
 	for _, f := range d.Findings {
 		count[f.Level]++
 		if c.Quiet {
@@ -59,7 +60,7 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 			}
 			continue
 		}
-		// What a proxy or a database said may have line breaks, tabs and other control characters.
+		// An answer of a proxy or a database may have line breaks, tabs and other control characters.
 		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, printable(strings.Join(strings.Fields(f.Found), " ")))
 		if f.Do != "" {
 			fmt.Fprintf(t, "\t\t-> %s\n", f.Do)
@@ -75,21 +76,22 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 
 type healthcheckCommand struct {
 	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address that the service listens on, as host:port."`
-	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose path is asked."`
-	TLSCertFile string `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" hidden:""` // it only matters that they are set
+	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service; its path is used."`
+	TLSCertFile string `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" hidden:""` // only matters if set
 	TLSKeyFile  string `name:"tls-key-file" env:"SERVICE_TLS_KEY_FILE" hidden:""`
 }
 
 // Help implements kong.HelpProvider.
 func (*healthcheckCommand) Help() string {
-	return `For the HEALTHCHECK of a container: it asks /readyz at the address of --listen, over https where the service has TLS files,
-and ends with 0 where the service is ready and with 1 otherwise.`
+	return `For the HEALTHCHECK of a container: it requests /readyz at the address of --listen, over https if the
+service has TLS files. The exit code is 0 if the service is ready and 1 otherwise.`
 }
 
 // Run prints one line.
 func (c *healthcheckCommand) Run(p *program) error {
 	settings := config.Defaults()
-	settings.Listen, settings.Issuer, settings.TLSCertFile, settings.TLSKeyFile = c.Listen, c.Issuer, c.TLSCertFile, c.TLSKeyFile
+	settings.Listen, settings.Issuer = c.Listen, c.Issuer
+	settings.TLSCertFile, settings.TLSKeyFile = c.TLSCertFile, c.TLSKeyFile
 	checked, err := settings.Check()
 	if err != nil {
 		return err

@@ -127,7 +127,7 @@ func TestHealthcheckAsksTheServiceWhereItListens(t *testing.T) {
 			t.Errorf("%d %s", code, text)
 		}
 	}
-	if code, text := check("--listen", "127.0.0.1:0"); code != exitFailed || !strings.Contains(text, "no port") {
+	if code, text := check("--listen", "127.0.0.1:0"); code != exitFailed || !strings.Contains(text, "no fixed port") {
 		t.Errorf("%d %s", code, text)
 	}
 	if code := run(t.Context(), []string{"healthcheck", "--nonsense"}, nil, strings.NewReader(""), io.Discard, io.Discard); code != exitUsage {

@@ -18,7 +18,7 @@ import (
 type explainCommand struct {
 	databaseFlags
 	URL                string   `arg:"" name:"url" help:"Address that the application sent the browser to (in single quotes), - for standard input."`
-	User               string   `placeholder:"HANDLE" help:"Who is to sign in: what the application would read about them is shown."`
+	User               string   `placeholder:"HANDLE" help:"User to sign in: also print the claims that the application would get."`
 	Format             string   `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
@@ -27,21 +27,21 @@ type explainCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*explainCommand) Help() string {
-	return `Nothing is changed and no code is issued. Copy the address from the browser or from the log of the application:
+	return `Nothing is changed and no code is issued. Copy the address from the browser or the application's log:
 
   cairn explain --user ada 'https://id.example.org/oauth2/authorize?client_id=wiki&response_type=code` +
 		`&scope=openid&state=k7&redirect_uri=https://wiki.example.org/callback'
   cairn explain - <address.txt
 
-Of a device, give the address that it posts to, with its parameters behind a question mark:
+For a device, give the address that it posts to, with its parameters after a question mark:
 
   cairn explain 'https://id.example.org/oauth2/device_authorization?client_id=tool&scope=openid'`
 }
 
-// maxPasted bounds what is read of a pasted address, in bytes.
+// maxPasted limits the length of a pasted address, in bytes.
 const maxPasted = 64 << 10
 
-// Run explains; the exit code tells whether the application would get a code.
+// Run explains the request. It exits with exitFailed if the application would not get a code.
 func (c *explainCommand) Run(p *program) error {
 	address := c.URL
 	if address == "-" {
@@ -115,11 +115,15 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 		return nil
 	}
 	flag := ""
-	if u.RequiredFlag != "" {
-		flag = u.RequiredFlag + ": " + map[bool]string{true: "on", false: "off"}[u.HasFlag]
+	switch {
+	case u.RequiredFlag != "" && u.HasFlag:
+		flag = u.RequiredFlag + ": on"
+	case u.RequiredFlag != "":
+		flag = u.RequiredFlag + ": off"
 	}
 	fmt.Fprintln(w)
-	labels := pairs{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", cmp.Or(strings.Join(u.Consented, " "), "none")}}
+	consented := cmp.Or(strings.Join(u.Consented, " "), "none")
+	labels := pairs{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", consented}}
 	for _, part := range []struct {
 		name   string
 		claims map[string]any
@@ -131,8 +135,7 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 	return writePairs(w, labels)
 }
 
-// claimText is a value as in the JSON, whole numbers without an
-// exponent.
+// claimText returns a value as JSON, with whole numbers without an exponent.
 func claimText(v any) string {
 	if n, ok := v.(float64); ok && n == float64(int64(n)) {
 		return fmt.Sprint(int64(n))

@@ -15,16 +15,17 @@ type importLegacyCommand struct {
 	databaseFlags
 	output
 	importFlags
-	File string `arg:"" help:"SQLite file of the older service. It is only read."`
+	File string `arg:"" help:"SQLite file of the older service. It is not changed."`
 }
 
 // Help implements kong.HelpProvider.
 func (importLegacyCommand) Help() string {
-	return `Users come with their password hashes, which become this service's own at the next sign-in. The report says what was taken and what was left; --dry-run shows it
-before. Everything is taken in one transaction, or nothing.`
+	return `Users are imported with their password hashes, which are replaced by this service's own at the next
+sign-in. The report lists what was imported and what was not; --dry-run prints it without importing. One transaction
+imports everything or nothing.`
 }
 
-// legacy is what the older service's database becomes.
+// legacy is the content of the older service's database in the form of this one.
 type legacy struct {
 	rows     []account.ImportRow
 	invites  []account.Invite
@@ -32,14 +33,16 @@ type legacy struct {
 	notes    pairs
 }
 
-// Run takes over what maps.
+// Run imports the users, preferences, settings and invites that have a counterpart here.
 func (c *importLegacyCommand) Run(p *program) error {
 	tables, others, err := store.ReadLegacy(p.ctx, c.File, "users", "invites", "settings", "user_prefs")
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	if users := tables["users"]; !slices.Contains(users.Columns, "handle") || !slices.Contains(users.Columns, "password_hash") {
-		return fmt.Errorf("%s: there is no table users with handle and password_hash: this is no database of the older service", c.File)
+	columns := tables["users"].Columns
+	if !slices.Contains(columns, "handle") || !slices.Contains(columns, "password_hash") {
+		return fmt.Errorf("%s: there is no table users with handle and password_hash: "+
+			"this is not a database of the older service", c.File)
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
 		settings, err := users.Settings(p.ctx)
@@ -71,7 +74,7 @@ func (l *legacy) note(what, text string) {
 	}
 }
 
-// first is the first of the columns that a row has.
+// first returns the value of the first of the columns that a row has.
 func first(row map[string]string, columns ...string) string {
 	for _, c := range columns {
 		if v, ok := row[c]; ok {
@@ -81,15 +84,15 @@ func first(row map[string]string, columns ...string) string {
 	return ""
 }
 
-// says tells whether a column says yes, or when or by whom.
-func says(value string) bool { return value != "" && value != "0" && value != "false" }
+// isSet reports whether a column holds yes, a time or a name.
+func isSet(value string) bool { return value != "" && value != "0" && value != "false" }
 
 func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Settings) error {
-	taken := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
+	imported := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
 	byKey := map[string]int{} // row by handle and by id
 	for i, from := range users.Rows {
 		row := account.ImportRow{Row: i + 1, Preferences: map[string]string{}, Members: map[string]string{}}
-		for _, name := range taken {
+		for _, name := range imported {
 			if value := from[name]; name != "is_admin" {
 				row.Members[name] = value
 			}
@@ -106,10 +109,12 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 		l.rows = append(l.rows, row)
 		byKey["handle "+from["handle"]], byKey["id "+from["id"]] = i, i
 	}
-	left := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool { return slices.Contains(taken, c) || c == "id" })
-	l.note("columns of users left", strings.Join(left, " "))
+	ignored := slices.DeleteFunc(slices.Clone(users.Columns), func(c string) bool {
+		return slices.Contains(imported, c) || c == "id"
+	})
+	l.note("columns of users left", strings.Join(ignored, " "))
 
-	count, lost := 0, 0
+	count, skipped := 0, 0
 	for _, from := range prefs.Rows {
 		key, value := first(from, "key", "name", "pref"), first(from, "value")
 		at, known := byKey["handle "+first(from, "handle", "username", "user_handle")]
@@ -119,22 +124,23 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 			}
 		}
 		if !known || key == "" || value == "" {
-			lost++
+			skipped++
 			continue
 		}
 		l.rows[at].Preferences[key] = value
 		count++
 	}
 	if len(prefs.Rows) > 0 {
-		l.note("preferences", fmt.Sprintf("%d taken, %d left: of no user, or without a name and a value", count, lost))
+		const format = "%d taken, %d left: of no user, or without a name and a value"
+		l.note("preferences", fmt.Sprintf(format, count, skipped))
 	}
 	return nil
 }
 
-// takeSettings takes those that have the name and a value of a setting here, but for lists.
+// takeSettings takes the settings whose name and value are valid here, except lists.
 func (l *legacy) takeSettings(t store.LegacyTable, now account.Settings) {
 	l.settings = account.SettingsChange{}
-	var left []string
+	var ignored []string
 	for _, row := range t.Rows {
 		name, value := first(row, "key", "name"), first(row, "value")
 		if one := scalarSetting(name, value); one != nil {
@@ -143,13 +149,14 @@ func (l *legacy) takeSettings(t store.LegacyTable, now account.Settings) {
 				continue
 			}
 		}
-		left = append(left, name)
+		ignored = append(ignored, name)
 	}
 	l.note("settings taken", strings.Join(slices.Sorted(maps.Keys(l.settings)), " "))
-	l.note("settings left", strings.Join(left, " "))
+	l.note("settings left", strings.Join(ignored, " "))
 }
 
-// scalarSetting is a change of one setting to a text, a number or a mark; nil where there is none.
+// scalarSetting returns a change of one setting to a string, a number or a boolean, or nil if the
+// name or the value is not valid.
 func scalarSetting(name, value string) account.SettingsChange {
 	m, err := settingNamed(name)
 	if err != nil {
@@ -170,17 +177,21 @@ func takes(c account.SettingsChange, v *account.Settings) bool {
 	return err == nil
 }
 
-// takeInvites takes those that are open and whose codes are as long as codes here. A code of
+// takeInvites takes the invites that are open and whose codes are as long as codes here. A code of
 // eight characters can be guessed.
 func (l *legacy) takeInvites(t store.LegacyTable, now time.Time) {
+	usedColumns := []string{"used", "is_used", "used_at", "used_by", "redeemed_at", "redeemed_by"}
 	used, expired, weak := 0, 0, 0
 	for _, row := range t.Rows {
-		i := account.Invite{Code: account.CanonicalInviteCode(first(row, "code")), CreatedAt: now, ExpiresAt: now.Add(account.InviteLifetime)}
+		i := account.Invite{
+			Code:      account.CanonicalInviteCode(first(row, "code")),
+			CreatedAt: now, ExpiresAt: now.Add(account.InviteLifetime),
+		}
 		if at, err := account.ReadTime(first(row, "expires_at")); err == nil && at.Before(i.ExpiresAt) {
 			i.ExpiresAt = at
 		}
 		switch {
-		case slices.ContainsFunc([]string{"used", "is_used", "used_at", "used_by", "redeemed_at", "redeemed_by"}, func(c string) bool { return says(row[c]) }):
+		case slices.ContainsFunc(usedColumns, func(c string) bool { return isSet(row[c]) }):
 			used++
 		case !i.Open(now):
 			expired++
@@ -191,6 +202,8 @@ func (l *legacy) takeInvites(t store.LegacyTable, now time.Time) {
 		}
 	}
 	if len(t.Rows) > 0 {
-		l.note("invites", fmt.Sprintf("%d taken, %d left as used, %d as expired, %d because their codes can be guessed: make new ones with cairn invite add", len(l.invites), used, expired, weak))
+		const format = "%d taken, %d left as used, %d as expired, %d because their codes can be guessed: " +
+			"make new ones with cairn invite add"
+		l.note("invites", fmt.Sprintf(format, len(l.invites), used, expired, weak))
 	}
 }

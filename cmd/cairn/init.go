@@ -19,16 +19,16 @@ import (
 )
 
 type initCommand struct {
-	Handle           string `help:"Handle of the first administrator. Asked for on a terminal."`
+	Handle           string `help:"Handle of the first administrator. On a terminal, init prompts for it."`
 	DisplayName      string `help:"Name that others see; the handle if not given."`
-	GeneratePassword bool   `help:"Make a password and print it once."`
-	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two it is asked for on a terminal."`
+	GeneratePassword bool   `help:"Generate a password and print it once."`
+	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, init prompts for it on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
-	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, as cairn keys generate makes it."`
-	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, with which secrets in the database are sealed; made where there is none. Without it: data.key beside the signing key or the database."`
-	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, as https://id.example.org. Without it: http://localhost and the port of --listen."`
+	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, such as one from cairn keys generate."`
+	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which seals secrets in the database; created if missing. Default: data.key beside the signing key or the database."`
+	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, such as https://id.example.org. Default: http://localhost and the port of --listen."`
 	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
-	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Give a URL with a password by the environment."`
+	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Pass a URL with a password in the environment."`
 	output
 }
 
@@ -37,12 +37,12 @@ func (*initCommand) WritesConfig() {}
 
 // Help implements kong.HelpProvider.
 func (*initCommand) Help() string {
-	return `Everything is checked before anything is made, and a second run changes nothing. The settings are remembered in
-cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other command finds them;
---config FILE writes another file, as /etc/cairn/cairn.yaml.`
+	return `Everything is checked before anything is created, and a second run changes nothing. The settings are
+written to cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other
+command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml.`
 }
 
-// initialized is what init prints.
+// initialized is the output of init.
 type initialized struct {
 	Database   string `json:"database"`
 	Created    bool   `json:"created"`
@@ -96,7 +96,7 @@ func (c *initCommand) Run(p *program) error {
 	return c.report(p, in, done)
 }
 
-// administrator is the first one, from flags or from a person at a terminal.
+// administrator returns the first administrator, from flags or from prompts on a terminal.
 func (c *initCommand) administrator(p *program) (first account.NewUser, err error) {
 	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, AnyHandle: true}
 	if first.Handle == "" {
@@ -117,8 +117,8 @@ func (c *initCommand) report(p *program, in *installationPlan, done initialized)
 	}
 	settings := done.ConfigFile
 	switch {
-	case in.foreign != "":
-		settings = "not remembered: " + in.foreign + " is for another database"
+	case in.otherConfig != "":
+		settings = "not written: " + in.otherConfig + " is for another database"
 	case !in.hadFile && in.file != "" && in.checked.HasPassword():
 		settings += "   (with the password of the database: only you can read it)"
 	}
@@ -136,35 +136,34 @@ func (c *initCommand) report(p *program, in *installationPlan, done initialized)
 	})
 }
 
-// installationPlan is what init is about to make.
+// installationPlan is what init is about to create.
 type installationPlan struct {
 	settings    config.Settings
 	checked     config.Checked
 	remembered  []rememberedSetting
 	file        string // the config file; empty: none can be written
 	hadFile     bool
-	foreign     string // the config file beside the database that is for another one
-	newDatabase bool   // an SQLite file that is not there yet
+	otherConfig string // a config file beside the database that is for another database
+	newDatabase bool   // a SQLite file that does not exist yet
 	makeKey     bool
 	makeDataKey bool
 	kid         string
 }
 
-// rememberedSetting is one that the config file keeps.
+// rememberedSetting is a setting that is written to the config file.
 type rememberedSetting struct {
 	name, env string
 	flag      string // of init
 	given     string // by flag or environment
 	value     *string
-	before    string // without what is given
+	stored    string // in the config file, or else the default
 }
 
-// plan reads the config file that is there already and adds what the command
-// line says. It changes nothing.
+// plan combines an existing config file with the command line. It changes nothing.
 func (c *initCommand) plan(p *program) (*installationPlan, error) {
-	named := p.env.ConfigFile()
-	in := &installationPlan{settings: config.Defaults(), file: named}
-	if named == "" {
+	configFile := p.env.ConfigFile()
+	in := &installationPlan{settings: config.Defaults(), file: configFile}
+	if configFile == "" {
 		in.file = cmp.Or(p.env.NewConfig(), c.place(p))
 		if _, err := os.Lstat(in.file); err == nil {
 			if err := p.env.LoadFound(in.file); err != nil {
@@ -173,20 +172,25 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 		}
 	}
 	in.hadFile = p.env.ConfigFile() != ""
-	if in.hadFile && named == "" && c.Database != "" {
+	if in.hadFile && configFile == "" && c.Database != "" {
 		stored, _ := p.env.InConfig("database")
 		stored = cmp.Or(stored, in.settings.Database)
 		if c.Database != stored && (store.IsPostgres(c.Database) || !samePath(c.Database, stored)) {
 			p.env.ForgetConfig()
-			in.file, in.hadFile, in.foreign = "", false, in.file
+			in.otherConfig = in.file
+			in.file, in.hadFile = "", false
 		}
 	}
+	s := &in.settings
 	in.remembered = []rememberedSetting{
-		{name: "database", env: "SERVICE_DATABASE", given: c.Database, value: &in.settings.Database},
-		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &in.settings.Issuer},
-		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &in.settings.Listen},
-		{name: "private-key-file", env: "SERVICE_OIDC_PRIVATE_KEY_FILE", given: c.PrivateKeyFile, value: &in.settings.PrivateKeyFile},
-		{name: dataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &in.settings.DataKeyFile},
+		{name: "database", env: "SERVICE_DATABASE", given: c.Database, value: &s.Database},
+		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &s.Issuer},
+		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &s.Listen},
+		{
+			name: signingKeySetting, env: "SERVICE_OIDC_PRIVATE_KEY_FILE",
+			given: c.PrivateKeyFile, value: &s.PrivateKeyFile,
+		},
+		{name: dataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &s.DataKeyFile},
 	}
 	if c.GenerateKey != "" {
 		in.remembered[3].flag, in.remembered[3].given = "generate-key", c.GenerateKey
@@ -194,8 +198,8 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	for i := range in.remembered {
 		s := &in.remembered[i]
 		stored, _ := p.env.InConfig(s.name)
-		s.flag, s.before = cmp.Or(s.flag, s.name), cmp.Or(stored, *s.value)
-		*s.value = cmp.Or(s.given, s.before)
+		s.flag, s.stored = cmp.Or(s.flag, s.name), cmp.Or(stored, *s.value)
+		*s.value = cmp.Or(s.given, s.stored)
 	}
 	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
 		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
@@ -203,13 +207,13 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	if in.settings.DataKeyFile == "" {
 		key, database := config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database)
 		if in.hadFile || in.file == "" {
-			key, database = database, key // no file remembers it: every command finds it beside the database
+			key, database = database, key // no file will name it: every command finds it beside the database
 		}
 		in.settings.DataKeyFile = cmp.Or(key, database, config.DataKeyBeside(in.file))
 	}
-	// What the environment says, it says again: there the file may say something else.
+	// A value from the environment may differ from the file: it will be in the environment again.
 	for i := range in.remembered {
-		if again, _ := p.env.Lookup(in.remembered[i].env); in.remembered[i].given == again {
+		if value, _ := p.env.Lookup(in.remembered[i].env); in.remembered[i].given == value {
 			in.remembered[i].given = ""
 		}
 	}
@@ -222,8 +226,7 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 	return in, nil
 }
 
-// place is where the config file belongs: beside the database, or where the
-// other commands find one.
+// place returns the path of a new config file: beside the database, or where the other commands find it.
 func (c *initCommand) place(p *program) string {
 	if c.Database != "" && !store.IsPostgres(c.Database) {
 		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)
@@ -231,8 +234,8 @@ func (c *initCommand) place(p *program) string {
 	return cmp.Or(p.env.Find(), config.ConfigName)
 }
 
-// localIssuer is the issuer of a service that listens on this machine, "" where
-// the address does not tell.
+// localIssuer returns the issuer of a service that listens on this machine, or "" if the address has no
+// fixed port.
 func localIssuer(listen string) string {
 	_, port, err := net.SplitHostPort(listen)
 	switch {
@@ -244,10 +247,11 @@ func localIssuer(listen string) string {
 	return "http://localhost:" + port
 }
 
-// check compares the plan with what is on the disk. It changes nothing there.
+// check compares the plan with the existing files. It changes none of them.
 func (c *initCommand) check(in *installationPlan) error {
 	if c.GenerateKey != "" && c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) {
-		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: give one of them"}
+		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: " +
+			"give one of them"}
 	}
 	if err := in.differs(); err != nil {
 		return err
@@ -258,16 +262,19 @@ func (c *initCommand) check(in *installationPlan) error {
 		files = append(files, newFile{"the database", in.checked.Database})
 		for _, end := range []string{"-wal", "-journal"} {
 			if log := in.checked.Database + end; exists(log) {
-				return fmt.Errorf("--database: %s holds changes of a database that is not beside it any more: put %s back, move the log away, or name another file", log, in.checked.Database)
+				return fmt.Errorf("--database: %s holds changes of a database that is missing: put %s back, "+
+					"move the log away, or name another file", log, in.checked.Database)
 			}
 		}
 	}
 	switch key := in.settings.PrivateKeyFile; {
 	case key == "":
 	case c.GenerateKey != "" && !exists(key):
-		in.makeKey, files = true, append(files, newFile{"the key", key})
+		in.makeKey = true
+		files = append(files, newFile{"the key", key})
 	case c.GenerateKey != "" && !in.hadFile: // else an earlier run was interrupted
-		return fmt.Errorf("--generate-key: %s exists and is not overwritten: name another file, or use its key with --private-key-file", key)
+		return fmt.Errorf("--generate-key: %s exists and is not overwritten: name another file, "+
+			"or use its key with --private-key-file", key)
 	default:
 		keys, err := config.LoadSigningKeys(key, nil)
 		if err != nil {
@@ -276,7 +283,8 @@ func (c *initCommand) check(in *installationPlan) error {
 		in.kid = keys[0].KeyID
 	}
 	if key := in.settings.DataKeyFile; key != "" && !exists(key) {
-		in.makeDataKey, files = true, append(files, newFile{"the data key", key})
+		in.makeDataKey = true
+		files = append(files, newFile{"the data key", key})
 	} else if key != "" {
 		if _, err := config.LoadDataKey(key); err != nil {
 			return err
@@ -288,7 +296,8 @@ func (c *initCommand) check(in *installationPlan) error {
 	for i, f := range files {
 		for _, other := range files[:i] {
 			if samePath(f.path, other.path) {
-				return usageError{fmt.Sprintf("%s and %s would be one file, %s: choose different names", other.what, f.what, f.path)}
+				const format = "%s and %s would be the same file, %s: choose different names"
+				return usagef(format, other.what, f.what, f.path)
 			}
 		}
 		if err := checkNewFile(f.what, f.path); err != nil {
@@ -298,26 +307,28 @@ func (c *initCommand) check(in *installationPlan) error {
 	return nil
 }
 
-// differs is an error where the config file is there and says something else than what is given. The file is not changed:
-// the next command would not know.
+// differs returns an error if a flag differs from an existing config file. The file is not changed,
+// so the next command would not use the flag's value.
 func (in *installationPlan) differs() error {
 	for _, s := range in.remembered {
-		isPath := s.name == "database" || s.name == "private-key-file" || s.name == dataKeySetting
-		if in.hadFile && s.given != "" && s.given != s.before && !(isPath && samePath(s.given, s.before)) {
-			return fmt.Errorf("--%s: %s exists already and says something else: change %s in it, or leave the flag out", s.flag, in.file, s.name)
+		isPath := s.name == "database" || s.name == signingKeySetting || s.name == dataKeySetting
+		if in.hadFile && s.given != "" && s.given != s.stored && !(isPath && samePath(s.given, s.stored)) {
+			return fmt.Errorf("--%s: %s exists already and has another value: change %s in it, or leave the flag out",
+				s.flag, in.file, s.name)
 		}
 	}
 	return nil
 }
 
-// checkNewFile refuses a place for a file where it cannot be made, or where the service could not open it.
+// checkNewFile returns an error if a file cannot be created at path, or if the service could not
+// open it there.
 func checkNewFile(what, path string) error {
 	folder := filepath.Dir(path)
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return fmt.Errorf("there is no folder %s for %s: make it first, or name another place", folder, what)
+		return fmt.Errorf("there is no folder %s for %s: create it first, or name another place", folder, what)
 	}
 	if name := ownerBesideRoot(folder); name != "" {
-		return fmt.Errorf("%s is the folder of the user %s, who could not open %s that root makes in it: "+
+		return fmt.Errorf("%s is the folder of the user %s, who could not open %s if root created it there: "+
 			"run this as that user, as with sudo -u %s", folder, name, what, name)
 	}
 	return nil
@@ -334,32 +345,33 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && fullA == fullB
 }
 
-// create makes the settings file, the keys and the database, in this order: the
-// same command finds its own settings and its own keys when it was killed, and
-// goes on. An error takes away what was made.
+// create creates the config file, the keys and the database, in this order. A command that was
+// killed and runs again finds its own settings and keys, and continues. After an error, create
+// removes what it created.
 func (in *installationPlan) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
-	var made []string
-	beside := false // another run has made what was not there before, and goes on with the config file of this one
+	var created []string
+	concurrent := false // another run has created one of the files, and uses the config file of this run
 	defer func() {
 		if err == nil {
 			return
 		}
-		for _, file := range slices.Backward(made) {
-			if file != in.file || !beside {
+		for _, file := range slices.Backward(created) {
+			if file != in.file || !concurrent {
 				_ = os.Remove(file)
 			}
 		}
 	}()
 	if in.file != "" && !in.hadFile {
 		err := config.WriteConfig(in.file, in.settings)
+		readOnly := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 		switch {
 		case err == nil:
-			made = append(made, in.file)
-		case store.IsPostgres(in.settings.Database) && in.settings.PrivateKeyFile == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+			created = append(created, in.file)
+		case readOnly && store.IsPostgres(in.settings.Database) && in.settings.PrivateKeyFile == "":
 			// As in a container that gets its settings from the environment.
 			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
 			in.file = ""
-			if !namedDataKey { // the place of one would be that of the settings
+			if !namedDataKey { // it would be in the same folder
 				in.settings.DataKeyFile, in.checked.DataKeyFile, in.makeDataKey = "", "", false
 			}
 		default:
@@ -368,17 +380,17 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 	}
 	if in.makeKey {
 		if in.kid, err = config.GenerateKey(in.settings.PrivateKeyFile, config.MinKeyBits); err != nil {
-			beside = errors.Is(err, fs.ErrExist)
+			concurrent = errors.Is(err, fs.ErrExist)
 			return fmt.Errorf("--generate-key: %w", err)
 		}
-		made = append(made, in.settings.PrivateKeyFile)
+		created = append(created, in.settings.PrivateKeyFile)
 	}
 	if in.makeDataKey {
 		if err := config.GenerateDataKey(in.settings.DataKeyFile); err != nil {
-			beside = errors.Is(err, fs.ErrExist)
+			concurrent = errors.Is(err, fs.ErrExist)
 			return fmt.Errorf("--%s: %w", dataKeySetting, err)
 		}
-		made = append(made, in.settings.DataKeyFile)
+		created = append(created, in.settings.DataKeyFile)
 		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
 			if note := rememberDataKey(p, in.settings.DataKeyFile, in.settings.Database); note != "" {
 				fmt.Fprintln(p.stderr, "cairn: "+note)
@@ -386,15 +398,15 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 		}
 	}
 	if in.newDatabase {
-		f, taken := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // not another user's
-		if taken != nil {
-			_, missing := os.Stat(in.checked.Database)
-			beside = missing == nil
-			return fmt.Errorf("--database (SERVICE_DATABASE): %w", taken)
+		f, err := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // no other user can read it
+		if err != nil {
+			_, statErr := os.Stat(in.checked.Database)
+			concurrent = statErr == nil
+			return databaseError(err)
 		}
 		_ = f.Close()
 		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
-			made = append(made, in.checked.Database+end)
+			created = append(created, in.checked.Database+end)
 		}
 	}
 	st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))
@@ -410,7 +422,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 	return err
 }
 
-// serveWith are the arguments with which serve runs the installation.
+// serveWith returns the arguments that make serve run the installation.
 func (in *installationPlan) serveWith(p *program) []string {
 	switch found := p.env.Find(); {
 	case in.file != "" && in.file == found:
@@ -426,7 +438,7 @@ func (in *installationPlan) serveWith(p *program) []string {
 		args = append(args, "--"+dataKeySetting, in.settings.DataKeyFile)
 	}
 	if in.checked.HasPassword() {
-		return args // and SERVICE_DATABASE, as init had it
+		return args // with SERVICE_DATABASE, as for init
 	}
 	return append(args, "--database", in.settings.Database)
 }

@@ -20,11 +20,11 @@ type databaseFlags struct {
 	BackupRecipient string `name:"backup-recipient" env:"SERVICE_BACKUP_RECIPIENT" hidden:""`
 	// DataKeyFile is read when something sealed is needed.
 	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" hidden:""`
-	// MailServer tells whether the service sends mails: users are told of what is done to their accounts.
+	// MailServer is set if the service sends mails: it notifies users of changes to their accounts.
 	MailServer string `name:"smtp-url" env:"SERVICE_SMTP_URL" hidden:""`
 }
 
-// checked are the settings of a command that only needs the database.
+// checked returns the checked settings.
 func (c databaseFlags) checked() (config.Checked, error) {
 	settings := config.Defaults()
 	settings.Database, settings.BackupDir, settings.DataKeyFile = c.Database, c.BackupDir, c.DataKeyFile
@@ -32,7 +32,7 @@ func (c databaseFlags) checked() (config.Checked, error) {
 	return settings.Check()
 }
 
-// withStore opens the database for the length of do.
+// withStore opens the database, calls do and closes it.
 func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
 	checked, err := c.checked()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error 
 	return do(st)
 }
 
-// withUsers is withStore for what administrators do, too.
+// withUsers is withStore for operations that administrators also have in the service.
 func (c databaseFlags) withUsers(p *program, do func(*account.Administration) error) error {
 	return c.withStore(p, func(st *store.Store) error {
 		return do(account.NewAdministration(st, nil).WithMail(c.MailServer != ""))
@@ -63,12 +63,14 @@ func (c databaseFlags) withUsers(p *program, do func(*account.Administration) er
 func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*store.Store, error) {
 	if !store.IsPostgres(c.Database) {
 		if _, err := os.Stat(c.Database); errors.Is(err, os.ErrNotExist) {
-			return nil, databaseError(fmt.Errorf("there is no database %s: run cairn init, or name the right file", c.DatabaseLabel()))
+			err := fmt.Errorf("there is no database %s: run cairn init, or name the right file", c.DatabaseLabel())
+			return nil, databaseError(err)
 		}
 	}
 	st, existed, err := openOrCreate(ctx, c, log)
 	if err == nil && !existed {
-		err = errors.Join(databaseError(fmt.Errorf("%s is not initialized: run cairn init", c.DatabaseLabel())), st.Close())
+		err = databaseError(fmt.Errorf("%s is not initialized: run cairn init", c.DatabaseLabel()))
+		err = errors.Join(err, st.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -76,9 +78,9 @@ func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*sto
 	return st, nil
 }
 
-// openOrCreate opens the database, makes its tables where there is no installation, and
-// reports whether it was initialized before. An installation of an earlier version is a
-// store.PendingError: only serve and migrate migrate it.
+// openOrCreate opens the database and creates its tables if it has no installation. It reports whether
+// the database was initialized before. An installation of an earlier version is a store.PendingError:
+// only serve and migrate migrate it.
 func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
 	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
 	if err != nil {
@@ -109,24 +111,27 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 
 func databaseError(err error) error { return fmt.Errorf("--database (SERVICE_DATABASE): %w", err) }
 
-// sharedSecret is the HS256 secret: the environment's wins over the stored one.
-// note says so when they differ.
-func sharedSecret(ctx context.Context, env *config.Environment, st *store.Store) (secret []byte, note string, err error) {
+// sharedSecret returns the HS256 secret. The environment's secret takes precedence over the stored one;
+// note is a warning if they differ.
+func sharedSecret(
+	ctx context.Context, env *config.Environment, st *store.Store,
+) (secret []byte, note string, err error) {
 	stored, err := storedSecret(ctx, st)
 	if err != nil {
 		return nil, "", err
 	}
-	given, source, err := config.Secret(env.Lookup)
+	fromEnv, source, err := config.Secret(env.Lookup)
 	if err != nil {
 		return nil, "", err
 	}
-	if given == nil {
+	if fromEnv == nil {
 		return stored, "", nil
 	}
-	if string(given) != string(stored) {
-		note = source + " differs from the stored secret (cairn show-secret) and is used instead: give the activity application the same one"
+	if string(fromEnv) != string(stored) {
+		note = source + " differs from the stored secret (cairn show-secret) and is used instead: " +
+			"give the activity application the same one"
 	}
-	return given, note, nil
+	return fromEnv, note, nil
 }
 
 func storedSecret(ctx context.Context, st *store.Store) ([]byte, error) {
@@ -139,7 +144,7 @@ func storedSecret(ctx context.Context, st *store.Store) ([]byte, error) {
 
 type showSecretCommand struct {
 	databaseFlags
-	Format string `name:"output" short:"o" enum:"text,env,json" default:"text" help:"text (the secret alone), env (a line for a secrets file) or json."`
+	Format string `name:"output" short:"o" enum:"text,env,json" default:"text" help:"text (only the secret), env (a line for a secrets file) or json."`
 }
 
 // Run prints the stored secret and nothing else on standard output.
@@ -159,12 +164,12 @@ func (c *showSecretCommand) Run(p *program) error {
 	})
 }
 
-// operator is who the command line acts as in the audit log.
+// operator returns an entry of the audit log about an operation of the command line.
 func operator(action, target, detail string) account.Audit {
 	return account.Operator().Audit(time.Now().UTC().Truncate(time.Second), action, target, detail)
 }
 
-// quietLog drops everything below errors, for commands that talk themselves.
+// quietLog logs only errors, for commands that print their own messages.
 func quietLog(p *program) *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }

@@ -18,11 +18,11 @@ type inviteCommand struct {
 type addInviteCommand struct {
 	databaseFlags
 	output
-	Note   string `help:"What the invite is for; its owner sees it."`
+	Note   string `help:"What the invite is for; the list of invites shows it."`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the link."`
 }
 
-// Run prints a code that one person can register with.
+// Run creates an invite, with which one person can register, and prints its code.
 func (c *addInviteCommand) Run(p *program) error {
 	i, err := account.NewInvite("", c.Note, time.Now())
 	if err != nil {
@@ -45,7 +45,7 @@ type listInvitesCommand struct {
 	Open   bool   `help:"Only those that can still be used."`
 }
 
-// inviteRow is an invite as the operator's list has it.
+// inviteRow is an invite in the operator's list.
 type inviteRow struct {
 	Code      string     `json:"code"`
 	URL       string     `json:"url"`
@@ -73,10 +73,13 @@ func (c *listInvitesCommand) Run(p *program) error {
 					continue
 				}
 				row := inviteRow{
-					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter), Note: i.Note, CreatedAt: i.CreatedAt.UTC(),
-					ExpiresAt: i.ExpiresAt.UTC(), Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
+					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
+					Note: i.Note, CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
-				if err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), dateOrNever(i.ExpiresAt), i.Note); err != nil {
+				until := dateOrNever(i.ExpiresAt)
+				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until, i.Note)
+				if err != nil {
 					return err
 				}
 			}
@@ -122,7 +125,7 @@ type revokeInviteCommand struct {
 	Code string `arg:"" help:"Code of the invite, with or without dashes."`
 }
 
-// Run removes the invite; a link with its code opens nothing any more.
+// Run removes the invite. Its link no longer works.
 func (c *revokeInviteCommand) Run(p *program) error {
 	code := account.CanonicalInviteCode(c.Code)
 	if code == "" {
@@ -134,10 +137,12 @@ func (c *revokeInviteCommand) Run(p *program) error {
 		case errors.Is(err, account.ErrInviteNotFound):
 			return errors.New("there is no such invite: cairn invite list shows them")
 		case errors.Is(err, account.ErrInviteUsed):
-			return errors.New("this invite has been used: cairn user suspend HANDLE shuts out who came with it, cairn invite list shows who that is")
+			return errors.New("this invite has been used: cairn invite list shows by whom, " +
+				"and cairn user suspend HANDLE shuts that user out")
 		case err != nil:
 			return err
 		}
-		return c.print(p, i.Shown(), map[string]any{"code": i.Shown(), "revoked": true}, pairs{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
+		revoked := map[string]any{"code": i.Shown(), "revoked": true}
+		return c.print(p, i.Shown(), revoked, pairs{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
 	})
 }

@@ -18,27 +18,27 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// A signing key is rotated by the settings of serve: the new key is generated, listed as
-// an additional key until every application has it, and then changes places with the
-// one that signs.
+// A signing key is rotated in the settings of serve. The new key is listed as an additional key until
+// every application has it, and then it swaps places with the signing key.
 
 type keysCommand struct {
-	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a file that does not exist yet."`
+	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a new file."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
-	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key, which is made where there is none."`
-	Migrate  migrateKeysCommand `cmd:"" help:"Go from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
+	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key; without one, make it."`
+	Migrate  migrateKeysCommand `cmd:"" help:"Migrate from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
 }
 
 type generateKeyCommand struct {
 	output
-	File string `arg:"" help:"Where to write the key, readable by its owner only."`
-	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"What it is for: rs256 (RSA) signs, which the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that ask for it; age opens backups that are encrypted to its recipient."`
-	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger ones make every sign-in slower."`
+	File string `arg:"" help:"File to write the key to, readable only by its owner."`
+	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"Type of key: rs256 (RSA) is the signing key that the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that want it; age decrypts backups."`
+	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger keys make every sign-in slower."`
 }
 
-// Run writes the key; it never overwrites one.
+// Run writes the key. It never overwrites a file.
 func (c *generateKeyCommand) Run(p *program) error {
-	algorithm := map[string]jose.SignatureAlgorithm{"rs256": jose.RS256, "es256": jose.ES256, "eddsa": jose.EdDSA}[c.Type]
+	algorithms := map[string]jose.SignatureAlgorithm{"rs256": jose.RS256, "es256": jose.ES256, "eddsa": jose.EdDSA}
+	algorithm := algorithms[c.Type]
 	if c.Type != "rs256" && c.Bits != config.MinKeyBits {
 		return usageError{"--bits: keys of the type " + c.Type + " have one size"}
 	}
@@ -52,15 +52,19 @@ func (c *generateKeyCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	next, made := "write private-key-file: "+c.File, map[string]any{"file": c.File, "kid": kid, "alg": algorithm, "bits": c.Bits}
+	next := "write private-key-file: " + c.File
+	made := map[string]any{"file": c.File, "kid": kid, "alg": algorithm, "bits": c.Bits}
 	if algorithm != jose.RS256 {
 		next = "add it to additional-key-file: [" + c.File + "]"
 		made["bits"] = ecBits
 	}
-	return c.print(p, kid, made, pairs{{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)}, {"next", next + " in cairn.yaml and restart cairn serve"}})
+	return c.print(p, kid, made, pairs{
+		{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)},
+		{"next", next + " in cairn.yaml and restart cairn serve"},
+	})
 }
 
-// generateIdentity writes an identity as age-keygen does, and prints its recipient.
+// generateIdentity writes an age identity in the format of age-keygen, and prints its recipient.
 func (c *generateKeyCommand) generateIdentity(p *program) error {
 	text, recipient, err := backupfile.GenerateIdentity()
 	if err != nil {
@@ -76,18 +80,18 @@ func (c *generateKeyCommand) generateIdentity(p *program) error {
 	return c.print(p, recipient, map[string]string{"file": c.File, "recipient": recipient}, pairs{
 		{"identity file", c.File}, {"recipient", recipient},
 		{"next", "write backup-recipient: " + recipient + " into cairn.yaml and restart cairn serve; " +
-			"move the file off this machine: it alone opens the backups"},
+			"move the file off this machine: only it decrypts the backups"},
 	})
 }
 
 // keyFlags are the settings of serve that name the keys.
 type keyFlags struct {
 	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): a retired or coming one, or one that signs ES256 or EdDSA. Repeatable."`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): the previous or the next one, or one for ES256 or EdDSA. Repeatable."`
 }
 
-// listKeysCommand reads the same settings as serve: given the same
-// environment, what it lists is what serve publishes.
+// listKeysCommand reads the same settings as serve, so that in the same environment it lists the keys
+// that serve publishes.
 type listKeysCommand struct {
 	output
 	keyFlags
@@ -96,7 +100,7 @@ type listKeysCommand struct {
 // ecBits is the size of P-256 and Ed25519 keys.
 const ecBits = 256
 
-// keyRow is a published key as keys list prints it.
+// keyRow is a published key in the output of keys list.
 type keyRow struct {
 	Kid   string `json:"kid"`
 	Alg   string `json:"alg"`
@@ -105,13 +109,13 @@ type keyRow struct {
 	File  string `json:"file"`
 }
 
-// Run lists nothing where the service would publish nothing, and says so.
+// Run lists the keys. Without keys it prints that OpenID Connect is off.
 func (c *listKeysCommand) Run(p *program) error {
 	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
 	if err != nil {
 		return err
 	}
-	// The keys come in the order of the files; a blank entry is no file.
+	// The keys are in the order of the files. LoadSigningKeys skips blank entries.
 	files := []string{c.PrivateKeyFile}
 	for _, f := range c.AdditionalKeyFiles {
 		if f = strings.TrimSpace(f); f != "" {
@@ -128,7 +132,10 @@ func (c *listKeysCommand) Run(p *program) error {
 		if public, ok := k.Public().Key.(*rsa.PublicKey); ok {
 			row.Bits = public.N.BitLen()
 		}
-		use := map[bool]string{true: "signs", false: "verifies"}[row.Signs]
+		use := "verifies"
+		if row.Signs {
+			use = "signs"
+		}
 		if err := out.add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File); err != nil {
 			return err
 		}
@@ -136,27 +143,27 @@ func (c *listKeysCommand) Run(p *program) error {
 	return out.end()
 }
 
-// migrateKeysCommand takes the settings of serve that it needs.
+// migrateKeysCommand reads the settings of serve that it needs.
 type migrateKeysCommand struct {
 	databaseFlags
 	output
 	keyFlags
-	Issuer string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is looked at."`
+	Issuer string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is checked."`
 	Until  string `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
 }
 
 // Help implements kong.HelpProvider.
 func (migrateKeysCommand) Help() string {
-	return `Once serve runs with a private key, it signs new session cookies with RS256. Those it has signed with the shared
-secret (HS256) before stay good for up to 30 days, and any holder of the secret can make more.
+	return `Once serve runs with a private key, it signs new session cookies with RS256. Those signed before with the
+shared secret (HS256) remain valid for up to 30 days, and any holder of the secret can make more.
 
-This command says how many HS256 sessions are left and until when, and checks that the running service publishes the
-key. Restart every instance with the key before. With --until it sets the time from which HS256 cookies are refused,
-a date being its first moment in UTC: the sessions end then, and people who still have one sign in again. Then take the
-secret out of every application. Sessions from before an upgrade that notes the algorithm count as HS256.`
+This command prints how many HS256 sessions remain and until when, and checks that the running service publishes the
+key. First restart every instance with the key. With --until it sets the time from which HS256 cookies are refused (a
+date means its start in UTC): the sessions end then, and people who still have one sign in again. Afterwards remove
+the secret from every application. Sessions whose algorithm was not yet recorded count as HS256.`
 }
 
-// hs256State is what the command found, and left.
+// hs256State is the output of keys migrate.
 type hs256State struct {
 	Kid      string     `json:"kid"`
 	JWKSURI  string     `json:"jwks_uri"` // where the key is published
@@ -174,8 +181,8 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	settings := config.Defaults()
-	settings.Issuer, settings.Database, settings.PrivateKeyFile, settings.AdditionalKeyFiles = c.Issuer, c.Database, c.PrivateKeyFile, c.AdditionalKeyFiles
-	settings.DataKeyFile = c.DataKeyFile
+	settings.Issuer, settings.Database, settings.DataKeyFile = c.Issuer, c.Database, c.DataKeyFile
+	settings.PrivateKeyFile, settings.AdditionalKeyFiles = c.PrivateKeyFile, c.AdditionalKeyFiles
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -185,7 +192,8 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	if len(keys) == 0 {
-		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
+		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, " +
+			"write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
 	}
 	release, err := useWithOthers(p.ctx, checked)
 	if err != nil {
@@ -202,10 +210,11 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	if c.Until != "" {
-		if err := st.SetHS256Until(p.ctx, until, operator("keys.migrate", "hs256", "until "+dateOrNever(until))); err != nil {
+		entry := operator("keys.migrate", "hs256", "until "+dateOrNever(until))
+		if err := st.SetHS256Until(p.ctx, until, entry); err != nil {
 			return err
 		}
-		// The service would do it too, a minute later.
+		// The service would end them too, within a minute.
 		if !until.IsZero() && !until.After(now) {
 			if state.Ended, err = st.EndHS256Sessions(p.ctx, now); err != nil {
 				return err
@@ -226,8 +235,8 @@ func (c *migrateKeysCommand) Run(p *program) error {
 
 func (s *hs256State) labels(now time.Time) pairs {
 	sessions, cookies := strconv.Itoa(s.Sessions), "accepted until they expire"
-	next := "take the shared secret out of every application"
-	end := s.Last // of the last cookie that still counts
+	next := "remove the shared secret from every application"
+	end := s.Last // of the last cookie that is still accepted
 	if s.Last != nil {
 		sessions += ", the last until " + s.Last.Format(time.RFC3339)
 	}
@@ -246,36 +255,43 @@ func (s *hs256State) labels(now time.Time) pairs {
 			next += ", or set an earlier end with --until"
 		}
 	}
-	labels := pairs{{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies}}
+	labels := pairs{
+		{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies},
+	}
 	if s.Ended > 0 {
 		labels = append(labels, [2]string{"sessions ended", strconv.Itoa(s.Ended)})
 	}
 	return append(labels, [2]string{"next", next})
 }
 
-// checkPublished asks the running service for the key, as an application would.
+// checkPublished fetches the key from the running service, as an application would.
 func checkPublished(ctx context.Context, uri string, key jose.JSONWebKey) error {
 	published, err := session.NewRemoteKeySet(uri, session.RemoteOptions{}).Key(ctx, key.KeyID)
 	switch {
 	case errors.Is(err, session.ErrUnknownKey):
-		return fmt.Errorf("%s does not have the key %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+		return fmt.Errorf("%s does not have the key %s: restart serve with this private key; nothing was changed",
+			uri, key.KeyID)
 	case err != nil:
-		return fmt.Errorf("%s cannot be read, and applications could not either: start serve with the private key (without one it answers 404), or give its --issuer; nothing was changed: %w", uri, err)
+		return fmt.Errorf("%s cannot be read, not by applications either: start serve with the private key "+
+			"(without one it answers 404), or give its --issuer; nothing was changed: %w", uri, err)
 	}
 	theirs, ok := published.Key.(*rsa.PublicKey)
 	if ours, is := key.Public().Key.(*rsa.PublicKey); !ok || !is || !ours.Equal(theirs) {
-		return fmt.Errorf("%s has another key of the id %s: restart serve with this private key; nothing was changed", uri, key.KeyID)
+		return fmt.Errorf("%s has another key with the id %s: restart serve with this private key; "+
+			"nothing was changed", uri, key.KeyID)
 	}
 	return nil
 }
 
-// maxUntilDays is far beyond the life of any cookie: what is later is a mistake.
+// maxUntilDays limits --until. It is far beyond the lifetime of any cookie: a later date is a mistake.
 const maxUntilDays = 3650
 
-// parseUntil reads --until; never and nothing are the zero time.
+// parseUntil parses --until. It returns the zero time for never and for an empty string.
 func parseUntil(s string, now time.Time) (time.Time, error) {
 	wrong := func(why string) (time.Time, error) {
-		return time.Time{}, usageError{fmt.Sprintf("--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, days from now, as 14d, now, or never", s, why)}
+		const format = "--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, " +
+			"days from now, as 14d, now, or never"
+		return time.Time{}, usagef(format, s, why)
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -294,7 +310,7 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 	case err != nil:
 		return wrong("is not a time")
 	case !t.After(now):
-		return wrong("is past")
+		return wrong("is in the past")
 	case t.After(now.AddDate(0, 0, maxUntilDays)):
 		return wrong(fmt.Sprintf("is more than %d days ahead", maxUntilDays))
 	}

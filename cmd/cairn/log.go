@@ -14,8 +14,9 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// newLog writes text to a terminal and JSON elsewhere, unless told otherwise. What is no
-// terminal gets its lines within logDelay, at once from a warning on; flush writes what waits.
+// newLog returns a logger that writes text to a terminal and JSON elsewhere, unless configured
+// otherwise. Elsewhere lines are buffered for at most logDelay; a warning is written at once. flush
+// writes the buffered lines.
 func newLog(w io.Writer, c config.Checked) (log *slog.Logger, flush func()) {
 	opts := &slog.HandlerOptions{Level: c.LogLevel}
 	f, isFile := w.(*os.File)
@@ -36,7 +37,7 @@ const (
 	logBuffer = 32 << 10
 )
 
-// promptHandler writes a warning, and what was logged before it, before it returns.
+// promptHandler flushes the buffer when it logs a warning or an error.
 type promptHandler struct {
 	slog.Handler
 	lines *lineBuffer
@@ -61,8 +62,8 @@ func (h promptHandler) WithGroup(name string) slog.Handler {
 	return promptHandler{h.Handler.WithGroup(name), h.lines}
 }
 
-// lineBuffer writes the lines of many requests with one call of the system, which would cost
-// each of them as much as its line does.
+// lineBuffer writes the lines of many requests with one system call. A system call for each line would
+// cost as much as the line.
 type lineBuffer struct {
 	to io.Writer
 
@@ -94,8 +95,7 @@ func (b *lineBuffer) flush() error {
 	return b.write()
 }
 
-// write empties the buffer, also when it fails: the log must not grow in memory. The caller
-// holds mu.
+// write empties the buffer even if it fails: the log must not grow in memory. The caller holds mu.
 func (b *lineBuffer) write() error {
 	if len(b.lines) == 0 {
 		return nil

@@ -11,26 +11,27 @@ import (
 )
 
 type mailCommand struct {
-	Test testMailCommand `cmd:"" help:"Send a mail now, and say what the mail server answers."`
+	Test testMailCommand `cmd:"" help:"Send a mail now, and print the mail server's answer."`
 }
 
 type testMailCommand struct {
-	SMTPURL          string `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587."`
+	SMTPURL          string `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587."`
 	SMTPPasswordFile string `name:"smtp-password-file" path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
 	MailFrom         string `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails."`
 	Issuer           string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
-	Address          string `arg:"" help:"Whom to send it to."`
-	Language         string `help:"Language of the mail, as de."`
+	Address          string `arg:"" help:"Address to send it to."`
+	Language         string `help:"Language of the mail, such as de."`
 }
 
-// Run sends a mail as the service would, without the outbox.
+// Run sends a mail as the service would, but directly and not from the outbox.
 func (c *testMailCommand) Run(p *program) error {
 	to, err := account.CheckEmail(c.Address)
 	if err != nil || to == "" {
-		return usageError{fmt.Sprintf("%q is not a mail address", c.Address)}
+		return usagef("%q is not a mail address", c.Address)
 	}
 	settings := config.Defaults()
-	settings.SMTPURL, settings.SMTPPasswordFile, settings.MailFrom, settings.Issuer = c.SMTPURL, c.SMTPPasswordFile, c.MailFrom, c.Issuer
+	settings.SMTPURL, settings.SMTPPasswordFile = c.SMTPURL, c.SMTPPasswordFile
+	settings.MailFrom, settings.Issuer = c.MailFrom, c.Issuer
 	checked, err := settings.Check()
 	if err != nil {
 		return err
@@ -40,7 +41,8 @@ func (c *testMailCommand) Run(p *program) error {
 		return err
 	}
 	if sender == nil {
-		return errors.New("no mails are sent: name the mail server with --smtp-url (SERVICE_SMTP_URL) and the sender with --mail-from (SERVICE_MAIL_FROM)")
+		return errors.New("no mails are sent: name the mail server with --smtp-url (SERVICE_SMTP_URL) " +
+			"and the sender with --mail-from (SERVICE_MAIL_FROM)")
 	}
 	defer sender.Close()
 	pages, err := templates.New(templates.Options{})
@@ -52,7 +54,9 @@ func (c *testMailCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	answer, err := sender.Deliver(p.ctx, mail.Message{To: to, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag()})
+	answer, err := sender.Deliver(p.ctx, mail.Message{
+		To: to, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag(),
+	})
 	var failure *mail.Failure
 	if errors.As(err, &failure) {
 		return fmt.Errorf("the mail was not sent: %w: %s", err, mailRemedy(failure))
@@ -64,27 +68,29 @@ func (c *testMailCommand) Run(p *program) error {
 	return nil
 }
 
-// mailRemedy is what to do next.
+// mailRemedy returns what the operator should do about a failure.
 func mailRemedy(f *mail.Failure) string {
 	switch f.Step {
 	case mail.StepConnect:
 		return "check host and port in --smtp-url (SERVICE_SMTP_URL), and that this machine may connect to them"
 	case mail.StepTLS:
-		return "check that --smtp-url (SERVICE_SMTP_URL) has the name in the server's certificate, and smtps for port 465, smtp for port 587"
+		return "check that --smtp-url (SERVICE_SMTP_URL) has the name in the server's certificate, " +
+			"and smtps for port 465, smtp for port 587"
 	case mail.StepAuthentication:
-		return "check the user in --smtp-url (SERVICE_SMTP_URL) and SERVICE_SMTP_PASSWORD or the file; some providers want a password for applications"
+		return "check the user in --smtp-url (SERVICE_SMTP_URL) and SERVICE_SMTP_PASSWORD or the file; " +
+			"some providers require an app password"
 	case mail.StepSender:
 		return "check that the server lets the user send from --mail-from (SERVICE_MAIL_FROM)"
 	case mail.StepRecipient, mail.StepMessage, mail.StepForm:
 		if f.Refused {
-			return "try another address, or ask who runs the mail server"
+			return "try another address, or ask the operator of the mail server"
 		}
-		return "try again in some minutes, as the service does by itself"
+		return "try again in a few minutes, as the service does automatically"
 	}
-	return "try again, or ask who runs the mail server"
+	return "try again, or ask the operator of the mail server"
 }
 
-// newMailSender makes what sends mails; nil without a mail server.
+// newMailSender returns the client of the configured mail server, or nil if none is configured.
 func newMailSender(c config.Checked, env *config.Environment) (*mail.SMTP, error) {
 	if c.Mail == nil {
 		return nil, nil

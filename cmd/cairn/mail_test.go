@@ -31,7 +31,7 @@ func TestMailTestSaysWhatTheServerAnswers(t *testing.T) {
 	}{
 		{"ada@example.net", []string{url, from, password}, exitDone, "sent to ada@example.net: " + server.Settings.Address + " answers \"", nil},
 		{"nobody@example.net", []string{url, from, password}, exitFailed, "", []string{"recipient: the server answers 550", "try another address"}},
-		{"later@example.net", []string{url, from, password}, exitFailed, "", []string{"recipient: the server answers 450", "greylisted", "try again in some minutes"}},
+		{"later@example.net", []string{url, from, password}, exitFailed, "", []string{"recipient: the server answers 450", "greylisted", "try again in a few minutes"}},
 		{"ada@example.net", []string{url, from, "SERVICE_SMTP_PASSWORD=wrong horse"}, exitFailed, "", []string{"refuses user and password (535)", "SERVICE_SMTP_PASSWORD"}},
 		{"ada@example.net", []string{url, from}, exitFailed, "", []string{"holds no password"}},
 		{"ada@example.net", []string{"SERVICE_SMTP_URL=smtp://127.0.0.1:1", from}, exitFailed, "", []string{"connect: 127.0.0.1:1: ", "check host and port"}},

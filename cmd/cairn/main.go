@@ -1,6 +1,6 @@
-// Command cairn is the identity of a sports-activity community: accounts, a
-// session cookie that other applications verify on their own, and an OpenID
-// Connect provider. This package is the command line; internal/httpd is the HTTP service.
+// Command cairn is the identity service of a sports-activity community: accounts, a session cookie that
+// other applications verify locally, and an OpenID Connect provider. This package is the command line;
+// internal/httpd is the HTTP service.
 package main
 
 import (
@@ -35,33 +35,33 @@ type cli struct {
 	Init        initCommand        `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
 	Serve       serveCommand       `cmd:"" group:"run" help:"Run the service."`
 	Client      clientCommand      `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
-	API         apiCommand         `cmd:"" name:"api" group:"apps" help:"Register APIs that access tokens can be for, and manage them."`
-	Explain     explainCommand     `cmd:"" group:"apps" help:"Say what becomes of an application's authorization request, and why."`
+	API         apiCommand         `cmd:"" name:"api" group:"apps" help:"Register APIs (audiences of access tokens) and manage them."`
+	Explain     explainCommand     `cmd:"" group:"apps" help:"Explain the answer to an application's authorization request."`
 	ShowSecret  showSecretCommand  `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
 	Invite      inviteCommand      `cmd:"" group:"people" help:"Create, list and revoke invites."`
 	User        userCommand        `cmd:"" group:"people" help:"Manage users."`
-	Session     sessionCommand     `cmd:"" group:"people" help:"List sessions and end them."`
+	Session     sessionCommand     `cmd:"" group:"people" help:"List and end sessions."`
 	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Read the audit log."`
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
 	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
 	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
-	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Bring the database to the schema of this program."`
+	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
-	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at the deployment and say what to do about what is wrong."`
-	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask the running service whether it is ready, for a container."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix what is wrong."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Check that the running service is ready, for a container."`
 	Activity    activityCommand    `cmd:"" group:"files" help:"Make and check activity files."`
 	Help        helpCommand        `cmd:"" group:"operate" help:"Show the help of a command."`
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
 	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
 
-	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Take over users, preferences, settings and invites from the database of the older Python service."`
+	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Import users, preferences, settings and invites from the database of the older Python service."`
 }
 
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"Command, as client add; the whole program if not given."`
+	Command []string `arg:"" optional:"" help:"Command, such as client add; the whole program if not given."`
 }
 
 // Run does what --help does.
@@ -70,10 +70,10 @@ func (c *helpCommand) Run(k *kong.Kong) error {
 	return err
 }
 
-// program is what every command's Run gets.
+// program is the environment that every command's Run gets.
 type program struct {
 	ctx    context.Context
-	name   string // as it was called: what is printed to be pasted begins with it
+	name   string // as it was called; printed commands begin with it
 	env    *config.Environment
 	stdin  io.Reader
 	stdout io.Writer
@@ -101,11 +101,11 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// exited carries an exit code out of kong, which wants to end the process
-// after it has printed a help text.
+// exited is the panic value that carries an exit code out of kong, which ends the process after it has
+// printed a help text.
 type exited int
 
-// run is the program without the process around it.
+// run runs the program and returns its exit code.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,8 +123,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		kong.Description(description(p.name)),
 		kong.Vars{"version": versionLine()},
 		kong.ExplicitGroups([]kong.Group{
-			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"}, {Key: "apps", Title: "Applications:"},
-			{Key: "people", Title: "People:"}, {Key: "operate", Title: "Operate:"}, {Key: "files", Title: "Activity files:"},
+			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"},
+			{Key: "apps", Title: "Applications:"}, {Key: "people", Title: "People:"},
+			{Key: "operate", Title: "Operate:"}, {Key: "files", Title: "Activity files:"},
 		}),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
@@ -151,10 +152,12 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	return exitDone
 }
 
-// isGroup reports whether the arguments name a command that only has others below it.
+// isGroup reports whether the arguments name a command that only groups others.
 func isGroup(n *kong.Node, args []string) bool {
 	for _, arg := range args {
-		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Type == kong.CommandNode && c.Name == arg })
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool {
+			return c.Type == kong.CommandNode && c.Name == arg
+		})
 		if i < 0 {
 			return false
 		}
@@ -163,13 +166,14 @@ func isGroup(n *kong.Node, args []string) bool {
 	return len(n.Children) > 0 && n.DefaultCmd == nil && len(n.Positional) == 0
 }
 
-// description is the first help text; name is how the program is called.
+// description returns the first help text; name is how the program was called.
 func description(name string) string {
 	return "Accounts, sessions and OpenID Connect for a sports club.\n\n" +
-		"To try it: " + name + " demo. To set it up: " + name + " init --handle NAME --generate-password --generate-key key.pem, then " + name + " serve."
+		"To try it: " + name + " demo. To set it up: " + name +
+		" init --handle NAME --generate-password --generate-key key.pem, then " + name + " serve."
 }
 
-// calledAs is the command line that runs the program again.
+// calledAs returns the command line that runs the program again.
 func calledAs(arg0 string) string {
 	if strings.Contains(arg0, "go-build") {
 		return "go run ./cmd/cairn" // go run deletes the program that it ran
@@ -177,10 +181,12 @@ func calledAs(arg0 string) string {
 	return config.ShellQuote(arg0)
 }
 
-// usageError is a wrong use of a command, found after parsing.
+// usageError is incorrect use of a command, found after parsing.
 type usageError struct{ text string }
 
 func (u usageError) Error() string { return u.text }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 // exitError ends a command with a code and without a message of its own.
 type exitError int

@@ -21,7 +21,7 @@ func (manCommand) Run(p *program, k *kong.Kong) error {
 	return err
 }
 
-// manual is the page in roff, with the macros of man(7).
+// manual returns the page in roff, with the macros of man(7).
 func manual(app *kong.Application) string {
 	m := &roff{}
 	m.macro("TH", "CAIRN", "1", date, "cairn "+programVersion(), "User Commands")
@@ -32,7 +32,7 @@ func manual(app *kong.Application) string {
 	m.macro("SH", "DESCRIPTION")
 	m.text(description(app.Name))
 	m.macro("SH", "OPTIONS")
-	m.text("Every command takes these.")
+	m.text("Every command has these options.")
 	m.flags(app.Flags)
 	m.macro("SH", "COMMANDS")
 	for _, leaf := range app.Leaves(true) {
@@ -46,20 +46,21 @@ func manual(app *kong.Application) string {
 	}
 	m.macro("SH", "FILES")
 	m.entry(roffText("cairn.yaml"), "Settings, in the working folder.")
-	m.entry(roffText("/etc/cairn/cairn.yaml"), "Settings, where the working folder has none.")
+	m.entry(roffText("/etc/cairn/cairn.yaml"), "Settings, if the working folder has none.")
 	m.macro("SH", "ENVIRONMENT")
-	m.text("The variables stand behind the options that they replace. A flag wins over the environment, the environment over the file of --env-file, that over cairn.yaml.")
-	m.entry("SERVICE_AUTH_JWT_SECRET", "Secret of HS256 sessions, at least 32 bytes, instead of the stored one; or a file with it in SERVICE_AUTH_JWT_SECRET_FILE.")
+	m.text("Each option names its variable in parentheses. A flag takes precedence over the environment, " +
+		"the environment over the file of --env-file, and that file over cairn.yaml.")
+	m.entry("SERVICE_AUTH_JWT_SECRET", "Secret of HS256 sessions, at least 32 bytes, instead of the stored one; "+
+		"or a file with it in SERVICE_AUTH_JWT_SECRET_FILE.")
 	m.entry("SERVICE_SMTP_PASSWORD", "Password of the mail server's user.")
 	m.macro("SH", "EXIT STATUS")
-	m.entry("0", "Done.")
-	m.entry("1", "Failed; the last line says what to do.")
-	m.entry("2", "Wrong use of a command.")
+	m.entry("0", "Success.")
+	m.entry("1", "Failure; the last line says what to do.")
+	m.entry("2", "Incorrect use of a command.")
 	return m.String()
 }
 
-// ownFlags are those of a command and of the commands above it, without the
-// program's own.
+// ownFlags returns the flags of a command and of the commands above it, without the program's own.
 func ownFlags(node *kong.Node) []*kong.Flag {
 	var flags []*kong.Flag
 	for ; node != nil && node.Type != kong.ApplicationNode; node = node.Parent {
@@ -71,12 +72,15 @@ func ownFlags(node *kong.Node) []*kong.Flag {
 // roff builds a page line by line.
 type roff struct {
 	strings.Builder
-	begun bool // a paragraph follows another one
+	begun bool // the next paragraph follows another one
 }
 
-// roffText takes the meaning from what roff would read as commands of its own.
+var roffEscapes = strings.NewReplacer(
+	`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`)
+
+// roffText escapes characters that roff would interpret.
 func roffText(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(s)
+	s = roffEscapes.Replace(s)
 	if strings.HasPrefix(s, ".") {
 		return `\&` + s
 	}
@@ -93,7 +97,7 @@ func (m *roff) macro(name string, args ...string) {
 	m.begun = false
 }
 
-// text is a help text: its paragraphs, one line each.
+// text writes a help text, each paragraph as one line.
 func (m *roff) text(s string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
 		if paragraph == "" {
@@ -103,7 +107,7 @@ func (m *roff) text(s string) {
 			m.line(".PP")
 		}
 		m.begun = true
-		if strings.HasPrefix(paragraph, "  ") { // examples, as they are
+		if strings.HasPrefix(paragraph, "  ") { // examples, unchanged
 			m.line(".nf\n" + roffText(paragraph) + "\n.fi")
 			continue
 		}
@@ -111,7 +115,7 @@ func (m *roff) text(s string) {
 	}
 }
 
-// entry is a word, already roff, and what it means.
+// entry writes a word, which is already roff, and its meaning.
 func (m *roff) entry(word, meaning string) {
 	m.line(".TP\n" + word + "\n" + roffText(strings.Join(strings.Fields(meaning), " ")))
 }

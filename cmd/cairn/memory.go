@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// smallHeap is what the heap may grow to before it is collected. Of an idle service 4 MB
-	// are in use: with the runtime's own setting each further 4 MB, which are a thousand
-	// requests, would be a collection, and a sixth of the work of a short request.
+	// smallHeap is the size in bytes to which the heap may grow before it is collected. An idle
+	// service has 4 MB in use: with the runtime's default, each further 4 MB, which are a thousand
+	// requests, would trigger a collection, a sixth of the work of a short request.
 	smallHeap = 20 << 20
-	// besideHeap is what is kept of a limit for what is not Go's: SQLite and the pages of the program.
+	// besideHeap is the part of a memory limit, in bytes, that is left to SQLite and the program's pages.
 	besideHeap = 48 << 20
-	// heapPause is how long there is no collection before the service counts as idle.
+	// heapPause is the time without a collection after which the service counts as idle.
 	heapPause = 3 * time.Second
 )
 
-// tuneMemory sets when the heap is collected, and gives memory back when the service has
-// nothing to do. GOGC and GOMEMLIMIT, variables of the Go runtime, let the operator decide instead.
+// tuneMemory sets when the heap is collected, and returns memory to the system when the service is
+// idle. The operator can set GOGC and GOMEMLIMIT, variables of the Go runtime, instead.
 func tuneMemory() {
 	k := &heapKeeper{grows: os.Getenv("GOGC") == ""}
 	k.pause = time.AfterFunc(heapPause, k.paused)
@@ -34,7 +34,7 @@ func tuneMemory() {
 	}
 }
 
-// heapKeeper looks at the heap after each collection, of which an idle service has none.
+// heapKeeper adjusts GOGC after each collection, and detects an idle service by their absence.
 type heapKeeper struct {
 	grows bool // sets GOGC
 	pause *time.Timer
@@ -44,11 +44,11 @@ type heapKeeper struct {
 	pausing     bool // pause runs
 	collections int
 	before      int  // collections when pause was started
-	own         bool // the next collection is that of a release
+	own         bool // releaseMemory causes the next collection
 }
 
-// collected sets GOGC by what the last collection has left, and is called again after the
-// next one, which is when the object that it makes is gone.
+// collected sets GOGC by the size of the live heap. It runs after each collection: it allocates an
+// object whose cleanup calls it again.
 func (k *heapKeeper) collected() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -68,8 +68,8 @@ func (k *heapKeeper) collected() {
 	runtime.AddCleanup(&struct{ p *byte }{}, (*heapKeeper).collected, k)
 }
 
-// paused takes the pages of the program that are not in use out of the process, and gives the
-// heap of what came before back to the system when there was no further collection.
+// paused runs after heapPause. It drops the program's unused pages, and if there was no collection
+// meanwhile, it also returns free heap to the system.
 func (k *heapKeeper) paused() {
 	k.mu.Lock()
 	idle := k.collections == k.before
@@ -85,8 +85,9 @@ func (k *heapKeeper) paused() {
 	}
 }
 
-// growth is GOGC for a heap of which so much is in use: up to smallHeap, but as the runtime
-// does from half of that on. In steps, because to set it stops the program for a moment.
+// growth returns the GOGC at which a heap with so many live bytes grows to smallHeap, or the
+// runtime's default from half of smallHeap on. It rounds to steps, because setting GOGC briefly
+// stops the program.
 func growth(live uint64) int {
 	live = max(live, 2<<20)
 	if live >= smallHeap/2 {
@@ -95,8 +96,8 @@ func growth(live uint64) int {
 	return int((smallHeap-live)*100/live) / 25 * 25
 }
 
-// memoryLimit is what the control groups of the process may use of memory, the least of all
-// above it, of version 1 or 2 of that interface; 0 where there is no limit.
+// memoryLimit returns the lowest memory limit of the process's control groups, version 1 or 2, in
+// bytes, or 0 if there is no limit.
 func memoryLimit(read func(string) ([]byte, error)) (least int64) {
 	groups, err := read("/proc/self/cgroup")
 	if err != nil {
@@ -115,9 +116,11 @@ func memoryLimit(read func(string) ([]byte, error)) (least int64) {
 			continue
 		}
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
-			text, err := read(path.Join(root, group, file))
-			// Version 1 writes no limit as a number that no machine has, version 2 as max.
-			if n, err2 := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && err2 == nil && n > 0 && n < 1<<50 && (least == 0 || n < least) {
+			text, _ := read(path.Join(root, group, file))
+			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			// Without a limit, version 1 has a number larger than any machine's memory, version 2
+			// has max.
+			if err == nil && n > 0 && n < 1<<50 && (least == 0 || n < least) {
 				least = n
 			}
 			if group == "/" {

@@ -10,14 +10,13 @@ import (
 	"syscall"
 )
 
-// releaseProgramPages takes the pages of the program's own file and of the libraries, which
-// the start has read and an idle service does not need, out of the process: 15 MB of tables,
-// initialisers and templates' code that would count as its memory for ever. The kernel has them in its
-// page cache and puts them back where they are touched, sixteen at a time and without
-// reading the disk.
+// releaseProgramPages drops the pages of the program's own file and of the libraries from the process.
+// The start has read 15 MB of tables, initialisers and templates' code that an idle service does not need
+// and that would count as its memory forever. The kernel keeps them in its page cache and maps them again
+// when they are touched, sixteen at a time and without reading the disk.
 //
-// Only mappings that are as they are in the file: of one that the loader or a debugger has
-// written to, the changes would be lost.
+// It drops only unchanged mappings: if the loader or a debugger has written to one, the changes
+// would be lost.
 func releaseProgramPages() {
 	file, err := os.Executable()
 	if err != nil {
@@ -28,18 +27,18 @@ func releaseProgramPages() {
 		return
 	}
 	for _, m := range unchangedMappings(maps, file) {
-		// What fails stays, which is no harm.
+		// A failure is harmless: the pages stay.
 		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }
 
-// isLibrary is the end of a line about a library, as libcrypto.so.3.
+// isLibrary matches the end of a line about a library, such as libcrypto.so.3.
 var isLibrary = regexp.MustCompile(`/[^/ ]+\.so(\.[0-9.]+)?$`)
 
 type mapping struct{ start, end uintptr }
 
-// unchangedMappings are those of a file, and of shared libraries, in the form of proc_pid_smaps(5) that cannot be
-// written to, and of which no page is a copy of the process's own.
+// unchangedMappings returns the mappings of a file and of shared libraries in smaps (proc_pid_smaps(5))
+// that are read-only and of which no page is a private copy.
 func unchangedMappings(smaps []byte, file string) (unchanged []mapping) {
 	var current *mapping
 	for lines := bufio.NewScanner(bytes.NewReader(smaps)); lines.Scan(); {
@@ -50,12 +49,14 @@ func unchangedMappings(smaps []byte, file string) (unchanged []mapping) {
 			from, to, _ := strings.Cut(words[0], "-")
 			start, err := strconv.ParseUint(from, 16, 64)
 			end, err2 := strconv.ParseUint(to, 16, 64)
-			if err == nil && err2 == nil && (strings.HasSuffix(lines.Text(), " "+file) || isLibrary.MatchString(lines.Text())) && (words[1] == "r--p" || words[1] == "r-xp") {
+			wanted := strings.HasSuffix(lines.Text(), " "+file) || isLibrary.MatchString(lines.Text())
+			readOnly := words[1] == "r--p" || words[1] == "r-xp"
+			if err == nil && err2 == nil && wanted && readOnly {
 				current = &mapping{uintptr(start), uintptr(end)}
 			}
 		case len(words) == 5: // without a path
 			current = nil
-		case current != nil && (words[0] == "Anonymous:" || words[0] == "Swap:"): // a copy that was swapped out is under Swap alone
+		case current != nil && (words[0] == "Anonymous:" || words[0] == "Swap:"): // Swap counts swapped-out copies
 			if words[1] != "0" {
 				current = nil
 			} else if words[0] == "Swap:" {

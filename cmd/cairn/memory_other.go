@@ -2,5 +2,5 @@
 
 package main
 
-// releaseProgramPages is for Linux, which counts them.
+// releaseProgramPages does nothing: only Linux counts these pages as the process's memory.
 func releaseProgramPages() {}

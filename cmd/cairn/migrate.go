@@ -23,18 +23,19 @@ type migrateCommand struct {
 // Help implements kong.HelpProvider.
 func (*migrateCommand) Help() string {
 	return `A new version of this program may need another schema. cairn serve migrates the database when it starts;
-this command does it without starting the service, which must not run, on any instance. Every other command
-refuses a database of an earlier version. A backup is made first, in backup-dir, or beside an SQLite file:
-there is no other way back.`
+this command does it without starting the service, which must not run on any instance. Every other command refuses a
+database of an earlier version. A backup is made first, in backup-dir or beside the SQLite file: only the backup can
+undo a migration.`
 }
 
-// Run migrates, or says what it would do.
+// Run migrates the database, or lists the pending migrations.
 func (c *migrateCommand) Run(p *program) error {
 	checked, err := c.checked()
 	if err != nil {
 		return err
 	}
-	schema, names, what, backup := store.SchemaOfProgram(), []string{}, "pending", ""
+	schema, names := store.SchemaOfProgram(), []string{}
+	what, backup := "pending", ""
 	err = c.withStore(p, func(*store.Store) error { return nil })
 	if pending, ok := errors.AsType[*store.PendingError](err); ok {
 		schema, names, err = pending.Schema, pending.Names, nil
@@ -58,8 +59,8 @@ func (c *migrateCommand) Run(p *program) error {
 	})
 }
 
-// migrateDatabase brings an installation to this program's schema, after a backup, whose file it
-// returns. use marks the database as in use meanwhile.
+// migrateDatabase backs up an installation and migrates it to this program's schema. It returns the
+// file of the backup. use marks the database as in use meanwhile.
 func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, use useFunc) (backup string, err error) {
 	release, err := use(ctx, c)
 	if err != nil {
@@ -77,11 +78,12 @@ func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, us
 	return backup, err
 }
 
-// openToServe is openExisting for the service, which migrates the database first. On SQLite a
-// service of an earlier version must have ended: it would not start again. On PostgreSQL it may
-// run, because instances are replaced one after the other, and a migration leaves what the version
-// before needs.
-func openToServe(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, release func(), err error) {
+// openToServe is openExisting for the service, which migrates the database first. With SQLite, a
+// service of an earlier version must have ended. With PostgreSQL it may run, because instances are
+// replaced one after the other, and a migration keeps what the previous version needs.
+func openToServe(
+	ctx context.Context, c config.Checked, log *slog.Logger,
+) (st *store.Store, release func(), err error) {
 	for {
 		if release, err = waiting(useWithOthers, log)(ctx, c); err != nil {
 			return nil, nil, err
@@ -103,23 +105,24 @@ func openToServe(ctx context.Context, c config.Checked, log *slog.Logger) (st *s
 	}
 }
 
-// migrationWait is how long serve waits for the service that it replaces, or a backup, to close the
-// database. It is also why systemd does not give up (StartLimitBurst in cairn.service).
+// migrationWait limits how long serve waits for the service that it replaces, or for a backup, to
+// close the database. It also slows restarts down enough that systemd does not give up
+// (StartLimitBurst in cairn.service).
 var migrationWait = 10 * time.Second
 
 // useFunc is useAlone or useWithOthers.
 type useFunc func(context.Context, config.Checked) (release func(), err error)
 
-// waiting tries again for a while where the database is in use.
+// waiting returns a useFunc that retries for migrationWait while the database is in use.
 func waiting(use useFunc, log *slog.Logger) useFunc {
 	return func(ctx context.Context, c config.Checked) (release func(), err error) {
-		say := sync.OnceFunc(func() { log.Warn("waiting for the database", "error", err) })
+		warnOnce := sync.OnceFunc(func() { log.Warn("waiting for the database", "error", err) })
 		for end := time.Now().Add(migrationWait); ; time.Sleep(100 * time.Millisecond) {
 			release, err = use(ctx, c)
 			if !errors.Is(err, store.ErrInUse) || time.Now().After(end) || ctx.Err() != nil {
 				return release, err
 			}
-			say()
+			warnOnce()
 		}
 	}
 }

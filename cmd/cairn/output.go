@@ -12,16 +12,16 @@ import (
 	"unicode"
 )
 
-// output are the flags of a command that prints what it did or found.
+// output holds the flags that select the output of a command.
 type output struct {
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Quiet  bool   `short:"q" help:"Print ids only."`
+	Quiet  bool   `short:"q" help:"Print only ids."`
 }
 
 // pairs are labels and values.
 type pairs [][2]string
 
-// print prints one object: its id alone, a document, or labels with values.
+// print prints one object as its id, as a JSON document, or as labels with values.
 func (o output) print(p *program, id string, document any, labels pairs) error {
 	switch {
 	case o.Quiet:
@@ -33,7 +33,7 @@ func (o output) print(p *program, id string, document any, labels pairs) error {
 	return writePairs(p.stdout, labels)
 }
 
-// encodeJSON indents a document, its lines after the first by prefix, too.
+// encodeJSON encodes a document with indentation. prefix begins each line after the first.
 func encodeJSON(document any, prefix string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -54,10 +54,10 @@ func writeJSON(w io.Writer, document any) error {
 	return err
 }
 
-// newTable aligns columns that tabs separate.
+// newTable returns a writer that aligns tab-separated columns.
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// writePairs prints labels and values below one another, without the empty ones.
+// writePairs prints a line for each label whose value is not empty.
 func writePairs(w io.Writer, labels pairs) error {
 	t := newTable(w)
 	for _, p := range labels {
@@ -68,8 +68,8 @@ func writePairs(w io.Writer, labels pairs) error {
 	return t.Flush()
 }
 
-// printable is what a file, a proxy or a database said, as one line that gives a terminal
-// no command.
+// printable replaces the control characters in text from a file, a proxy or a database, so that it
+// is one line and cannot control a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -79,7 +79,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// list prints entries as they are read: the ids alone, one JSON array, or a table.
+// list prints entries as they are read: as ids, as one JSON array, or as a table.
 type list struct {
 	output
 	w       *bufio.Writer
@@ -87,21 +87,20 @@ type list struct {
 	printed int
 }
 
-// pageSize is how many entries are read at once; the columns of a table are as wide as
-// such a page needs.
+// pageSize is the number of entries that are read at once. A table is aligned page by page.
 const pageSize = 500
 
-// list begins a list with the heads of the table's columns.
-func (o output) list(p *program, heads ...string) *list {
+// list begins a list with the headings of the table's columns.
+func (o output) list(p *program, headings ...string) *list {
 	l := &list{output: o, w: bufio.NewWriter(p.stdout)}
 	if !o.Quiet && o.Format != "json" {
 		l.table = newTable(l.w)
-		fmt.Fprintln(l.table, strings.Join(heads, "\t"))
+		fmt.Fprintln(l.table, strings.Join(headings, "\t"))
 	}
 	return l
 }
 
-// add prints one entry. After a failure to write nothing more needs to be read.
+// add prints one entry. The caller should stop reading entries if it fails.
 func (l *list) add(id string, document any, columns ...string) error {
 	switch {
 	case l.Quiet:
@@ -113,7 +112,11 @@ func (l *list) add(id string, document any, columns ...string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(l.w, "%s\n  %s", map[bool]string{true: "[", false: ","}[l.printed == 0], bytes.TrimSuffix(b, []byte("\n")))
+		separator := ","
+		if l.printed == 0 {
+			separator = "["
+		}
+		fmt.Fprintf(l.w, "%s\n  %s", separator, bytes.TrimSuffix(b, []byte("\n")))
 	}
 	if l.printed++; l.printed%pageSize == 0 {
 		return l.flush()
@@ -133,11 +136,15 @@ func (l *list) flush() (err error) {
 
 // end completes the list.
 func (l *list) end() error {
-	if l.table == nil && !l.Quiet {
-		fmt.Fprintln(l.w, map[bool]string{true: "[]", false: "\n]"}[l.printed == 0])
+	switch {
+	case l.table != nil || l.Quiet:
+	case l.printed == 0:
+		fmt.Fprintln(l.w, "[]")
+	default:
+		fmt.Fprintln(l.w, "\n]")
 	}
 	return l.flush()
 }
 
-// listed makes an empty list of nothing, so that JSON has [] and not null.
+// listed replaces a nil slice by an empty one, so that JSON has [] and not null.
 func listed[T any](s []T) []T { return append([]T{}, s...) }

@@ -15,9 +15,8 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// givePassword reads or makes the password of a new user once the rest is found good,
-// and puts the handle into its canonical form; quiet is whether the command would hide a
-// password that was made.
+// givePassword checks a new user, makes the handle canonical, and then reads or generates the password.
+// quiet is set if the command would hide a generated password.
 func givePassword(p *program, n *account.NewUser, settings account.Settings, file string, generate, quiet bool) error {
 	u, err := n.Check(settings)
 	if problem, known := web.ProblemOf(err); err != nil && known {
@@ -45,7 +44,8 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 			return err
 		}
 	default:
-		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: a password is never taken as a flag's value"}
+		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: " +
+			"a password is never taken from a flag's value"}
 	}
 	if err := passwords.Check(n.Password, n.Handle, settings.MinPassword); err != nil {
 		problem, _ := web.ProblemOf(err)
@@ -54,7 +54,7 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 	return nil
 }
 
-// onlyNow is what is printed of a secret that is never shown again.
+// onlyNow returns a secret with a note that it is not shown again.
 func onlyNow(secret string) string {
 	if secret == "" {
 		return ""
@@ -62,15 +62,15 @@ func onlyNow(secret string) string {
 	return secret + "   (shown only now)"
 }
 
-// promptPassword asks twice, without echo.
+// promptPassword prompts twice, without echo.
 func promptPassword(p *program) (string, error) {
 	return promptSecret(p, "Password (10 to 128 characters): ", true)
 }
 
-// promptSecret asks without echo, twice for a secret that is new.
-func promptSecret(p *program, prompt string, again bool) (string, error) {
+// promptSecret prompts without echo, and twice for a new secret.
+func promptSecret(p *program, prompt string, twice bool) (string, error) {
 	prompts := []string{prompt}
-	if again {
+	if twice {
 		prompts = append(prompts, "The same again: ")
 	}
 	answers := make([]string, len(prompts))
@@ -89,7 +89,7 @@ func promptSecret(p *program, prompt string, again bool) (string, error) {
 	return answers[0], nil
 }
 
-// confirm asks on a terminal; elsewhere only --yes goes on.
+// confirm asks for confirmation on a terminal. Without a terminal it requires --yes.
 func confirm(p *program, yes bool, prompt string) error {
 	if yes {
 		return nil
@@ -107,7 +107,7 @@ func confirm(p *program, yes bool, prompt string) error {
 	return nil
 }
 
-// ask reads the answer to a prompt, a line.
+// ask prints a prompt and reads one line.
 func ask(p *program, prompt string) (string, error) {
 	fmt.Fprint(p.stderr, prompt)
 	line, err := bufio.NewReader(p.stdin).ReadString('\n')

@@ -20,11 +20,11 @@ import (
 
 type restoreCommand struct {
 	File         string `arg:"" placeholder:"FILE" help:"Backup to restore."`
-	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to make, or the postgres:// URL of an empty database. Without it: as the settings say."`
-	Force        bool   `help:"Replace the SQLite database that is there. It is renamed, not deleted."`
-	KeepSessions bool   `help:"Keep sessions, grants and codes. What was revoked or spent after the backup is live again."`
-	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Without it: as the settings say."`
-	NewDataKey   bool   `help:"The data key is lost: make another one, and go on without what it has sealed."`
+	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to create, or the postgres:// URL of an empty database. Default: as configured."`
+	Force        bool   `help:"Replace an existing SQLite database, which is renamed and not deleted."`
+	KeepSessions bool   `help:"Keep sessions, grants and codes. Those revoked or spent after the backup become valid again."`
+	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Default: as configured."`
+	NewDataKey   bool   `help:"The data key is lost: make a new one, and discard what the old one has sealed."`
 	unlockFlags
 	installationFlags
 	output
@@ -32,21 +32,22 @@ type restoreCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*restoreCommand) Help() string {
-	return `The backup is checked whole before anything is changed, and put into an empty place only. Sessions and grants end, and
-every application learns of it by the status list: what was revoked after the backup would be live again otherwise.
+	return `The whole backup is checked before anything is changed, and it is only restored into an empty place.
+Sessions and grants end, and every application learns of it from the status list: otherwise those revoked after the
+backup would become valid again.
 
-With --new-data-key authenticator apps and open invites are removed, and the shared HS256 secret and the installation's
-own are drawn anew; what was lost is listed. Passwords, passkeys and everything else stay.
+With --new-data-key, authenticator apps and open invites are removed, and the shared HS256 secret and the
+installation's own are replaced by new ones; what was lost is listed. Passwords, passkeys and everything else stay.
 
-Where no cairn.yaml is found and no database is named, that of the backup is written to the working folder and names the
-rest. Key files in the backup are written where the settings name them.
+If no cairn.yaml is found and no database is named, the cairn.yaml of the backup is written to the working folder and
+its settings apply. Key files in the backup are written where the settings name them.
 
   cairn backup verify cairn.tar.gz
   cairn restore cairn.tar.gz
   cairn restore cairn.tar.gz --database restored.db --private-key-file key.pem --data-key-file data.key`
 }
 
-// restored is what restore prints.
+// restored is the output of restore.
 type restored struct {
 	Database   string    `json:"database"`
 	Created    time.Time `json:"created"` // the backup
@@ -56,11 +57,11 @@ type restored struct {
 	ConfigFile string    `json:"config_file,omitempty"`
 	KeyFiles   []string  `json:"key_files"`
 	NewDataKey string    `json:"new_data_key_file,omitempty"`
-	// Lost is what the new data key does not open.
+	// Lost lists the values that were sealed with the old data key.
 	Lost *store.LostValues `json:"lost,omitempty"`
 }
 
-// Run restores: the settings, the keys, and last the database, without which it is not done.
+// Run restores the settings, the keys, and last the database: an interrupted restore leaves no database.
 func (c *restoreCommand) Run(p *program) error {
 	work, done, err := workFolder(p.ctx, workParent(cmp.Or(c.Database, "cairn.db")))
 	if err != nil {
@@ -115,8 +116,11 @@ func (c *restoreCommand) Run(p *program) error {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
 	d := restored{
-		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.manifest.Rows["users"], KeyFiles: []string{},
-		Sessions: map[bool]string{false: "ended", true: "kept"}[c.KeepSessions],
+		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.manifest.Rows["users"],
+		KeyFiles: []string{}, Sessions: "ended",
+	}
+	if c.KeepSessions {
+		d.Sessions = "kept"
 	}
 	if c.NewDataKey {
 		d.NewDataKey, d.Lost = c.DataKeyFile, &lost
@@ -139,24 +143,26 @@ func (c *restoreCommand) Run(p *program) error {
 	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
 		return err
 	}
-	if err := c.print(p, d.Database, d, pairs{
-		{"database", d.Database}, {"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))}, {"sessions", d.Sessions},
-		{"earlier database", d.MovedTo}, {"settings", d.ConfigFile}, {"key files", fmt.Sprint(len(d.KeyFiles))},
-		{"new data key", d.NewDataKey}, {"data key setting", remembered}, {"lost", lostText(d.Lost)},
-		{"next", p.name + " serve"},
-	}); err != nil {
+	err = c.print(p, d.Database, d, pairs{
+		{"database", d.Database},
+		{"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))},
+		{"sessions", d.Sessions}, {"earlier database", d.MovedTo}, {"settings", d.ConfigFile},
+		{"key files", fmt.Sprint(len(d.KeyFiles))}, {"new data key", d.NewDataKey}, {"data key setting", remembered},
+		{"lost", lostText(d.Lost)}, {"next", p.name + " serve"},
+	})
+	if err != nil {
 		return err
 	}
 	for _, f := range b.keys() {
 		if f.Setting == secretFileSetting {
-			fmt.Fprintf(p.stderr, "cairn: the shared secret was in the file of %s: it is not stored in the database\n", f.Setting)
+			fmt.Fprintf(p.stderr, "cairn: the shared secret is in the file of %s, not in the database\n", f.Setting)
 		}
 	}
 	return nil
 }
 
-// planDataKey is the file with the data key of the restored installation. It changes nothing there: a new key is made
-// in the working folder first.
+// planDataKey returns the file with the data key of the restored installation. It makes a new key
+// in the work folder, so that nothing is changed yet.
 func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) (file string, err error) {
 	if b.unopened != nil && c.DataKeyFile != "" { // the settings in the backup may have named it
 		if err := b.checkSecrets(p.ctx, b.file(backupfile.Database).Path, c.DataKeyFile); err != nil {
@@ -169,11 +175,11 @@ func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) 
 	case !c.NewDataKey:
 		return b.dataKey(c.DataKeyFile), nil
 	case b.unopened == nil:
-		return "", usageError{"--new-data-key: nothing is sealed, or the data key is at hand: leave the flag out"}
+		return "", usageError{"--new-data-key: nothing is sealed, or the data key is available: leave the flag out"}
 	}
 	c.DataKeyFile = cmp.Or(c.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	if exists(c.DataKeyFile) {
-		return "", fmt.Errorf("--new-data-key: %s exists, and does not open the backup: move it away, "+
+		return "", fmt.Errorf("--new-data-key: %s exists and does not open the backup: move it away, "+
 			"or name another file with --data-key-file", c.DataKeyFile)
 	}
 	if err := checkNewFile("the data key", c.DataKeyFile); err != nil {
@@ -183,27 +189,27 @@ func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) 
 	return file, config.GenerateDataKey(file)
 }
 
-// lostText says what a restore with a new data key goes on without.
+// lostText lists what a restore with a new data key discards.
 func lostText(lost *store.LostValues) string {
 	if lost == nil {
 		return ""
 	}
 	apps := cmp.Or(strings.Join(lost.AuthenticatorApps, ", "), "nobody")
-	return fmt.Sprintf("authenticator apps of %s; %d open invites; drawn anew: %s",
+	return fmt.Sprintf("authenticator apps of %s; %d open invites; replaced by new ones: %s",
 		apps, lost.OpenInvites, strings.Join(lost.Secrets, ", "))
 }
 
-// restoredFile is a file of the backup beside the database.
+// restoredFile is a file of the backup other than the database.
 type restoredFile struct {
 	from, to string
 	settings bool
 }
 
-// plan finds the settings of the restored installation and where its files belong. It
-// changes nothing: no file of another content may be there.
+// plan finds the settings of the restored installation and returns the files that are missing. It
+// changes nothing, and it is an error if an existing file differs from that of the backup.
 func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files []restoredFile, err error) {
 	if stored := b.file(backupfile.Config); stored != nil && p.env.ConfigFile() == "" && c.Database == "" {
-		// Its relative paths are those of its place.
+		// Its relative paths are relative to where it will be written.
 		if err := p.env.LoadAs(stored.Path, config.ConfigName); err != nil {
 			return nil, fmt.Errorf("the settings in the backup: %w", err)
 		}
@@ -221,11 +227,12 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 	}
 	for _, f := range b.keys() {
 		if len(named[f.Setting]) == 0 {
-			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: name the file to write it to, as %s", f.Setting,
-				map[string]string{
-					signingKeySetting: "--private-key-file FILE", additionalKeySetting: "--additional-key-file FILE",
-					dataKeySetting: "--data-key-file FILE",
-				}[f.Setting])
+			flag := "--" + f.Setting + " FILE"
+			if f.Setting == secretFileSetting {
+				flag = f.Setting
+			}
+			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: "+
+				"name the file to write it to with %s", f.Setting, flag)
 		}
 		files = append(files, restoredFile{from: f.Path, to: named[f.Setting][0]})
 		named[f.Setting] = named[f.Setting][1:]
@@ -244,7 +251,8 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 				return nil, err
 			}
 			if !bytes.Equal(there, want) {
-				return nil, fmt.Errorf("%s exists and differs from that of the backup: move it away, or name another file", f.to)
+				return nil, fmt.Errorf("%s exists and differs from the one in the backup: move it away, "+
+					"or name another file", f.to)
 			}
 		}
 	}
@@ -263,7 +271,8 @@ func copyFile(ctx context.Context, to, from string) error {
 	})
 }
 
-// useAlone keeps the service from the database, and refuses where it runs.
+// useAlone takes the database for one command. It fails while the service runs, and until release the
+// service cannot start.
 func useAlone(ctx context.Context, c config.Checked) (release func(), err error) {
 	release, err = store.Use(ctx, c.Database, true)
 	if errors.Is(err, store.ErrInUse) {
@@ -276,8 +285,8 @@ func useAlone(ctx context.Context, c config.Checked) (release func(), err error)
 	return release, nil
 }
 
-// useWithOthers marks the database as in use by the service or a command: what that writes
-// while it is copied or replaced would be lost.
+// useWithOthers marks the database as in use by the service or a command. Until release it can be
+// neither copied nor replaced, because what is written meanwhile would be lost.
 func useWithOthers(ctx context.Context, c config.Checked) (release func(), err error) {
 	if !store.IsPostgres(c.Database) && !exists(c.Database) {
 		return func() {}, nil // it is not opened either
@@ -293,17 +302,17 @@ func useWithOthers(ctx context.Context, c config.Checked) (release func(), err e
 	return release, nil
 }
 
-// place is where a whole database is put.
+// place is the destination of a whole database.
 type place struct {
 	checked  config.Checked
-	existing string // the SQLite file that is there, or empty
+	existing string // the SQLite file at the destination, or empty
 	contents *store.Contents
 }
 
-// newPlace looks at what is there. A PostgreSQL database must have no installation.
+// newPlace examines the destination. A PostgreSQL database must have no installation.
 func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 	if file, err := filepath.EvalSymlinks(c.Database); !store.IsPostgres(c.Database) && err == nil {
-		c.Database = file // what a link names is replaced, not the link
+		c.Database = file // replace the target of a link, not the link
 	}
 	pl := &place{checked: c}
 	if store.IsPostgres(c.Database) {
@@ -314,7 +323,7 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 		defer func() { _ = st.Close() }()
 		initialized, err := st.Initialized(ctx)
 		if initialized {
-			return nil, fmt.Errorf("%s has an installation, which is not replaced: name an empty database (createdb), "+
+			return nil, fmt.Errorf("%s has an installation and is not replaced: name an empty database (createdb), "+
 				"or empty its schema with: DROP SCHEMA public CASCADE; CREATE SCHEMA public", c.DatabaseLabel())
 		}
 		return pl, err
@@ -324,7 +333,8 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 	case errors.Is(err, os.ErrNotExist):
 		for _, end := range []string{"-wal", "-journal"} {
 			if log := c.Database + end; exists(log) {
-				return nil, fmt.Errorf("%s holds changes of a database that is not beside it any more: put %s back, or move the log away", log, c.Database)
+				return nil, fmt.Errorf("%s holds changes of a database that is missing: put %s back, "+
+					"or move the log away", log, c.Database)
 			}
 		}
 		return pl, nil
@@ -334,7 +344,7 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 		return nil, fmt.Errorf("%s is not a regular file: name another one", c.Database)
 	}
 	pl.existing = c.Database
-	// What cannot be read is replaced with --force, too: it may be why there is a restore.
+	// --force replaces even a database that cannot be read: it may be the reason for the restore.
 	if st, err := store.Open(ctx, c.Database, store.Options{Log: slog.New(slog.DiscardHandler)}); err == nil {
 		if contents, err := st.SQLiteContents(ctx); err == nil {
 			pl.contents = &contents
@@ -344,7 +354,7 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 	return pl, nil
 }
 
-// refuse says what is there that would be replaced, and how it compares.
+// refuse returns an error that describes the existing database and compares it with the backup.
 func (pl *place) refuse(m *backupfile.Manifest) error {
 	what := "and cannot be read"
 	if c := pl.contents; c != nil {
@@ -353,13 +363,15 @@ func (pl *place) refuse(m *backupfile.Manifest) error {
 		case c.Schema > m.Schema:
 			what += fmt.Sprintf("; it is newer than the backup (schema %d, the backup has %d)", c.Schema, m.Schema)
 		case c.Changed.After(m.Changed):
-			what += fmt.Sprintf("; it is newer than the backup, which has changes until %s", m.Changed.Format(time.RFC3339))
+			changed := m.Changed.Format(time.RFC3339)
+			what += fmt.Sprintf("; it is newer than the backup, which has changes until %s", changed)
 		}
 	}
-	return fmt.Errorf("%s exists, %s: restore into another file with --database FILE, or add --force, which renames it", pl.existing, what)
+	return fmt.Errorf("%s exists, %s: restore into another file with --database FILE, "+
+		"or add --force, which renames it", pl.existing, what)
 }
 
-// fill puts a database, a single SQLite file, in the place. movedTo is the new name of the one that was there.
+// fill puts a database, a single SQLite file, in the place. movedTo is the new name of the previous one.
 func (pl *place) fill(ctx context.Context, database string) (movedTo string, err error) {
 	if store.IsPostgres(pl.checked.Database) {
 		st, err := store.Open(ctx, pl.checked.Database, store.Options{Log: slog.New(slog.DiscardHandler)})
@@ -377,7 +389,7 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 		if exists(movedTo) {
 			return "", fmt.Errorf("%s exists: move it away", movedTo)
 		}
-		// The log goes with its database. A new one beside a log of another would be damaged by it.
+		// The log must move with its database: SQLite would apply it to the new one and damage that.
 		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 			if err := os.Rename(pl.existing+end, movedTo+end); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return "", fmt.Errorf("rename the earlier database: %w", err)
@@ -396,15 +408,15 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 }
 
 type copyCommand struct {
-	To string `required:"" placeholder:"DATABASE" help:"SQLite file to make, or the postgres:// URL of an empty database; a password comes from PGPASSWORD or ~/.pgpass."`
+	To string `required:"" placeholder:"DATABASE" help:"SQLite file to create, or the postgres:// URL of an empty database; its password: PGPASSWORD or ~/.pgpass."`
 	databaseFlags
 	output
 }
 
 // Help implements kong.HelpProvider.
 func (*copyCommand) Help() string {
-	return `Everything goes along: users, sessions, grants, status lists, the audit log. The service must not run, so that nothing
-is written that would not be copied. Afterwards write the new place into cairn.yaml as database.`
+	return `Everything is copied: users, sessions, grants, status lists, the audit log. The service must not run, so
+that nothing is written that is not copied. Afterwards write the new database into cairn.yaml as database.`
 }
 
 // Run copies the database, counts the rows of both and compares them.
@@ -424,7 +436,7 @@ func (c *copyCommand) Run(p *program) error {
 	}
 	for _, checked := range []config.Checked{from, to} {
 		if checked.Database == from.Database && !store.IsPostgres(from.Database) && !exists(from.Database) {
-			continue // openExisting says what to do
+			continue // openExisting returns the error
 		}
 		release, err := useAlone(p.ctx, checked)
 		if err != nil {
@@ -445,7 +457,7 @@ func (c *copyCommand) Run(p *program) error {
 	}
 	defer done()
 	snapshot := filepath.Join(work, backupfile.Database)
-	st, err := openExisting(p.ctx, from, quietLog(p)) // withStore is kept out by useAlone
+	st, err := openExisting(p.ctx, from, quietLog(p)) // withStore would fail because of useAlone
 	if err != nil {
 		return err
 	}
@@ -470,8 +482,10 @@ func (c *copyCommand) Run(p *program) error {
 	for _, n := range contents.Rows {
 		rows += n
 	}
-	return c.print(p, to.DatabaseLabel(), map[string]any{"from": from.DatabaseLabel(), "to": to.DatabaseLabel(), "rows": contents.Rows}, pairs{
-		{"copied", from.DatabaseLabel()}, {"to", to.DatabaseLabel()}, {"compared", fmt.Sprintf("%d rows in %d tables", rows, len(contents.Rows))},
+	copied := map[string]any{"from": from.DatabaseLabel(), "to": to.DatabaseLabel(), "rows": contents.Rows}
+	return c.print(p, to.DatabaseLabel(), copied, pairs{
+		{"copied", from.DatabaseLabel()}, {"to", to.DatabaseLabel()},
+		{"compared", fmt.Sprintf("%d rows in %d tables", rows, len(contents.Rows))},
 		{"next", "write database: " + to.DatabaseLabel() + " into cairn.yaml and start cairn serve"},
 	})
 }

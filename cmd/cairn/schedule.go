@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// stampFormat is that of times in the names of files.
+	// stampFormat is the format of times in the names of files.
 	stampFormat = "20060102T150405Z"
-	// backupsAtMigration is how many backups from before migrations are kept.
+	// backupsAtMigration is the number of backups from before migrations that are kept.
 	backupsAtMigration = 3
-	// migrationRetry is how long such a backup is taken for that of an earlier attempt: a
-	// service that is started again and again must not fill the disk.
+	// migrationRetry is how long a backup from before a migration is reused by further attempts: a
+	// service that restarts again and again must not fill the disk.
 	migrationRetry = time.Hour
-	// commandTimeout is for --backup-command: no longer than the least --backup-every.
+	// commandTimeout limits --backup-command. It is the shortest --backup-every.
 	commandTimeout = time.Hour
-	// commandGrace is how long that may take to end once it is told to.
+	// commandGrace is the time that the command has to end after SIGTERM.
 	commandGrace = 10 * time.Second
 )
 
-// backupUntil makes scheduled backups until the context ends, one instance of all.
+// backupUntil makes scheduled backups until the context ends. Of several instances, one makes each
+// backup.
 func backupUntil(ctx context.Context, source backupSource, b config.Backup, log *slog.Logger) {
 	t := time.NewTicker(min(max(b.Every/20, time.Second), 10*time.Minute))
 	defer t.Stop()
@@ -43,7 +44,7 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 		if file != "" {
 			log.Info("backup made", "file", file)
 			if err := runBackupCommand(ctx, source.store, b.Command, file); err != nil {
-				log.Error("the backup was not carried off", "file", file, "error", err)
+				log.Error("the command after the backup failed", "file", file, "error", err)
 			}
 		}
 		select {
@@ -55,7 +56,7 @@ func backupUntil(ctx context.Context, source backupSource, b config.Backup, log 
 }
 
 func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (file string, err error) {
-	var after error // the backup is made all the same: it is not made again and again
+	var after error // not returned to InTurn: the backup is made and must not be repeated
 	work := func(ctx context.Context, now time.Time) (string, error) {
 		made, err := filepath.Abs(filepath.Join(b.Dir, source.fileName("cairn-", now)))
 		if err != nil {
@@ -73,7 +74,7 @@ func backupInTurn(ctx context.Context, source backupSource, b config.Backup) (fi
 	return file, errors.Join(err, after)
 }
 
-// fileName returns the name of a backup that is made without being asked for.
+// fileName returns the name of an automatic backup.
 func (s backupSource) fileName(prefix string, now time.Time) string {
 	name := prefix + now.Format(stampFormat) + ".tar.gz"
 	if s.recipient != "" {
@@ -82,41 +83,43 @@ func (s backupSource) fileName(prefix string, now time.Time) string {
 	return name
 }
 
-// runBackupCommand runs the program of --backup-command, if there is one, and records what became of it: doctor reads
-// that. The program gets nothing of the service's environment that could be a secret.
+// runBackupCommand runs the program of --backup-command, if there is one, and records the result
+// for doctor. The program's environment has no variables of the service that could be secret.
 func runBackupCommand(ctx context.Context, st *store.Store, command, file string) error {
 	if command == "" {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	path, err := filepath.Abs(command) // not looked up in PATH
+	path, err := filepath.Abs(command) // do not search PATH
 	if err != nil {
 		return err
 	}
-	c := exec.CommandContext(limited, path, file) // #nosec G204 -- the operator names it
+	c := exec.CommandContext(limited, path, file) // #nosec G204 -- the operator configures it
 	c.Env = []string{"CAIRN_BACKUP_FILE=" + file}
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			c.Env = append(c.Env, name+"="+value)
 		}
 	}
-	var said tail
-	c.Stdout, c.Stderr, c.WaitDelay = &said, &said, commandGrace
+	var output tail
+	c.Stdout, c.Stderr, c.WaitDelay = &output, &output, commandGrace
 	endAsGroup(c)
 	if err = c.Run(); errors.Is(limited.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("it took longer than %s", commandTimeout)
 	}
 	failure := ""
 	if err != nil {
-		failure = fmt.Sprintf("--backup-command %s: %s: %s", command, err, strings.Join(strings.Fields(string(said)), " "))
+		line := strings.Join(strings.Fields(string(output)), " ")
+		failure = fmt.Sprintf("--backup-command %s: %s: %s", command, err, line)
 		failure = printable(strings.TrimSuffix(failure, ": "))
 		err = errors.New(failure)
 	}
-	return errors.Join(err, st.NoteDone(context.WithoutCancel(ctx), store.TurnBackupCommand, time.Now().UTC(), failure))
+	noted := st.NoteDone(context.WithoutCancel(ctx), store.TurnBackupCommand, time.Now().UTC(), failure)
+	return errors.Join(err, noted)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last 500 bytes written to it.
 type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
@@ -125,14 +128,14 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Names of the files that are made here, and so may be deleted here.
+// Names of automatic backups. Only these files may be deleted.
 var (
 	scheduledBackup = regexp.MustCompile(`^cairn-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
 	migrationBackup = regexp.MustCompile(`^cairn-before-schema-\d+-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
 	stamp           = regexp.MustCompile(`\d{8}T\d{6}Z`)
 )
 
-// removeOldBackups deletes the oldest files of a kind but keep.
+// removeOldBackups deletes the files of a kind except the newest keep.
 func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -144,15 +147,17 @@ func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
 			old = append(old, e.Name())
 		}
 	}
-	slices.SortFunc(old, func(a, b string) int { return strings.Compare(stamp.FindString(a), stamp.FindString(b)) })
+	slices.SortFunc(old, func(a, b string) int {
+		return strings.Compare(stamp.FindString(a), stamp.FindString(b))
+	})
 	for _, name := range old[:max(len(old)-keep, 0)] {
 		err = errors.Join(err, os.Remove(filepath.Join(folder, name)))
 	}
 	return err
 }
 
-// backupBeforeMigration makes a backup of an installation that is about to be migrated. file is empty where there is no
-// place for one.
+// backupBeforeMigration makes a backup of an installation that is about to be migrated. file is
+// empty if no folder is configured for it.
 func backupBeforeMigration(
 	ctx context.Context, st *store.Store, c config.Checked, log *slog.Logger,
 ) (file string, err error) {
@@ -187,11 +192,11 @@ func backupBeforeMigration(
 	if errors.Is(err, os.ErrExist) {
 		return file, nil // another instance has made it just now
 	}
-	if at, unread := st.SchemaVersion(ctx); err != nil && unread == nil && at > version {
+	if at, versionErr := st.SchemaVersion(ctx); err != nil && versionErr == nil && at > version {
 		return "", nil // another instance has made one and migrated meanwhile
 	}
 	if err != nil {
-		return "", fmt.Errorf("before a migration there must be a backup: %w: make room there, "+
+		return "", fmt.Errorf("a migration requires a backup first: %w: make room there, "+
 			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)

@@ -30,8 +30,8 @@ type serveCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*serveCommand) Help() string {
-	return `It runs until SIGTERM or SIGINT, with the settings of cairn.yaml that cairn init has written. On this machine, and behind a
-proxy on it that speaks TLS:
+	return `It runs until SIGTERM or SIGINT, with the settings in the cairn.yaml that cairn init wrote. On this
+machine, and behind a local proxy that terminates TLS:
 
   cairn serve
   cairn serve --issuer https://id.example.org --trusted-proxy 127.0.0.1`
@@ -42,8 +42,7 @@ func (c *serveCommand) Run(p *program) error {
 	return c.serve(p, nil, func() {})
 }
 
-// serve runs the service, on a listener that is there already or on --listen;
-// ready is called once it listens.
+// serve runs the service on l, or on --listen if l is nil. It calls ready once the service listens.
 func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	checked, err := c.Check()
 	if err != nil {
@@ -75,23 +74,27 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	}
 	clearWork(p.ctx, workParent(checked.Database))
 	warnings := checked.Warnings()
-	if missing { // and nothing is sealed
+	if missing { // and nothing is sealed: Sealed succeeded
 		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+
 			": cairn keys seal makes it, and seals secrets in the database")
 	}
 	scheme, kid := "HS256", ""
 	switch {
 	case c.NoOIDC:
-		warnings = append(warnings, "--no-oidc: sessions are HS256 and OpenID Connect is off; tokens that a private key has signed do not count")
+		warnings = append(warnings, "--no-oidc: sessions are HS256 and OpenID Connect is off; "+
+			"tokens signed with a private key are not accepted")
 	case len(keys) > 0:
 		scheme, kid = "RS256", keys[0].KeyID
 	default:
-		// Who has a token of a forgotten key would be signed out, and every application would fail.
+		// If the key was forgotten, users with its tokens would be signed out, and every
+		// application would fail.
 		if issued, err := st.IssuedRS256(p.ctx); err != nil {
 			return err
 		} else if issued {
-			return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, and %s has issued tokens signed with a private key (RS256): "+
-				"name its key file in cairn.yaml as private-key-file, or give --no-oidc to go on without, which signs people out", checked.DatabaseLabel())
+			return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, "+
+				"and %s has issued tokens signed with a private key (RS256): name its key file in cairn.yaml "+
+				"as private-key-file, or run without it with --no-oidc, which signs people out",
+				checked.DatabaseLabel())
 		}
 		warnings = append(warnings, "no private key: sessions are HS256 and OpenID Connect is off; "+turnOnOIDC)
 	}
@@ -107,7 +110,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if len(keys) > 0 {
 		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
 	}
-	options := httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer, KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log}
+	options := httpd.Options{
+		Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer,
+		KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log,
+	}
 	mails, err := newMailSender(checked, p.env)
 	if err != nil {
 		return err
@@ -121,7 +127,8 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if checked.MetricsListen != "" {
 		b := thisBuild()
 		options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
-		if watched, err = listenOn(p.ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", checked.MetricsListen); err != nil {
+		watched, err = listenOn(p.ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", checked.MetricsListen)
+		if err != nil {
 			return err
 		}
 		defer func() { _ = watched.Close() }()
@@ -146,8 +153,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 			return err
 		}
 	}
-	log.Info("started", "version", programVersion(), "listen", l.Addr().String(), "issuer", checked.IssuerString, "database", checked.DatabaseLabel(),
-		"schema", version, "sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(keys), "https", checked.HTTPS, "mail", mailServer)
+	log.Info("started", "version", programVersion(), "listen", l.Addr().String(),
+		"issuer", checked.IssuerString, "database", checked.DatabaseLabel(), "schema", version,
+		"sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(keys),
+		"https", checked.HTTPS, "mail", mailServer)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -182,42 +191,42 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	return err
 }
 
-// serveMetrics serves what Prometheus reads, and profiles where only this machine reaches
-// them or the operator wants them, until the context ends.
+// serveMetrics serves metrics for Prometheus until the context ends. It also serves profiles, if
+// only this machine can reach them or the operator enabled them.
 func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profiles bool, log *slog.Logger) {
 	address, isTCP := l.Addr().(*net.TCPAddr)
 	profiles = profiles || isTCP && address.IP.IsLoopback()
 	srv := httpd.NewServer(m.Handler(profiles), log)
-	srv.WriteTimeout = 2 * time.Minute // a profile takes as long as it was asked to
+	srv.WriteTimeout = 2 * time.Minute // a profile takes as long as the request says
 	log.Info("metrics", "listen", l.Addr().String(), "pprof", profiles)
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		log.Error("metrics are not served any more", "error", err)
+		log.Error("metrics are no longer served", "error", err)
 	}
 }
 
-// turnOnOIDC is the remedy where there is no key.
+// turnOnOIDC says how to enable OpenID Connect.
 const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
 
-// releaseMemory gives what only the start or a storm of sign-ins has needed (tables of
-// libraries, the pages of the program that made them, the memory of hashes) back to the
-// system: an idle service on a small machine stays small.
+// releaseMemory returns memory to the system that only the start or a burst of sign-ins needed
+// (tables of libraries, the program's pages that built them, the memory of hashes), so that an idle
+// service on a small machine stays small.
 func releaseMemory() {
 	debug.FreeOSMemory()
 	releaseProgramPages()
 }
 
-// sweepInterval is how often what has expired is deleted, by one instance of all. Nothing
-// depends on it: expired rows are refused whether they are still there or not.
+// sweepInterval is how often one of the instances deletes expired rows. Nothing depends on it: an
+// expired row is refused even if it still exists.
 const sweepInterval = 10 * time.Minute
 
-// sweepLook is how often an instance looks whether it is to sweep: when it has been that long since the
-// last time, or the one that did has stopped on the way.
-const sweepLook = 30 * time.Second
+// sweepCheck is how often an instance checks whether to sweep: after sweepInterval, or if the
+// instance that was sweeping has stopped midway.
+const sweepCheck = 30 * time.Second
 
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
-	t := time.NewTicker(sweepLook)
+	t := time.NewTicker(sweepCheck)
 	defer t.Stop()
 	afterFirst := sync.OnceFunc(releaseMemory)
 	for {
@@ -237,14 +246,15 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	}
 }
 
-// drainTimeout is for requests in flight at a stop.
+// drainTimeout limits the time for requests in flight at a stop.
 const drainTimeout = 10 * time.Second
 
-// listenOn opens the port of a setting, and says what to do where it is taken.
+// listenOn listens on the address of a setting. Its error says what to do if the port is taken.
 func listenOn(ctx context.Context, setting, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s: another program listens on %s already, perhaps another cairn: stop it, or choose another port", setting, address)
+		return nil, fmt.Errorf("%s: another program listens on %s already, perhaps another cairn: "+
+			"stop it, or choose another port", setting, address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: choose another address", setting, err)
@@ -252,8 +262,8 @@ func listenOn(ctx context.Context, setting, address string) (net.Listener, error
 	return l, nil
 }
 
-// announceStop returns when it is time to stop: after a delay in which a proxy sees by
-// /readyz that it should send its requests elsewhere.
+// announceStop makes /readyz fail and returns after a delay, in which a proxy notices that it
+// should send its requests elsewhere.
 func announceStop(delay time.Duration, handler *httpd.Handler, log *slog.Logger) {
 	if delay > 0 {
 		handler.AnnounceStop()
@@ -290,16 +300,15 @@ func serveUntil(ctx context.Context, srv *http.Server, l net.Listener) error {
 	return nil
 }
 
-// tls12Suites are those with ECDHE and AEAD (RFC 9325 section 4.2). TLS 1.3 has
-// no others.
+// tls12Suites are the cipher suites with ECDHE and AEAD (RFC 9325 section 4.2). TLS 1.3 has no others.
 var tls12Suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// tlsConfig serves the pair of files and loads it again when a file has changed, which it
-// looks at once a second at most; a pair that does not fit leaves the one in use.
+// tlsConfig serves the certificate of a pair of files. It checks the files at most once a second
+// and loads the pair again after a change. If the new pair is invalid, the one in use stays.
 func tlsConfig(files config.TLSFiles, log *slog.Logger) (*tls.Config, error) {
 	stampOf := func() (s string) {
 		for _, name := range []string{files.CertFile, files.KeyFile} {
@@ -333,5 +342,8 @@ func tlsConfig(files config.TLSFiles, log *slog.Logger) (*tls.Config, error) {
 		}
 		return current, nil
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: tls12Suites, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: get}, nil
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, CipherSuites: tls12Suites,
+		NextProtos: []string{"h2", "http/1.1"}, GetCertificate: get,
+	}, nil
 }

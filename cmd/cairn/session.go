@@ -26,7 +26,8 @@ func (c *listSessionsCommand) Run(p *program) error {
 		out := c.list(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
 		for i, entry := range account.SessionEntries(sessions, "") {
 			s := sessions[i]
-			if err := out.add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)); err != nil {
+			seen, expires := dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)
+			if err := out.add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires); err != nil {
 				return err
 			}
 		}
@@ -36,12 +37,12 @@ func (c *listSessionsCommand) Run(p *program) error {
 
 type endSessionCommand struct {
 	oneUser
-	ID  []string `arg:"" optional:"" help:"Ids of the sessions, as session list shows them."`
+	ID  []string `arg:"" optional:"" help:"Ids of the sessions, from session list."`
 	All bool     `help:"End every session of the user."`
 }
 
-// Run ends all of the sessions, or none when one of them is not there; a browser that
-// has one finds itself signed out at its next request.
+// Run ends the named sessions, or none of them if one does not exist. A browser with such a session is
+// signed out at its next request.
 func (c *endSessionCommand) Run(p *program) error {
 	if c.All == (len(c.ID) > 0) {
 		return usageError{"name the sessions to end, or give --all"}
@@ -56,11 +57,12 @@ func (c *endSessionCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "ended": ended}, pairs{{"sessions ended", fmt.Sprint(ended)}})
+		done := map[string]any{"handle": u.Handle, "ended": ended}
+		return c.print(p, u.Sub, done, pairs{{"sessions ended", fmt.Sprint(ended)}})
 	})
 }
 
-func (c *endSessionCommand) endNamed(p *program, users *account.Administration, u account.User) (ended int, err error) {
+func (c *endSessionCommand) endNamed(p *program, users *account.Administration, u account.User) (n int, err error) {
 	live, err := users.Sessions(p.ctx, u)
 	if err != nil {
 		return 0, err
@@ -68,16 +70,17 @@ func (c *endSessionCommand) endNamed(p *program, users *account.Administration, 
 	ids := slices.Compact(slices.Sorted(slices.Values(c.ID)))
 	for _, id := range ids {
 		if !slices.ContainsFunc(live, func(s account.Session) bool { return s.ID == id }) {
-			return 0, fmt.Errorf("%s has no live session %q: nothing was changed; cairn session list %s shows them", u.Handle, id, u.Handle)
+			return 0, fmt.Errorf("%s has no live session %q: nothing was changed; cairn session list %s shows them",
+				u.Handle, id, u.Handle)
 		}
 	}
 	for _, id := range ids {
 		switch err := users.EndSession(p.ctx, account.Operator(), u, id); {
 		case err == nil:
-			ended++
+			n++
 		case !errors.Is(err, account.ErrSessionNotFound): // else it has just ended
-			return ended, fmt.Errorf("after %d sessions were ended: %w", ended, err)
+			return n, fmt.Errorf("after %d sessions were ended: %w", n, err)
 		}
 	}
-	return ended, nil
+	return n, nil
 }

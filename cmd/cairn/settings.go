@@ -13,15 +13,15 @@ import (
 )
 
 type settingsCommand struct {
-	List listSettingsCommand `cmd:"" help:"List the settings with what each is for."`
+	List listSettingsCommand `cmd:"" help:"List the settings with their meanings."`
 	Get  getSettingCommand   `cmd:"" help:"Print the value of one setting."`
-	Set  setSettingCommand   `cmd:"" help:"Change one setting; a running service follows within seconds."`
+	Set  setSettingCommand   `cmd:"" help:"Change one setting; a running service adopts it within seconds."`
 }
 
 // Help implements kong.HelpProvider.
 func (settingsCommand) Help() string {
-	return `These are the settings that administrators change while the service runs, as PUT /api/admin/settings does. Addresses,
-files and keys are in cairn.yaml: see cairn serve --help.`
+	return `These are the settings that administrators change while the service runs, as PUT /api/admin/settings does.
+Addresses, files and keys are in cairn.yaml: see cairn serve --help.`
 }
 
 type listSettingsCommand struct {
@@ -29,7 +29,7 @@ type listSettingsCommand struct {
 	output
 }
 
-// Run lists the settings; -q their names only.
+// Run lists the settings; with -q only their names.
 func (c *listSettingsCommand) Run(p *program) error {
 	return c.withUsers(p, func(users *account.Administration) error {
 		v, err := users.Settings(p.ctx)
@@ -56,7 +56,7 @@ func (c *listSettingsCommand) Run(p *program) error {
 	})
 }
 
-// settingLines writes a value as set reads it, a described flag a line.
+// settingLines formats a value as settings set reads it, with one line for each described flag.
 func settingLines(value any) []string {
 	switch v := value.(type) {
 	case []string:
@@ -73,8 +73,8 @@ func settingLines(value any) []string {
 
 type getSettingCommand struct {
 	databaseFlags
-	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table (the value alone) or json."`
-	Name   string `arg:"" help:"Name of the setting, as settings list shows it."`
+	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table (only the value) or json."`
+	Name   string `arg:"" help:"Name of the setting, from settings list."`
 }
 
 // Run prints the value and nothing else.
@@ -99,8 +99,8 @@ func (c *getSettingCommand) Run(p *program) error {
 type setSettingCommand struct {
 	databaseFlags
 	output
-	Name  string   `arg:"" help:"Name of the setting, as settings list shows it."`
-	Value []string `arg:"" optional:"" help:"The value; of flags and default_flags all of them (none: an empty list); of flag_descriptions FLAG=TEXT for each that changes."`
+	Name  string   `arg:"" help:"Name of the setting, from settings list."`
+	Value []string `arg:"" optional:"" help:"The value. For flags and default_flags: all of them, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
 }
 
 // Run changes a setting by the rules of the API.
@@ -122,7 +122,8 @@ func (c *setSettingCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, strings.Join(settingLines(m.Value(v)), "; ")}})
+		text := strings.Join(settingLines(m.Value(v)), "; ")
+		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, text}})
 	})
 }
 
@@ -134,11 +135,12 @@ func settingNamed(name string) (account.SettingsMember, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return account.SettingsMember{}, usageError{fmt.Sprintf("there is no setting %q: the settings are %s; those of cairn.yaml are in cairn serve --help", name, strings.Join(names, ", "))}
+	const format = "there is no setting %q: the settings are %s; those of cairn.yaml are in cairn serve --help"
+	return account.SettingsMember{}, usagef(format, name, strings.Join(names, ", "))
 }
 
-// settingChange reads the words of the command line as the kind of value that the
-// setting has, and hands it on in the form of the API.
+// settingChange parses the words of the command line by the type of the setting, and returns the
+// change in the form of the API.
 func settingChange(m account.SettingsMember, words []string) (change account.SettingsChange, err error) {
 	wrong := func(want string) (account.SettingsChange, error) {
 		return change, usageError{m.Name + ": " + want}
@@ -160,7 +162,7 @@ func settingChange(m account.SettingsMember, words []string) (change account.Set
 		}
 	default:
 		if len(words) != 1 {
-			return wrong("write one value, in quotes if it has blanks")
+			return wrong("write one value, in quotes if it has spaces")
 		}
 		value = words[0]
 		switch kind.(type) {

@@ -13,20 +13,20 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// notify tells systemd what state the service is in. Without systemd, as in a
-// shell or a container, NOTIFY_SOCKET is not set and nothing happens.
+// notify reports a state of the service to systemd. Without systemd, as in a shell or a container,
+// NOTIFY_SOCKET is not set and notify does nothing.
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("systemd was not told the state of the service", "state", state, "error", err)
+		log.Warn("the state of the service was not reported to systemd", "state", state, "error", err)
 	}
 }
 
-// superviseUntil tells systemd that the service listens, that it stops when the context
-// ends, and in between, twice in the unit's WatchdogSec, that it still answers.
+// superviseUntil reports to systemd that the service listens, and when the context ends that it
+// stops. In between it reports twice in the unit's WatchdogSec that the service still answers.
 func superviseUntil(ctx context.Context, c config.Checked, l net.Listener, log *slog.Logger) {
 	notify(log, daemon.SdNotifyReady+"\nSTATUS=Serving "+c.IssuerString)
 	if watchdog, err := daemon.SdWatchdogEnabled(false); err != nil {
-		log.Warn("the watchdog of systemd is not served", "error", err)
+		log.Warn("systemd's watchdog is not supported", "error", err)
 	} else if watchdog > 0 {
 		pingUntil(ctx, healthURL(c, l), watchdog/2, log)
 	}
@@ -34,13 +34,13 @@ func superviseUntil(ctx context.Context, c config.Checked, l net.Listener, log *
 	notify(log, daemon.SdNotifyStopping)
 }
 
-// pingUntil asks the service over its own port, as a proxy would, and passes each answer
-// on to systemd, which restarts the service when they stay away. Any answer counts:
-// /healthz does not ask the database, because a restart would not bring that back.
+// pingUntil sends requests to the service's own port, as a proxy would, and reports each answer to
+// systemd, which restarts the service when the reports stop. Any answer counts: /healthz does not
+// use the database, because a restart would not repair that.
 func pingUntil(ctx context.Context, url string, every time.Duration, log *slog.Logger) {
 	client := &http.Client{Timeout: every, Transport: &http.Transport{
-		DisableKeepAlives: true,                                  // a new connection each time: that is what has to work
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its own port, by address; the answer is not used
+		DisableKeepAlives: true,                                  // test new connections
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // own port; the answer is not used
 	}}
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -69,8 +69,8 @@ func getAny(ctx context.Context, client *http.Client, url string) error {
 	return got.Body.Close()
 }
 
-// healthURL is /healthz at the address on which the service listens; 0.0.0.0 and [::] lead
-// a client to its own machine.
+// healthURL returns the URL of /healthz at the address on which the service listens. A client
+// connects to its own machine for 0.0.0.0 and [::].
 func healthURL(c config.Checked, l net.Listener) string {
 	url := *c.Issuer
 	url.Scheme, url.Host = "http", l.Addr().String()

@@ -18,7 +18,7 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// notifySocket is what systemd listens on.
+// notifySocket returns a socket on which systemd would listen.
 func notifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "notify") // t.TempDir may be too long for a socket
@@ -83,7 +83,7 @@ func TestSystemdIsToldWhenTheServiceListensAnswersAndStops(t *testing.T) {
 }
 
 // The watchdog is for a process that no longer answers: 503 while the database is away
-// is an answer, a connection that is taken and left is none.
+// is an answer, but an accepted connection that is left alone is not.
 func TestWatchdogIsForAServiceThatDoesNotAnswer(t *testing.T) {
 	socket := notifySocket(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))

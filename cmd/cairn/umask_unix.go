@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// ownerOnly makes every file that the program creates private: the database
-// holds people's data, the keys hold their sessions.
+// ownerOnly makes every file that the program creates private: the database holds people's data, and
+// whoever has the keys can make sessions.
 func ownerOnly() { syscall.Umask(0o077) }
 
-// endAsGroup lets a command end together with the programs that it has started.
+// endAsGroup makes cancellation end a command together with the programs that it started.
 func endAsGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 }
 
-// ownerBesideRoot is the user whose folder this is, where the program runs as root and the
-// folder is not root's: files that root makes there are closed to that user.
+// ownerBesideRoot returns the owner of a folder if the program runs as root and the folder is not
+// root's. That user could not read the files that root creates there.
 func ownerBesideRoot(folder string) string {
 	info, err := os.Stat(folder)
 	if err != nil || os.Geteuid() != 0 {

@@ -19,20 +19,20 @@ type userCommand struct {
 	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
 	List      listUsersCommand     `cmd:"" help:"List the users."`
 	Show      showUserCommand      `cmd:"" help:"Show a user with their sessions and applications."`
-	Update    updateUserCommand    `cmd:"" help:"Change a user's name, email address and profile."`
-	Flags     userFlagsCommand     `cmd:"" help:"Turn access flags of a user on (+FLAG) and off (-FLAG)."`
-	Suspend   suspendUserCommand   `cmd:"" help:"Shut a user out at once: sessions, codes and tokens end."`
+	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile."`
+	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG) and off (-FLAG)."`
+	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
-	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who is locked out."`
+	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who cannot sign in."`
 
-	Import importUsersCommand `cmd:"" help:"Add the users of another system, with their password hashes: all of a CSV or JSON file or none."`
-	Export exportUsersCommand `cmd:"" help:"Write all users as CSV or JSON, as user import reads them."`
+	Import importUsersCommand `cmd:"" help:"Import users and password hashes of another system: all of a CSV or JSON file, or none."`
+	Export exportUsersCommand `cmd:"" help:"Write all users as CSV or JSON, in the format of user import."`
 
 	ResetFactors resetFactorsCommand `cmd:"" name:"reset-factors" help:"Remove the second factors of a user who has lost them; all sessions end."`
 }
 
-// oneUser are the flags and the argument of a command about one user.
+// oneUser holds the flags and the argument of a command about one user.
 type oneUser struct {
 	databaseFlags
 	output
@@ -48,10 +48,10 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 		}
 		switch err = do(users, u); {
 		case errors.Is(err, account.ErrLastAdmin):
-			const first = "make somebody else one who has a password, with cairn user flags HANDLE +admin"
-			return fmt.Errorf("%s is the last administrator who can sign in: %s", u.Handle, first)
+			const remedy = "first make another user with a password an administrator: cairn user flags HANDLE +admin"
+			return fmt.Errorf("%s is the last administrator who can sign in: %s", u.Handle, remedy)
 		case errors.Is(err, account.ErrUserNotFound):
-			return fmt.Errorf("there is no user %s any more", u.Handle)
+			return fmt.Errorf("the user %s no longer exists", u.Handle)
 		}
 		return err
 	})
@@ -73,10 +73,10 @@ type addUserCommand struct {
 	output
 	Handle           string   `arg:"" help:"Handle of the new user."`
 	DisplayName      string   `help:"Name that others see; the handle if not given."`
-	Email            string   `placeholder:"ADDRESS" help:"Email address. It is not verified unless --email-verified says so."`
-	EmailVerified    bool     `help:"Tell applications that the address has been verified."`
+	Email            string   `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
+	EmailVerified    bool     `help:"Mark the address as verified, also for applications."`
 	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
-	GeneratePassword bool     `help:"Make a password and print it once."`
+	GeneratePassword bool     `help:"Generate a password and print it once."`
 	Flag             []string `placeholder:"FLAG" help:"Access flag to turn on; the default flags if not given. Repeatable."`
 }
 
@@ -91,13 +91,17 @@ func (c *addUserCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		n := account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified, Flags: c.Flag, AnyHandle: true}
+		n := account.NewUser{
+			Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified,
+			Flags: c.Flag, AnyHandle: true,
+		}
 		if err := givePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
 			return err
 		}
 		u, err := users.Create(p.ctx, account.Operator(), hasher, n)
 		if errors.Is(err, account.ErrHandleTaken) {
-			return fmt.Errorf("the handle %s is taken: choose another one (a deleted user's handle is never given again)", n.Handle)
+			const format = "the handle %s is taken: choose another one (a deleted user's handle is never reused)"
+			return fmt.Errorf(format, n.Handle)
 		}
 		if errors.Is(err, account.ErrEmailTaken) {
 			return fmt.Errorf("--email: another account has verified %s", n.Email)
@@ -112,12 +116,13 @@ func (c *addUserCommand) Run(p *program) error {
 			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags),
 			"email": u.Email, "email_verified": u.EmailVerified,
 		}
-		labels := pairs{{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)}}
-		return c.print(p, u.Sub, document, labels)
+		return c.print(p, u.Sub, document, pairs{
+			{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)},
+		})
 	})
 }
 
-// emailState is the address of the new user with how it is proven.
+// emailState returns the new user's address with its state of verification.
 func (c *addUserCommand) emailState(u account.User) string {
 	switch {
 	case u.Email == "":
@@ -127,11 +132,11 @@ func (c *addUserCommand) emailState(u account.User) string {
 	case c.MailServer != "":
 		return u.Email + " (not verified until its owner opens a mailed link: the account page sends it)"
 	}
-	return u.Email + " (not verified: without mail it can only be marked, with cairn user update --email-verified)"
+	return u.Email + " (not verified: without mail, only cairn user update --email-verified can mark it)"
 }
 
-// userRow is a user as the commands print it. The claims of the profile that
-// are set are beside the other members, as in /api/me.
+// userRow is a user as the commands print it. The profile's claims are members of the same object,
+// as in /api/me.
 type userRow struct {
 	Sub           string     `json:"sub"`
 	Handle        string     `json:"handle"`
@@ -149,9 +154,9 @@ type userRow struct {
 
 func userRowOf(u account.User) userRow {
 	return userRow{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: listed(u.Flags),
-		Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy, CreatedAt: u.CreatedAt.UTC(),
-		LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+		Flags: listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
+		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
 	}
 }
 
@@ -165,12 +170,11 @@ func dateOrNever(t time.Time) string {
 type listUsersCommand struct {
 	databaseFlags
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Quiet  bool   `short:"q" help:"Print handles only."`
+	Quiet  bool   `short:"q" help:"Print only handles."`
 	Query  string `placeholder:"WORDS" help:"Only users with words that begin with these, in their handle, name or email address."`
 }
 
-// Run lists users in the order of their handles, or with a query in that of the words
-// found.
+// Run lists users in the order of their handles, or with a query in the order of the words found.
 func (c *listUsersCommand) Run(p *program) error {
 	return c.withUsers(p, func(users *account.Administration) error {
 		out := output{c.Format, c.Quiet}.list(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "LAST SIGN-IN")
@@ -180,8 +184,13 @@ func (c *listUsersCommand) Run(p *program) error {
 				return err
 			}
 			for _, u := range page {
-				state := map[bool]string{true: "suspended", false: "active"}[u.Suspended()]
-				if err := out.add(u.Handle, userRowOf(u), u.Handle, u.DisplayName, u.Email, strings.Join(u.Flags, " "), state, dateOrNever(u.LastLoginAt)); err != nil {
+				state := "active"
+				if u.Suspended() {
+					state = "suspended"
+				}
+				flags, seen := strings.Join(u.Flags, " "), dateOrNever(u.LastLoginAt)
+				row := []string{u.Handle, u.DisplayName, u.Email, flags, state, seen}
+				if err := out.add(u.Handle, userRowOf(u), row...); err != nil {
 					return err
 				}
 			}
@@ -193,7 +202,7 @@ func (c *listUsersCommand) Run(p *program) error {
 
 type showUserCommand struct{ oneUser }
 
-// Run shows one user; hashes and codes are never among it.
+// Run shows one user without hashes and codes.
 func (c *showUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		access, err := users.Access(p.ctx, u)
@@ -202,10 +211,13 @@ func (c *showUserCommand) Run(p *program) error {
 		}
 		labels := userLabels(u)
 		for _, s := range access.Sessions {
-			labels = append(labels, [2]string{"session", fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, web.Device(s.UserAgent), s.Address, dateOrNever(s.LastSeenAt))})
+			device, seen := web.Device(s.UserAgent), dateOrNever(s.LastSeenAt)
+			text := fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, device, s.Address, seen)
+			labels = append(labels, [2]string{"session", text})
 		}
 		for _, a := range access.Apps {
-			labels = append(labels, [2]string{"application", fmt.Sprintf("%s (%s): %s", a.ClientID, a.ClientName, strings.Join(a.Scopes, " "))})
+			text := fmt.Sprintf("%s (%s): %s", a.ClientID, a.ClientName, strings.Join(a.Scopes, " "))
+			labels = append(labels, [2]string{"application", text})
 		}
 		document := struct {
 			userRow
@@ -216,7 +228,7 @@ func (c *showUserCommand) Run(p *program) error {
 	})
 }
 
-// userLabels are the labels and values of a user, without what is empty.
+// userLabels returns the labels and values of a user.
 func userLabels(u account.User) pairs {
 	email, phone := u.Email, u.Profile.PhoneNumber
 	if u.EmailVerified {
@@ -234,15 +246,18 @@ func userLabels(u account.User) pairs {
 	}
 	f := u.Profile
 	labels := pairs{
-		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email}, {"flags", strings.Join(u.Flags, " ")}, {"suspended", suspended},
-		{"invited by", u.InvitedBy}, {"created", dateOrNever(u.CreatedAt)}, {"last sign-in", dateOrNever(u.LastLoginAt)},
-		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName}, {"nickname", f.Nickname}, {"profile", f.Page},
-		{"picture", f.Picture}, {"website", f.Website}, {"gender", f.Gender}, {"birthdate", f.Birthdate}, {"zoneinfo", f.Zoneinfo}, {"locale", f.Locale},
+		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
+		{"flags", strings.Join(u.Flags, " ")}, {"suspended", suspended}, {"invited by", u.InvitedBy},
+		{"created", dateOrNever(u.CreatedAt)}, {"last sign-in", dateOrNever(u.LastLoginAt)},
+		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
+		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
+		{"gender", f.Gender}, {"birthdate", f.Birthdate}, {"zoneinfo", f.Zoneinfo}, {"locale", f.Locale},
 		{"phone_number", phone},
 	}
 	if a := f.Address; a != nil {
 		for _, m := range (pairs{
-			{"formatted", a.Formatted}, {"street_address", a.StreetAddress}, {"locality", a.Locality}, {"region", a.Region}, {"postal_code", a.PostalCode}, {"country", a.Country},
+			{"formatted", a.Formatted}, {"street_address", a.StreetAddress}, {"locality", a.Locality},
+			{"region", a.Region}, {"postal_code", a.PostalCode}, {"country", a.Country},
 		}) {
 			labels = append(labels, [2]string{"address." + m[0], strings.ReplaceAll(m[1], "\n", " / ")})
 		}
@@ -255,17 +270,17 @@ type updateUserCommand struct {
 	userChange
 }
 
-// userChange are the options of user update; what is nil was not given.
+// userChange holds the options of user update. An option that is not given is nil.
 type userChange struct {
 	DisplayName   *string  `help:"Name that others see."`
-	Email         *string  `placeholder:"ADDRESS" help:"Email address. It is not verified unless --email-verified says so."`
+	Email         *string  `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
 	ClearEmail    bool     `help:"Remove the email address."`
-	EmailVerified *bool    `negatable:"" help:"Tell applications that the address has been verified."`
-	Set           []string `sep:"none" placeholder:"CLAIM=VALUE" help:"Set a claim of the profile, as given_name=Ada, phone_number_verified=true or address.locality=Roma. Repeatable."`
+	EmailVerified *bool    `negatable:"" help:"Mark the address as verified, also for applications."`
+	Set           []string `sep:"none" placeholder:"CLAIM=VALUE" help:"Set a claim of the profile, such as given_name=Ada, phone_number_verified=true or address.locality=Roma. Repeatable."`
 	Unset         []string `placeholder:"CLAIM" help:"Remove a claim of the profile. Repeatable."`
 }
 
-// Run changes what is given, all of it or nothing.
+// Run updates the given fields, all of them or none.
 func (c *updateUserCommand) Run(p *program) error {
 	change, err := c.change()
 	if err != nil {
@@ -287,7 +302,7 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 	out := account.UserChange{}
 	switch {
 	case reflect.ValueOf(c.userChange).IsZero():
-		return out, usageError{"nothing to change is given; see cairn user update --help"}
+		return out, usageError{"no field to update is given; see cairn user update --help"}
 	case c.ClearEmail && c.Email != nil:
 		return out, usageError{"give --email or --clear-email, not both"}
 	case c.ClearEmail:
@@ -301,20 +316,22 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 	if c.EmailVerified != nil {
 		out["email_verified"] = strconv.FormatBool(*c.EmailVerified)
 	}
-	claims := slices.DeleteFunc(account.UserMembers(), func(name string) bool { return strings.HasPrefix(name, "email") || name == "display_name" })
+	claims := slices.DeleteFunc(account.UserMembers(), func(name string) bool {
+		return strings.HasPrefix(name, "email") || name == "display_name"
+	})
 	for i, claim := range slices.Concat(c.Set, c.Unset) {
 		flag, name, value := "--unset", claim, ""
 		if i < len(c.Set) {
 			flag = "--set"
 			if name, value, _ = strings.Cut(claim, "="); value == "" {
-				return out, usageError{fmt.Sprintf("--set %q: write it as given_name=Ada; --unset removes a claim", claim)}
+				return out, usagef("--set %q: write it as given_name=Ada; --unset removes a claim", claim)
 			}
 		}
 		if !slices.Contains(claims, name) {
-			return out, usageError{fmt.Sprintf("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))}
+			return out, usagef("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))
 		}
 		if _, twice := out[name]; twice {
-			return out, usageError{fmt.Sprintf("%s: %s is given more than once", flag, name)}
+			return out, usagef("%s: %s is given more than once", flag, name)
 		}
 		out[name] = value
 	}
@@ -322,9 +339,11 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 }
 
 // newUserFlags are the flags that set the members of a new user.
-var newUserFlags = map[string]string{"display_name": "--display-name", "email": "--email", "email_verified": "--email-verified", "flags": "--flag"}
+var newUserFlags = map[string]string{
+	"display_name": "--display-name", "email": "--email", "email_verified": "--email-verified", "flags": "--flag",
+}
 
-// faults puts all that is refused into one line, with the flags of its members.
+// faults joins the errors of a problem into one line. It names each member by its flag.
 func faults(p *web.Problem, flags map[string]string) string {
 	var words []string
 	for _, f := range p.Errors {
@@ -337,53 +356,57 @@ func faults(p *web.Problem, flags map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// userFlagsCommand takes all its arguments as they are, or -admin would be read
-// as options: those of the command come before the handle.
+// userFlagsCommand parses its own arguments, because kong would read -admin as options. The options
+// of the command come before the handle.
 type userFlagsCommand struct {
 	databaseFlags
 	output
 	Words []string `arg:"" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG -FLAG..., after the options."`
 }
 
-// Run turns the named flags on or off and leaves the others.
+// Run turns the named flags on or off. Other flags are unchanged.
 func (c *userFlagsCommand) Run(p *program) error {
 	flags := map[string]bool{}
 	for _, word := range c.Words[1:] {
 		name := strings.TrimLeft(word, "+-")
 		if len(name) != len(word)-1 || account.CheckFlag(name) != nil {
-			return usageError{fmt.Sprintf("%q: write +FLAG to turn a flag on and -FLAG to turn it off; options come before the handle", word)}
+			const format = "%q: write +FLAG to turn a flag on and -FLAG to turn it off; options come before the handle"
+			return usagef(format, word)
 		}
 		if _, twice := flags[name]; twice {
-			return usageError{fmt.Sprintf("the flag %s is given more than once", name)}
+			return usagef("the flag %s is given more than once", name)
 		}
 		flags[name] = word[0] == '+'
 	}
 	if len(flags) == 0 {
 		return usageError{"no flag is given: write +FLAG to turn one on and -FLAG to turn it off"}
 	}
-	return oneUser{c.databaseFlags, c.output, c.Words[0]}.withUser(p, func(users *account.Administration, u account.User) error {
+	one := oneUser{c.databaseFlags, c.output, c.Words[0]}
+	return one.withUser(p, func(users *account.Administration, u account.User) error {
 		on, err := users.SetFlags(p.ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.ctx)
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("there is no such flag here: the flags are %s, and cairn settings set flags changes them", strings.Join(settings.Flags, ", "))
+			const format = "there is no such flag here: the flags are %s, and cairn settings set flags changes them"
+			return fmt.Errorf(format, strings.Join(settings.Flags, ", "))
 		}
 		if err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "flags": listed(on)}, pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
+		done := map[string]any{"handle": u.Handle, "flags": listed(on)}
+		return c.print(p, u.Sub, done, pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
 	})
 }
 
 type suspendUserCommand struct {
 	oneUser
-	Reason     string `help:"Why, for the audit log: at most 200 characters. Other administrators read it."`
-	TellReason bool   `help:"Mail the reason to the user too."`
+	Reason     string `help:"Reason for the audit log, which administrators read: at most 200 characters."`
+	TellReason bool   `help:"Also mail the reason to the user."`
 }
 
-// Run suspends; it is done at once, also in the browsers of the user.
+// Run suspends the user. This takes effect at once, even in the user's browsers.
 func (c *suspendUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		err := users.Suspend(p.ctx, account.Operator(), u, c.Reason, c.TellReason)
@@ -393,19 +416,21 @@ func (c *suspendUserCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "suspended": true}, pairs{{"suspended", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "suspended": true}
+		return c.print(p, u.Sub, done, pairs{{"suspended", u.Handle}})
 	})
 }
 
 type unsuspendUserCommand struct{ oneUser }
 
-// Run lifts a suspension; what was ended stays ended.
+// Run lifts a suspension. Sessions, codes and tokens that it ended remain ended.
 func (c *unsuspendUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		if err := users.Unsuspend(p.ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "suspended": false}, pairs{{"can sign in again", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "suspended": false}
+		return c.print(p, u.Sub, done, pairs{{"can sign in again", u.Handle}})
 	})
 }
 
@@ -417,13 +442,15 @@ type deleteUserCommand struct {
 // Run deletes the user after a confirmation.
 func (c *deleteUserCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		if err := confirm(p, c.Yes, fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)); err != nil {
+		question := fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)
+		if err := confirm(p, c.Yes, question); err != nil {
 			return err
 		}
 		if err := users.Delete(p.ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "deleted": true}, pairs{{"deleted", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "deleted": true}
+		return c.print(p, u.Sub, done, pairs{{"deleted", u.Handle}})
 	})
 }
 
@@ -432,7 +459,7 @@ type resetCodeCommand struct {
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the link."`
 }
 
-// Run prints a code that voids the one before.
+// Run issues a code, which invalidates the previous one.
 func (c *resetCodeCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		code, err := users.IssueResetCode(p.ctx, account.Operator(), u)
@@ -440,19 +467,21 @@ func (c *resetCodeCommand) Run(p *program) error {
 			return err
 		}
 		url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
-		return c.print(p, code.Code, map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until},
+		issued := map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until}
+		return c.print(p, code.Code, issued,
 			pairs{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
 	})
 }
 
 type resetFactorsCommand struct{ oneUser }
 
-// Run leaves the password as the only thing that the user signs in with.
+// Run removes the second factors. The user then signs in with only the password.
 func (c *resetFactorsCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		if err := users.ResetFactors(p.ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, map[string]any{"handle": u.Handle, "second_factor": false}, pairs{{"signs in with the password alone", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "second_factor": false}
+		return c.print(p, u.Sub, done, pairs{{"signs in with only the password", u.Handle}})
 	})
 }

@@ -25,28 +25,28 @@ type importUsersCommand struct {
 	databaseFlags
 	output
 	importFlags
-	File string `arg:"" help:"CSV file with a head line, or JSON array of objects; - for standard input."`
+	File string `arg:"" help:"CSV file with a header line, or JSON array of objects; - for standard input."`
 }
 
-// importFlags are those of every command that adds the users of another system.
+// importFlags are the flags of every command that imports users of another system.
 type importFlags struct {
 	DryRun          bool   `help:"Check everything and change nothing."`
-	SkipExisting    bool   `help:"Leave out users whose handle is taken, instead of refusing them."`
-	ReservedHandles bool   `help:"Take handles that members cannot choose, such as support."`
-	ResetCodes      string `type:"path" placeholder:"FILE" help:"Make a password reset code for each user who comes without a hash, into this new file."`
+	SkipExisting    bool   `help:"Skip users whose handle is taken, instead of refusing the file."`
+	ReservedHandles bool   `help:"Accept handles that members cannot choose, such as support."`
+	ResetCodes      string `type:"path" placeholder:"FILE" help:"Write a password reset code for each user without a hash to this new file."`
 	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
 }
 
 // Help implements kong.HelpProvider.
 func (*importUsersCommand) Help() string {
-	return `The first line of a CSV file names the columns, as handle,display_name,email,password_hash; docs/moving.md has them all.
-All rows are added, or none.
+	return `The first line of a CSV file names the columns, such as handle,display_name,email,password_hash;
+docs/moving.md lists them all. Either all rows are added or none.
 
   cairn user import members.csv --dry-run
   cairn user import members.csv --reset-codes codes.csv`
 }
 
-// Run adds all users of the file or none.
+// Run adds all users of the file, or none.
 func (c *importUsersCommand) Run(p *program) error {
 	rows, err := c.read(p)
 	if err != nil {
@@ -61,22 +61,24 @@ func (c *importUsersCommand) Run(p *program) error {
 	})
 }
 
-func (c importFlags) check(p *program, users *account.Administration, rows []account.ImportRow) (*account.Import, error) {
+func (c importFlags) check(p *program, a *account.Administration, rows []account.ImportRow) (*account.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
 	}
-	o := account.ImportOptions{SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != ""}
-	return users.CheckImport(p.ctx, hasher, rows, o)
+	return a.CheckImport(p.ctx, hasher, rows, account.ImportOptions{
+		SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != "",
+	})
 }
 
-// maxShown is how many skipped rows and how many refused ones are shown.
+// maxShown limits the skipped rows that are shown, and likewise the refused ones.
 const maxShown = 20
 
-// report says what becomes of the rows, in a table of those alone that are not plainly
-// added. notes are further lines.
+// report prints the outcome. Its table has only the rows that are skipped or refused. notes are further
+// lines.
 func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
-	created, skipped, refused := i.Count(account.ImportCreated), i.Count(account.ImportSkipped), i.Count(account.ImportRefused)
+	created, skipped := i.Count(account.ImportCreated), i.Count(account.ImportSkipped)
+	refused := i.Count(account.ImportRefused)
 	switch {
 	case o.Quiet:
 		for _, u := range i.Users() {
@@ -89,10 +91,13 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 			members[n[0]] = n[1]
 		}
 		return writeJSON(p.stdout, map[string]any{
-			"changed": !c.DryRun && refused == 0, account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused, "rows": i.Results, "notes": members,
+			"changed":             !c.DryRun && refused == 0,
+			account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused,
+			"rows": i.Results, "notes": members,
 		})
 	}
-	t, shown := newTable(p.stdout), map[string]int{}
+	t := newTable(p.stdout)
+	shown := map[string]int{}
 	if skipped+refused > 0 {
 		fmt.Fprintln(t, "ROW\tHANDLE\tOUTCOME\tREASON")
 	}
@@ -119,9 +124,11 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 	return writePairs(p.stdout, lines)
 }
 
-// store stores what was checked, and reports. The file of codes comes first: one without
+// store stores a checked import and reports it. It writes the file of codes first: a code without
 // its user is harmless.
-func (c importFlags) store(p *program, o output, users *account.Administration, i *account.Import, with account.Bulk, notes pairs) error {
+func (c importFlags) store(
+	p *program, o output, users *account.Administration, i *account.Import, with account.Bulk, notes pairs,
+) error {
 	created, refused := i.Count(account.ImportCreated), i.Count(account.ImportRefused)
 	if refused == 0 && !c.DryRun {
 		if c.ResetCodes != "" {
@@ -134,7 +141,7 @@ func (c importFlags) store(p *program, o output, users *account.Administration, 
 			err = errors.Join(err, os.Remove(c.ResetCodes))
 		}
 		if errors.Is(err, account.ErrHandleTaken) || errors.Is(err, account.ErrEmailTaken) {
-			return errors.New("a handle or an address was taken since the check, and nothing was changed: run it again")
+			return errors.New("a handle or an address was taken meanwhile, and nothing was changed: run it again")
 		}
 		if err != nil {
 			return err
@@ -143,7 +150,8 @@ func (c importFlags) store(p *program, o output, users *account.Administration, 
 	if err := c.report(p, o, i, notes); err != nil || refused == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows that the report names, and run it again", refused, len(i.Results))
+	return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows in the report, "+
+		"and run it again", refused, len(i.Results))
 }
 
 func (c importFlags) writeCodes(codes []account.ImportedCode) error {
@@ -151,13 +159,14 @@ func (c importFlags) writeCodes(codes []account.ImportedCode) error {
 		w := csv.NewWriter(f)
 		rows := [][]string{{"handle", "code", "url", "expires_at"}}
 		for _, code := range codes {
-			rows = append(rows, []string{code.Handle, code.Shown(), account.ResetURL(c.Issuer, code.Handle, code.ResetCode), code.ExpiresAt.Format(time.RFC3339)})
+			url, until := account.ResetURL(c.Issuer, code.Handle, code.ResetCode), code.ExpiresAt.Format(time.RFC3339)
+			rows = append(rows, []string{code.Handle, code.Shown(), url, until})
 		}
 		return w.WriteAll(rows)
 	})
 }
 
-// read reads the rows of the file, JSON if it begins with a bracket.
+// read reads the rows of the file. It is JSON if it begins with a bracket, and CSV otherwise.
 func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
 	in := p.stdin
 	if c.File != "-" {
@@ -169,7 +178,7 @@ func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
 		in = f
 	}
 	r := bufio.NewReader(in)
-	if start, _ := r.Peek(3); string(start) == "\ufeff" { // spreadsheets begin so
+	if start, _ := r.Peek(3); string(start) == "\ufeff" { // the byte order mark that spreadsheets write
 		_, _ = r.Discard(3)
 	}
 	for {
@@ -185,13 +194,14 @@ func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
 	}
 }
 
-// knownMember refuses what an import does not know: a misspelt column would be lost.
+// knownMember returns an error for an unknown member: a misspelt column would be lost.
 func knownMember(name string) error {
 	if name == "password" {
-		return errors.New("password: passwords in plain text are not taken: give password_hash, or neither and --reset-codes FILE")
+		return errors.New("password: plain-text passwords are not accepted: give password_hash, " +
+			"or neither and --reset-codes FILE")
 	}
 	if members := account.ImportMembers(); !slices.Contains(members, name) {
-		return fmt.Errorf("%q is not known: there are %s", name, strings.Join(members, ", "))
+		return fmt.Errorf("%q is unknown: the names are %s", name, strings.Join(members, ", "))
 	}
 	return nil
 }
@@ -199,7 +209,7 @@ func knownMember(name string) error {
 func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
 	in := csv.NewReader(r)
 	if line, _ := r.Peek(4096); !strings.Contains(firstLine(line), ",") && strings.Contains(firstLine(line), ";") {
-		in.Comma = ';' // as spreadsheets write it where the comma is in numbers
+		in.Comma = ';' // for spreadsheets in a locale with a decimal comma
 	}
 	head, err := in.Read()
 	if errors.Is(err, io.EOF) {
@@ -214,7 +224,7 @@ func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
 			return nil, fmt.Errorf("column %w", err)
 		}
 		if slices.Contains(head[:i], head[i]) {
-			return nil, fmt.Errorf("the column %s is there twice", head[i])
+			return nil, fmt.Errorf("the column %s occurs twice", head[i])
 		}
 	}
 	if !slices.Contains(head, "handle") {
@@ -275,12 +285,14 @@ func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
 type exportUsersCommand struct {
 	databaseFlags
 	Format             string `name:"output" short:"o" enum:"csv,json" default:"csv" help:"csv or json."`
-	WithPasswordHashes bool   `help:"With the password hashes: keep the file as you keep a password."`
+	WithPasswordHashes bool   `help:"Include the password hashes: protect the file like a password."`
 }
 
-// Run writes all users, in the order of their handles, as user import reads them.
+// Run writes all users, in the order of their handles, in the format of user import.
 func (c *exportUsersCommand) Run(p *program) error {
-	columns := slices.DeleteFunc(account.ImportMembers(), func(name string) bool { return name == "password_hash" && !c.WithPasswordHashes })
+	columns := slices.DeleteFunc(account.ImportMembers(), func(name string) bool {
+		return name == "password_hash" && !c.WithPasswordHashes
+	})
 	return c.withUsers(p, func(users *account.Administration) error {
 		out, table := output{Format: "json"}.list(p), csv.NewWriter(p.stdout)
 		if c.Format == "csv" {
@@ -333,8 +345,8 @@ func writeRow(to *csv.Writer, columns []string, m map[string]string) error {
 	return nil
 }
 
-// exportedJSON has marks as booleans and flags as an array, and nothing that is empty but
-// these.
+// exportedJSON converts booleans and the flags array from text. It omits all other members that are
+// empty.
 func exportedJSON(m map[string]string) map[string]any {
 	object := map[string]any{}
 	for name, value := range m {

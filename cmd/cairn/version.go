@@ -10,15 +10,15 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-// These are set at link time by .ci/build. Otherwise go build knows them, of a
-// git repository that is no worktree. date is the commit's, for the manual page.
+// .ci/build sets these at link time. Otherwise go build records version and commit, unless it runs
+// in a git worktree. date is the date of the commit, for the manual page.
 var version, commit, date string
 
 type versionCommand struct {
 	Format string `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
 }
 
-// build is what a program was made from.
+// build describes a build of the program.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"` // "" if unknown
@@ -27,7 +27,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// Run prints the version, the commit if known, and what it was built with.
+// Run prints the version, the commit if known, and the toolchain.
 func (c versionCommand) Run(p *program) error {
 	if c.Format == "json" {
 		return writeJSON(p.stdout, thisBuild())
@@ -48,7 +48,10 @@ func versionLine() string {
 func programVersion() string { return thisBuild().Version }
 
 func thisBuild() build {
-	b := build{Version: version, Commit: commit, Go: runtime.Version(), SQLite: store.SQLiteVersion(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{
+		Version: version, Commit: commit, Go: runtime.Version(),
+		SQLite: store.SQLiteVersion(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	info, ok := debug.ReadBuildInfo()
 	if ok && b.Version == "" && info.Main.Version != "(devel)" {
 		b.Version = info.Main.Version // ends in +dirty if files were changed since the commit

@@ -1,6 +1,6 @@
-// Package activitycheck checks activity documents one by one: the command and the
-// service give the same answer. It leaves to them what the documents are, and what the
-// documents of a folder say about one another.
+// Package activitycheck checks activity documents one by one, so that the command and the service
+// give the same answer. It leaves to them where the documents come from, and the comparison of the
+// documents of a folder.
 package activitycheck
 
 import (
@@ -20,35 +20,35 @@ type Checker struct {
 	MaxProblems int  // 0 means activityschema.MaxProblems
 	Reference   bool // the verdict is that of package reference
 	Lint        bool
-	Ignore      []string // findings that are left out: CODE or CODE:POINTER
-	Strict      bool     // warnings fail, too
+	Ignore      []string // findings to omit: CODE or CODE:POINTER
+	Strict      bool     // a document with warnings does not pass
 }
 
-// An Answer is what is said about one document.
+// An Answer is the result for one document.
 type Answer struct {
-	// Valid tells whether the document is valid, even with findings.
+	// Valid reports whether the document is valid. It may have findings even so.
 	Valid bool `json:"valid"`
-	// Form is what the document was meant to be: index, detail, or empty if
-	// nothing tells.
+	// Form is what the document was meant to be: index, detail, or empty if that is unknown.
 	Form     activityschema.Form      `json:"form"`
 	Problems []activityschema.Problem `json:"problems"`
 	Findings []Finding                `json:"findings"`
 }
 
-// A Finding is one with its place.
+// A Finding is a finding of the linter with its place in the document.
 type Finding struct {
 	activityschema.Finding
 	activityschema.Place
 }
 
-// Passes tells whether nothing is said that fails a document.
+// Passes reports whether a document is valid and has no errors, and with Strict no warnings.
 func (c *Checker) Passes(a Answer) bool {
-	return a.Valid && !slices.ContainsFunc(a.Findings, func(f Finding) bool { return c.Strict || f.Severity == activityschema.SeverityError })
+	return a.Valid && !slices.ContainsFunc(a.Findings, func(f Finding) bool {
+		return c.Strict || f.Severity == activityschema.SeverityError
+	})
 }
 
-// Check validates a document as it streams by, and keeps it to be linted unless it is
-// too large for that. The Document is nil if it is not valid or not linted. The error
-// is that of r.
+// Check validates a document while it reads it, and keeps it for the linter unless it is too large. The
+// Document is nil if it is not valid or not linted. The error is from r.
 func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activityschema.Document, error) {
 	a := Answer{Problems: []activityschema.Problem{}, Findings: []Finding{}}
 	var kept keeper
@@ -61,7 +61,7 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 	r = io.TeeReader(r, &kept)
 	form, problems, err := activityschema.Options{MaxProblems: c.MaxProblems}.Validate(ctx, r)
 	if err == nil && c.Reference {
-		_, err = io.Copy(io.Discard, r) // of what is not JSON the rest
+		_, err = io.Copy(io.Discard, r) // keep the rest: Validate stops at a syntax error
 	}
 	if err != nil {
 		return a, nil, err
@@ -70,7 +70,8 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 	if kind := recording(kept.head); kind != "" && len(problems) > 0 {
 		a.Problems = []activityschema.Problem{{
 			Place: activityschema.Place{Line: 1, Column: 1}, Keyword: activityschema.KeywordSyntax,
-			Message: "a " + kind + " recording, not an activity document: convert it to the JSON that cairn activity schema describes",
+			Message: "a " + kind + " recording, not an activity document: " +
+				"convert it to the JSON that cairn activity schema describes",
 		}}
 		return a, nil, nil
 	}
@@ -82,7 +83,7 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 		} else if !ok || kept.dropped() {
 			a.Problems = append(a.Problems, activityschema.Problem{
 				Place: activityschema.Place{Line: 1, Column: 1}, Keyword: "reference",
-				Message: "refused by the reference implementation, which does not say where: leave --engine out to see",
+				Message: "refused by the reference implementation, which gives no place: leave --engine out to see it",
 			})
 		}
 	}
@@ -99,8 +100,8 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 	return a, document, c.Add(&a, data, activityschema.Lint(document))
 }
 
-// Add adds findings about a document to an answer, unless they are ignored: with their
-// places, and in the order of these.
+// Add adds findings about a document to an answer, except ignored ones. It adds their places and
+// keeps the findings in that order.
 func (c *Checker) Add(a *Answer, data []byte, found []activityschema.Finding) error {
 	found = slices.DeleteFunc(slices.Clone(found), c.ignores)
 	if len(found) == 0 {
@@ -128,8 +129,8 @@ func (c *Checker) ignores(f activityschema.Finding) bool {
 	})
 }
 
-// A keeper keeps a document up to a size, in the blocks in which it comes: one slice
-// that grows would take three times as much.
+// A keeper keeps a document up to a size, in the blocks in which it is written: one growing slice would
+// need three times as much memory.
 type keeper struct {
 	most, size int
 	blocks     [][]byte
@@ -138,7 +139,7 @@ type keeper struct {
 
 const headBytes = 1024
 
-// recording returns what a file is that devices and services write, "" if nothing tells.
+// recording returns the format of a file that devices and services write, or "" for any other file.
 func recording(head []byte) string {
 	markup := bytes.HasPrefix(bytes.TrimLeft(head, "\ufeff \t\r\n"), []byte("<"))
 	switch {

@@ -1,11 +1,11 @@
-// Package backupfile owns the form of a backup: one file, a gzipped tar of a manifest, a
-// SQLite database, and what else belongs to an installation, for which tar xzf is enough.
-// With a [Key] the whole is encrypted in the form of age (age-encryption.org/v1).
+// Package backupfile owns the format of a backup: one file, a gzipped tar of a manifest, a SQLite
+// database, and the other files of an installation. tar xzf unpacks it. With a [Key] the file is
+// encrypted in the format of age (age-encryption.org/v1).
 //
-// A plain file ends with an empty gzip member, whose comment is the SHA-256 of all before
-// it: every byte is covered, also those of which gzip and tar keep no checksum.
+// A plain file ends with an empty gzip member whose comment is the SHA-256 of everything before it.
+// So every byte is covered, even those without a checksum in gzip and tar.
 //
-// It leaves to others: what is in the database, and where files come from and go to.
+// It leaves to others the content of the database, and where files come from and go to.
 package backupfile
 
 import (
@@ -27,7 +27,7 @@ import (
 	"filippo.io/age"
 )
 
-// Format is the version of the form that this package writes, and the last that it reads.
+// Format is the version of the format that this package writes, and the only one that it reads.
 const Format = 1
 
 // Names of the members.
@@ -38,38 +38,39 @@ const (
 	Keys         = "keys/" // begins the names of key files
 )
 
-// workFactor of scrypt: a second of a processor for each passphrase that is tried.
+// workFactor is the work factor of scrypt: each guess at a passphrase takes a processor one second.
 var workFactor = 18
 
-// maxWorkFactor is for a program to come. A file that asks for more could take all memory of
-// the machine: this is 1 GiB.
+// maxWorkFactor limits the work factor of a file that is read, and leaves room for a later version
+// to raise workFactor. It takes 1 GiB of memory; a larger one could exhaust the machine's.
 const maxWorkFactor = 20
 
-// MinPassphrase is the least length of a passphrase in bytes.
+// MinPassphrase is the minimum length of a passphrase in bytes.
 const MinPassphrase = 12
 
 var (
-	// ErrDamaged means that the file is not as it was written.
+	// ErrDamaged means that the file has changed since it was written.
 	ErrDamaged = errors.New("the backup is damaged or cut short: use another one")
 	// ErrPassphrase means that the passphrase is wrong.
 	ErrPassphrase = errors.New("the passphrase is wrong")
 	// ErrIdentity means that the backup is encrypted to another recipient.
-	ErrIdentity = errors.New("it is encrypted to another recipient: give the file with that one's identity")
-	// ErrNoBackup means that the file is something else.
+	ErrIdentity = errors.New("it is encrypted to another recipient: give the file with that recipient's identity")
+	// ErrNoBackup means that the file is not a backup.
 	ErrNoBackup = errors.New("this is not a backup of cairn")
 )
 
-// Identity opens an encrypted backup.
+// Identity decrypts a backup.
 type Identity = age.Identity
 
-// Key encrypts one backup, and opens it again.
+// Key encrypts and decrypts one backup.
 type Key struct {
 	recipients []age.Recipient
 	identity   Identity
 }
 
-// NewKey encrypts to a recipient, age1..., or under a passphrase; without either it is nil. The identity of a recipient
-// is elsewhere, so the backup is also encrypted to one that only the Key has, which opens it once more to check it.
+// NewKey returns a key that encrypts to a recipient, age1..., or with a passphrase; without either
+// it returns nil. The recipient's identity is not at hand to check the backup, so it is also
+// encrypted to an identity that only the Key has.
 func NewKey(recipient, passphrase string) (*Key, error) {
 	switch {
 	case recipient != "":
@@ -94,29 +95,30 @@ func NewKey(recipient, passphrase string) (*Key, error) {
 	return nil, nil //nolint:nilnil // not encrypted
 }
 
-// Unlock opens the backup that was encrypted with the key.
+// Unlock returns the identity for the backup that was encrypted with the key. It is an [Unlock].
 func (k *Key) Unlock(bool) ([]Identity, error) { return []Identity{k.identity}, nil }
 
-// PassphraseIdentity opens what is encrypted under a passphrase. ErrPassphrase.
+// PassphraseIdentity returns the identity of a passphrase, or ErrPassphrase if it is empty.
 func PassphraseIdentity(passphrase string) ([]Identity, error) {
 	identity, err := age.NewScryptIdentity(passphrase)
 	if err != nil {
-		return nil, ErrPassphrase // it is empty
+		return nil, ErrPassphrase
 	}
 	identity.SetMaxWorkFactor(maxWorkFactor)
 	return []Identity{identity}, nil
 }
 
-// ParseIdentities reads a file of identities, as age-keygen writes it.
+// ParseIdentities parses a file of identities in the format of age-keygen.
 func ParseIdentities(text []byte) ([]Identity, error) {
 	identities, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		return nil, errors.New("this is not a file of age identities: such a file has a line that begins with AGE-SECRET-KEY-1")
+		return nil, errors.New("this is not a file of age identities: " +
+			"such a file has a line that begins with AGE-SECRET-KEY-1")
 	}
 	return identities, nil
 }
 
-// GenerateIdentity returns a file with a new identity, and its recipient.
+// GenerateIdentity returns the text of a file with a new identity, and its recipient.
 func GenerateIdentity() (text, recipient string, err error) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -126,10 +128,10 @@ func GenerateIdentity() (text, recipient string, err error) {
 	return "# public key: " + recipient + "\n" + identity.String() + "\n", recipient, nil
 }
 
-// Unlock finds what opens an encrypted backup. passphrase reports whether it is encrypted under one.
+// Unlock returns identities to decrypt a backup. passphrase reports whether it is encrypted with one.
 type Unlock func(passphrase bool) ([]Identity, error)
 
-// Manifest says what is in a backup.
+// Manifest lists the content of a backup.
 type Manifest struct {
 	Format  int              `json:"format"`
 	Program string           `json:"program"` // version of the program that made it
@@ -142,18 +144,18 @@ type Manifest struct {
 	Files   []File           `json:"files"`
 }
 
-// File is a member beside the manifest.
+// File is a file in a backup, other than the manifest.
 type File struct {
 	Name    string `json:"name"`
-	Setting string `json:"setting,omitempty"` // that named a key file
+	Setting string `json:"setting,omitempty"` // the setting that named a key file
 	Size    int64  `json:"size"`
 	SHA256  string `json:"sha256"`
 
-	Path string `json:"-"` // where it is: for Write its source, of Read where it was put
+	Path string `json:"-"` // the source for Create; the destination after Open
 }
 
-// Create writes a backup into f, whose files lie at their paths, encrypted unless key is nil. It adds sizes and sums
-// to the manifest.
+// Create writes a backup of the files at their paths to f, encrypted unless key is nil. It adds
+// sizes and checksums to the manifest.
 func Create(ctx context.Context, f io.Writer, m *Manifest, key *Key) (err error) {
 	f = writerUntil{ctx, f}
 	m.Format = Format
@@ -175,7 +177,7 @@ func Create(ctx context.Context, f io.Writer, m *Manifest, key *Key) (err error)
 		f = sealed
 	}
 	sum := sha256.New()
-	// The hashes and random ids that most of it is made of get no smaller with more effort.
+	// Most of the data are hashes and random ids, which a better level does not compress further.
 	z, err := gzip.NewWriterLevel(io.MultiWriter(f, sum), gzip.BestSpeed)
 	if err != nil {
 		return err
@@ -233,33 +235,34 @@ func (m *Manifest) pack(t *tar.Writer) error {
 }
 
 func (m *Manifest) header(name string, size int64) *tar.Header {
-	return &tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: m.Created, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	return &tar.Header{
+		Name: name, Size: size, Mode: 0o600, ModTime: m.Created, Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+	}
 }
 
-// trailer is an empty gzip member with a sum in its comment.
+// trailer returns an empty gzip member with a checksum in its comment.
 func trailer(sum []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	z.Comment = "sha256 " + hex.EncodeToString(sum)
-	_ = z.Close() // into memory
+	_ = z.Close() // a bytes.Buffer cannot fail
 	return b.Bytes()
 }
 
-// Open reads a backup from the disk, each byte of it, and puts its files into a folder
-// under the names of the members. unlock is called only for an encrypted one.
+// Open reads every byte of a backup from the disk, and puts its files into a folder under their
+// names. It calls unlock only for an encrypted backup.
 func Open(ctx context.Context, f *os.File, folder string, unlock Unlock) (*Manifest, error) {
 	return open(ctx, f, folder, unlock, true)
 }
 
-// Check is Open without writing the database, which only has to have the sum that the
-// manifest says.
+// Check is like Open but does not write the database. It only compares its checksum with the manifest.
 func Check(ctx context.Context, f *os.File, folder string, unlock Unlock) (*Manifest, error) {
 	return open(ctx, f, folder, unlock, false)
 }
 
 func open(ctx context.Context, f *os.File, folder string, unlock Unlock, database bool) (*Manifest, error) {
-	begin := make([]byte, 64)
-	n, err := io.ReadFull(f, begin)
+	head := make([]byte, 64)
+	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -268,8 +271,8 @@ func open(ctx context.Context, f *os.File, folder string, unlock Unlock, databas
 	}
 	var r io.Reader = readerUntil{ctx, f}
 	switch {
-	case bytes.HasPrefix(begin[:n], []byte("age-encryption.org/")):
-		passphrase := bytes.Contains(begin[:n], []byte("\n-> scrypt "))
+	case bytes.HasPrefix(head[:n], []byte("age-encryption.org/")):
+		passphrase := bytes.Contains(head[:n], []byte("\n-> scrypt "))
 		identities, err := unlock(passphrase)
 		if err != nil {
 			return nil, err
@@ -282,7 +285,7 @@ func open(ctx context.Context, f *os.File, folder string, unlock Unlock, databas
 			}
 			return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
 		}
-	case bytes.HasPrefix(begin[:n], []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head[:n], []byte{0x1f, 0x8b}):
 		if err := checkTrailer(f); err != nil {
 			return nil, err
 		}
@@ -296,7 +299,7 @@ func open(ctx context.Context, f *os.File, folder string, unlock Unlock, databas
 	return m, err
 }
 
-// checkTrailer compares the sum at the end of a plain file.
+// checkTrailer checks the checksum at the end of a plain file.
 func checkTrailer(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -321,7 +324,7 @@ func checkTrailer(f *os.File) error {
 	return err
 }
 
-// errRead marks an error of reading the backup, not of writing what is in it.
+// errRead marks an error of reading the backup, as opposed to one of writing its files.
 var errRead = errors.New("read")
 
 const maxManifest = 1 << 20
@@ -348,7 +351,8 @@ func unpack(r io.Reader, folder string, database bool) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
 	}
 	if m.Format != Format {
-		return nil, fmt.Errorf("the backup has form %d, and this program reads %d: use version %s of cairn", m.Format, Format, m.Program)
+		return nil, fmt.Errorf("the backup has format %d, and this program reads %d: use version %s of cairn",
+			m.Format, Format, m.Program)
 	}
 	for i := range m.Files {
 		if err := m.Files[i].extract(t, folder, database || m.Files[i].Name != Database); err != nil {
@@ -358,7 +362,7 @@ func unpack(r io.Reader, folder string, database bool) (*Manifest, error) {
 	if _, err := t.Next(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: something follows the last file: %w", errRead, errors.Join(err))
 	}
-	// The sums of gzip and age are at their ends.
+	// Read to the end, where gzip and age have their checksums.
 	if _, err := io.Copy(io.Discard, z); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
 	}
@@ -374,7 +378,7 @@ func (f *File) extract(t *tar.Reader, folder string, write bool) error {
 		return fmt.Errorf("%w: %w", errRead, err)
 	}
 	if h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) {
-		return fmt.Errorf("%w: %s is not as the manifest says", errRead, f.Name)
+		return fmt.Errorf("%w: %s differs from the manifest", errRead, f.Name)
 	}
 	sum := sha256.New()
 	if write {
@@ -387,7 +391,7 @@ func (f *File) extract(t *tar.Reader, folder string, write bool) error {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
-		return fmt.Errorf("%w: %s is not as the manifest says", errRead, f.Name)
+		return fmt.Errorf("%w: %s differs from the manifest", errRead, f.Name)
 	}
 	return nil
 }
@@ -404,7 +408,7 @@ func (f *File) write(content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// writerUntil and readerUntil end with a context.
+// writerUntil and readerUntil fail once their context has ended.
 type writerUntil struct {
 	ctx context.Context
 	io.Writer

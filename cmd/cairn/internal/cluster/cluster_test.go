@@ -44,7 +44,7 @@ type instance struct {
 	log       logFile
 }
 
-// logFile is what a program has printed so far.
+// logFile holds what a program has printed so far.
 type logFile struct {
 	sync.Mutex
 	bytes.Buffer

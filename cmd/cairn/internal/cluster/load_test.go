@@ -39,7 +39,7 @@ type request struct {
 	text       string // of a failure
 }
 
-// ledger is what the service has acknowledged, to be held against what it knows at the end.
+// ledger records what the service has acknowledged, to compare with what it has at the end.
 type ledger struct {
 	sync.Mutex
 	requests  []request
@@ -112,7 +112,7 @@ func newMember(l *ledger, c *installation, secret, handle string) *member {
 	}}
 }
 
-// answer is what came back; status 0 or 503 says nothing of whether it was done.
+// answer is the response; with status 0 or 503 the request may or may not have been carried out.
 type answer struct {
 	status int
 	header http.Header

@@ -43,7 +43,7 @@ type events struct {
 	killed, promoted, served time.Time
 }
 
-// planned tells whether a request was under way during what nobody may notice.
+// planned reports whether a request was under way during what nobody may notice.
 func (e events) planned(r request) bool {
 	return r.end.After(e.restarted) && r.begin.Before(e.replaced) || r.end.After(e.migrating) && r.begin.Before(e.migrated.Add(time.Second))
 }
@@ -191,7 +191,7 @@ func (n *instance) errors() string {
 	return strings.Join(lines, "\n")
 }
 
-// readiness is what an instance tells this machine.
+// readiness returns what an instance reports to this machine.
 func (n *instance) readiness() string {
 	res, err := http.Get(n.URL + "/readyz")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-// databaseFile comes before the database is opened by anything that would correct it.
+// databaseFile must run before anything opens the database, which would correct its mode.
 func databaseFile(_ context.Context, x *examination) Finding {
 	path := x.checked.Database
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
@@ -27,8 +27,10 @@ func databaseFile(_ context.Context, x *examination) Finding {
 		case err != nil:
 			return found(Problem, "Run cairn doctor as the user of the service.", "%v.", err)
 		case info.Mode().Perm()&0o077 != 0:
-			return found(Problem, "Run chmod 600 "+config.ShellQuote(name)+"; where other people use this machine, change the secrets.",
-				"Other users of this machine can open %s (mode %04o), which holds password hashes and secrets.", name, info.Mode().Perm())
+			return found(Problem,
+				"Run chmod 600 "+config.ShellQuote(name)+"; if other people use this machine, change the secrets.",
+				"Other users of this machine can open %s (mode %04o), which holds password hashes and secrets.",
+				name, info.Mode().Perm())
 		}
 	}
 	return ok("Only its owner can open %s.", path)
@@ -41,17 +43,18 @@ func databaseFilesystem(_ context.Context, x *examination) Finding {
 	}
 	if kind := networkFS(fs.kind); kind != "" {
 		return found(Warning, "Move the database to a local disk, or to PostgreSQL.",
-			"%s is on a file system of the kind %s: locks and shared memory of SQLite do not hold there between machines, and the file can be damaged.", x.checked.Database, kind)
+			"%s is on a %s file system: SQLite's locks and shared memory do not work there between machines, "+
+				"and the file can be damaged.", x.checked.Database, kind)
 	}
 	return ok("%s is on a local file system.", x.checked.Database)
 }
 
-// Bounds of the space that is left.
+// Limits of the free space.
 const (
 	leastFree      = 500 << 20
-	plentyFree     = 10 << 30 // of which 10 % are not asked for
+	plentyFree     = 10 << 30 // enough, whatever its share
 	leastDays      = 30
-	leastFreeShare = 10
+	leastFreeShare = 10 // percent
 )
 
 func diskSpace(_ context.Context, x *examination) Finding {
@@ -65,7 +68,8 @@ func diskSpace(_ context.Context, x *examination) Finding {
 func spaceLeft(free, total int64) Finding {
 	share := free * 100 / max(total, 1)
 	if free < leastFree || share < leastFreeShare && free < plentyFree {
-		return found(Warning, "Make room, or move the database to a larger disk: a full one ends every write.", "The disk of the database has %s free, %d %% of it.", sizeText(free), share)
+		return found(Warning, "Make room, or move the database to a larger disk: on a full disk every write fails.",
+			"The disk of the database has %s free, %d %% of it.", sizeText(free), share)
 	}
 	return ok("The disk of the database has %s free, %d %% of it.", sizeText(free), share)
 }
@@ -79,15 +83,16 @@ func diskGrowth(_ context.Context, x *examination) Finding {
 }
 
 func growth(free, size, daily int64) Finding {
-	says := fmt.Sprintf("The database has %s and grows by about %s a day", sizeText(size), sizeText(daily))
+	text := fmt.Sprintf("The database has %s and grows by about %s a day", sizeText(size), sizeText(daily))
 	days := free / max(daily, 1)
 	if daily > 0 && days < leastDays {
-		return found(Warning, "Make room, or keep the audit log for a shorter time: cairn settings set audit_days 90.", "%s: the disk is full in %d days.", says, days)
+		const do = "Make room, or keep the audit log for a shorter time: cairn settings set audit_days 90."
+		return found(Warning, do, "%s: the disk will be full in %d days.", text, days)
 	}
-	return ok("%s.", says)
+	return ok("%s.", text)
 }
 
-// sizeText is a size for people.
+// sizeText formats a size in bytes for people.
 func sizeText(n int64) string {
 	switch {
 	case n >= 10<<30:
@@ -102,7 +107,8 @@ func migrations(ctx context.Context, x *examination) Finding {
 	err := x.store.CheckSchema(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotMigrated):
-		return found(Warning, "Make a backup and restart cairn serve, which migrates.", "Migrations are pending: %v.", err)
+		return found(Warning, "Make a backup and restart cairn serve, which migrates.",
+			"Migrations are pending: %v.", err)
 	case errors.Is(err, store.ErrNewerSchema):
 		return found(Problem, "Run that version of cairn, or restore a backup.", "%v.", err)
 	case err != nil:
@@ -112,11 +118,11 @@ func migrations(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreadable(err)
 	}
-	return ok("The schema has version %d, as this program.", version)
+	return ok("The schema has version %d, like this program.", version)
 }
 
-// The least versions: a fault of SQLite up to 3.51.2 could damage a database in WAL mode; PostgreSQL 13 gets no
-// corrections any more.
+// The minimum versions. A bug in SQLite up to 3.51.2 can damage a database in WAL mode; PostgreSQL
+// 13 is no longer supported.
 const (
 	leastSQLite   = 3_051_003
 	leastPostgres = 140_000
@@ -129,27 +135,40 @@ func databaseVersion(_ context.Context, x *examination) Finding {
 func versionOf(dialect, version string, number int) Finding {
 	switch {
 	case dialect == store.SQLite && number < leastSQLite:
-		return found(Warning, "Build cairn with a newer github.com/mattn/go-sqlite3.", "The SQLite in this program is %s: up to 3.51.2 a database in WAL mode can be damaged.", version)
+		return found(Warning, "Build cairn with a newer github.com/mattn/go-sqlite3.",
+			"The SQLite in this program is %s: up to 3.51.2 a database in WAL mode can be damaged.", version)
 	case dialect == store.Postgres && number < leastPostgres:
-		return found(Warning, "Upgrade the server to PostgreSQL 14 or later.", "The server is PostgreSQL %s, which gets no corrections any more.", version)
+		return found(Warning, "Upgrade the server to PostgreSQL 14 or later.",
+			"The server is PostgreSQL %s, which is no longer supported.", version)
 	case dialect == store.SQLite:
 		return ok("The SQLite in this program is %s.", version)
 	}
 	return ok("The server is PostgreSQL %s.", version)
 }
 
-// durable are the values with which an acknowledged write survives a power cut, and what to do about another one.
+const reinstall = "Install cairn again: this program does not set what it should."
+
+// durable has the values with which an acknowledged write survives a power failure, and what to do
+// about any other value.
 var durable = map[string]struct {
 	values []string
 	level  Level
 	do     string
 }{
-	"journal_mode":       {[]string{"wal"}, Warning, "Restart cairn serve, which sets it; where that does not last, the file system cannot do it: move the database to a local disk."},
-	"synchronous":        {[]string{"2", "3"}, Problem, "Install cairn again: this program does not set what it should."},
-	"foreign_keys":       {[]string{"1"}, Problem, "Install cairn again: this program does not set what it should."},
-	"synchronous_commit": {[]string{"on", "local", "remote_write", "remote_apply"}, Problem, "Set synchronous_commit to on for this database, and take it out of the URL of --database (SERVICE_DATABASE)."},
-	"fsync":              {[]string{"on"}, Problem, "Set fsync = on in postgresql.conf and reload the server."},
-	"full_page_writes":   {[]string{"on"}, Problem, "Set full_page_writes = on in postgresql.conf and reload the server."},
+	"journal_mode": {
+		[]string{"wal"}, Warning, "Restart cairn serve, which sets it; if that does not last, " +
+			"the file system does not support it: move the database to a local disk.",
+	},
+	"synchronous":  {[]string{"2", "3"}, Problem, reinstall},
+	"foreign_keys": {[]string{"1"}, Problem, reinstall},
+	"synchronous_commit": {
+		[]string{"on", "local", "remote_write", "remote_apply"}, Problem, "Set synchronous_commit to on " +
+			"for this database, and remove it from the URL of --database (SERVICE_DATABASE).",
+	},
+	"fsync": {[]string{"on"}, Problem, "Set fsync = on in postgresql.conf and reload the server."},
+	"full_page_writes": {
+		[]string{"on"}, Problem, "Set full_page_writes = on in postgresql.conf and reload the server.",
+	},
 }
 
 func databaseDurability(_ context.Context, x *examination) Finding {
@@ -157,7 +176,8 @@ func databaseDurability(_ context.Context, x *examination) Finding {
 }
 
 func durability(values map[string]string) Finding {
-	worst, all := Finding{Level: OK}, []string(nil)
+	worst := Finding{Level: OK}
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		want, value := durable[name], values[name]
 		all = append(all, name+" is "+value)
@@ -171,7 +191,8 @@ func durability(values map[string]string) Finding {
 
 func databaseSize(_ context.Context, x *examination) Finding {
 	if x.store.Dialect() == store.SQLite && x.health.Tokens >= store.ManyTokens {
-		return found(Warning, "Keep the audit log for a shorter time (cairn settings set audit_days 90), and think of PostgreSQL: docs/doctor.md.",
+		return found(Warning, "Keep the audit log for a shorter time (cairn settings set audit_days 90), "+
+			"and consider PostgreSQL: docs/doctor.md.",
 			"The database has %s and more than %d tokens.", sizeText(x.health.Bytes), store.ManyTokens)
 	}
 	return ok("The database has %s.", sizeText(x.health.Bytes))
@@ -179,7 +200,7 @@ func databaseSize(_ context.Context, x *examination) Finding {
 
 func databaseIntegrity(ctx context.Context, x *examination) Finding {
 	if !x.Deep {
-		return skipped("Only looked at with --deep: the whole file is read.")
+		return skipped("Only checked with --deep, which reads the whole file.")
 	}
 	ctx, cancel := context.WithTimeout(ctx, deepTimeout)
 	defer cancel()
@@ -187,7 +208,8 @@ func databaseIntegrity(ctx context.Context, x *examination) Finding {
 	if err == nil && len(damage) == 0 {
 		return ok("The whole file was read, and nothing is damaged.")
 	}
-	return found(Problem, "Stop the service, keep the file, and restore the last backup.", "The file is damaged: %s.", strings.Join(append(damage, errorText(err)...), "; "))
+	return found(Problem, "Stop the service, keep the file, and restore the last backup.",
+		"The file is damaged: %s.", strings.Join(append(damage, errorText(err)...), "; "))
 }
 
 func errorText(err error) []string {
@@ -205,24 +227,25 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreadable(err)
 	}
-	return judged("backup", "The last backup is of "+at.Format(time.RFC3339)+".")(ctx, x)
+	return judged("backup", "The last backup was made at "+at.Format(time.RFC3339)+".")(ctx, x)
 }
 
-// backupFault looks at backup-dir, for the last backup where the books say that it is, and at the last run of
-// backup-command.
+// backupFault checks backup-dir, that the last recorded backup exists, and the last run of
+// backup-command. wrong reports whether f is a fault.
 func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
-	dir, err := x.checked.Backup.Dir, error(nil)
+	var err error
+	dir := x.checked.Backup.Dir
 	if dir != "" {
 		if dir, err = filepath.Abs(dir); err == nil {
 			err = writable(dir)
 		}
 		if err != nil {
-			return found(Problem, "Make the folder, and let the user of the service write to it.",
+			return found(Problem, "Create the folder, and let the user of the service write to it.",
 				"No backup can be made, because backup-dir cannot be used: %v.", err), true
 		}
 	}
 	_, file, err := x.store.LastTurn(ctx, store.TurnBackup)
-	if err == nil && filepath.Dir(file) != dir { // made by hand, and free to be moved
+	if err == nil && filepath.Dir(file) != dir { // made by hand; its owner may move it
 		_, file, err = x.store.LastTurn(ctx, store.TurnScheduledBackup)
 	}
 	_, failure, failureErr := x.store.LastTurn(ctx, store.TurnBackupCommand)
@@ -230,12 +253,13 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 		return unreadable(err), true
 	}
 	if info, err := os.Stat(file); file != "" && dir != "" && (err != nil || info.Size() == 0) {
-		const do = "Find out what has removed it, or which instance has it, and run cairn backup with a new file in backup-dir."
-		return found(Warning, do, "The last backup, %s, is not there or empty.", file), true
+		const do = "Find out what removed it, or which instance has it, " +
+			"and run cairn backup with a new file in backup-dir."
+		return found(Warning, do, "The last backup, %s, is missing or empty.", file), true
 	}
 	if failure != "" && x.checked.Backup.Command != "" {
-		return found(Warning, "Correct what it says, and carry the last backup off by hand.",
-			"The last backup was not carried off: %s.", failure), true
+		return found(Warning, "Correct the cause, and copy the last backup to its destination by hand.",
+			"The command after the last backup failed: %s.", failure), true
 	}
 	return Finding{}, false
 }

@@ -65,7 +65,7 @@ type deployment struct {
 	service *httptest.Server
 }
 
-// certificate is what the proxy shows.
+// certificate is the one that the proxy presents.
 type certificate struct {
 	name    string
 	days    int

@@ -5,33 +5,36 @@ import (
 	"syscall"
 )
 
-// fileSystem is what is known of the one that a folder is on, in bytes.
+// fileSystem describes the file system of a folder.
 type fileSystem struct {
-	free, total int64
-	kind        int64 // as statfs(2) numbers it
+	free, total int64 // bytes
+	kind        int64 // f_type of statfs(2)
 }
 
 func statFS(folder string) (fileSystem, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {
-		return fileSystem{}, fmt.Errorf("the file system of %s does not say: %w", folder, err)
+		return fileSystem{}, fmt.Errorf("the size of the file system of %s is not known: %w", folder, err)
 	}
 	size := int64(s.Bsize)
-	return fileSystem{free: int64(s.Bavail) * size, total: int64(s.Blocks) * size, kind: int64(s.Type) & 0xffffffff}, nil // #nosec G115 -- disks are smaller
+	free, total := int64(s.Bavail)*size, int64(s.Blocks)*size // #nosec G115 -- disks are smaller
+	return fileSystem{free: free, total: total, kind: int64(s.Type) & 0xffffffff}, nil
 }
 
-// writable checks that files can be made in a folder.
+// writable checks that files can be created in a folder.
 func writable(folder string) error {
 	const writeAndSearch = 2 | 1
-	if err := syscall.Access(folder+"/", writeAndSearch); err != nil { // the slash: of a folder only
+	if err := syscall.Access(folder+"/", writeAndSearch); err != nil { // the slash requires a folder
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	return nil
 }
 
-// networkFS names the file systems of other machines; that of FUSE may be one.
-func networkFS(kind int64) string {
-	return map[int64]string{
-		0x6969: "NFS", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x517b: "SMB", 0x65735546: "FUSE", 0x01021997: "9P", 0x00c36400: "Ceph", 0x5346414f: "AFS", 0x0bd00bd0: "Lustre", 0x01161970: "GFS2", 0x7461636f: "OCFS2",
-	}[kind]
+// networkKinds are the file systems of other machines. FUSE may be one.
+var networkKinds = map[int64]string{
+	0x6969: "NFS", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x517b: "SMB", 0x65735546: "FUSE", 0x01021997: "9P",
+	0x00c36400: "Ceph", 0x5346414f: "AFS", 0x0bd00bd0: "Lustre", 0x01161970: "GFS2", 0x7461636f: "OCFS2",
 }
+
+// networkFS returns the name of a network file system, or "" for any other.
+func networkFS(kind int64) string { return networkKinds[kind] }

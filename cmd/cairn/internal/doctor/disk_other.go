@@ -13,10 +13,10 @@ type fileSystem struct {
 }
 
 func statFS(string) (fileSystem, error) {
-	return fileSystem{}, errors.New("only Linux is asked about its disks")
+	return fileSystem{}, errors.New("disks are only checked on Linux")
 }
 
-// writable only checks that the folder is there.
+// writable only checks that the folder exists.
 func writable(folder string) error {
 	_, err := os.Stat(folder)
 	return err

@@ -1,9 +1,9 @@
-// Package doctor looks at an installation as it is deployed: settings, files, database,
-// mail server, and the service through its public address as browsers and applications
-// reach it. It changes nothing; a database is neither migrated nor created.
+// Package doctor checks an installation as it is deployed: settings, files, database, mail server,
+// and the service through its public address as browsers and applications reach it. It changes
+// nothing; a database is neither migrated nor created.
 //
-// Each check is a function in one list and gives one finding, whose name is a public
-// interface. What a check needs and does not have makes its finding "skipped", never "ok".
+// Each check is a function in one list and returns one finding, whose name is a public interface. If
+// something that a check needs is missing, its finding is "skipped", never "ok".
 //
 // It leaves to others how the findings are printed.
 package doctor
@@ -30,27 +30,27 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
 const (
 	OK      Level = "ok"
-	Skipped Level = "skipped" // it could not be looked at
-	Advice  Level = "advice"  // no fault: a healthy new installation may have it
+	Skipped Level = "skipped" // could not be checked
+	Advice  Level = "advice"  // not a fault: a healthy new installation may have it
 	Warning Level = "warning"
 	Problem Level = "problem"
 )
 
-// Finding is what a check has found. It holds no secret.
+// Finding is the result of a check. It holds no secret.
 type Finding struct {
 	Name  string `json:"name"`
 	Level Level  `json:"level"`
 	Found string `json:"found"` // a sentence
-	Do    string `json:"do"`    // what to do, a sentence; empty where there is nothing to do
+	Do    string `json:"do"`    // a sentence that says what to do; may be empty
 }
 
-// Worst is the worst level of the findings.
+// Worst returns the worst level of the findings.
 func Worst(findings []Finding) Level {
 	for _, level := range []Level{Problem, Warning, Advice} {
 		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == level }) {
@@ -60,12 +60,12 @@ func Worst(findings []Finding) Level {
 	return OK
 }
 
-// Options are what is looked at, and with what. Settings and Lookup are required.
+// Options are the options of Run. Settings and Lookup are required.
 type Options struct {
 	Settings config.Settings
 	Lookup   func(string) (string, bool) // the environment, for secrets
-	Offline  bool                        // no connection is made but to a PostgreSQL database
-	Deep     bool                        // the whole database is read
+	Offline  bool                        // connect to nothing but a PostgreSQL database
+	Deep     bool                        // read the whole database
 	Mail     func(config.Checked) (*mail.SMTP, error)
 
 	RootCAs *x509.CertPool                                          // nil: the system's
@@ -74,44 +74,44 @@ type Options struct {
 	Now     func() time.Time                                        // nil: time.Now
 }
 
-// examination is what the checks share.
+// examination is the state that the checks share.
 type examination struct {
 	Options
-	checked config.Checked
-	keys    []jose.JSONWebKey // empty: OpenID Connect is off
-	store   *store.Store      // nil: it does not open
-	current bool              // the schema is this program's, and initialized
-	secret  []byte            // account.SecretInstallation, once current
-	health  store.Health
-	sick    bool // health could not be read
+	checked  config.Checked
+	keys     []jose.JSONWebKey // empty: OpenID Connect is off
+	store    *store.Store      // nil: it does not open
+	current  bool              // the schema is this program's, and initialized
+	secret   []byte            // account.SecretInstallation, once current
+	health   store.Health
+	noHealth bool // health could not be read
 
 	client    *http.Client // for the public address; it follows no redirect
 	transport *http.Transport
 	reached   bool // the public address leads to this installation
 }
 
-// need is what a check cannot do without.
+// need is a set of requirements of a check.
 type need int
 
 const (
 	network  need = 1 << iota
 	database      // opened, whatever its schema
 	schema        // the schema of this program
-	health        // what the database says of itself
+	health        // the state that the database reports
 	public        // the public address leads here
 	https         // the issuer is https
 	oidc          // there is a key
 	sqlite
 )
 
-// check is one of the list.
+// check is an entry of the list of checks.
 type check struct {
 	name  string
 	needs need
 	run   func(context.Context, *examination) Finding
 }
 
-// checks in the order in which they are done and shown. The settings come first.
+// checks are in the order in which they run and are shown, after the settings.
 var checks = []check{
 	{"settings-conflicts", 0, settingsConflicts},
 	{"database-file", sqlite, databaseFile},
@@ -127,7 +127,7 @@ var checks = []check{
 	{"backup", schema, lastBackup},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
-	{"key-age", schema | oidc, judged("key-age", "The key that signs is not older than a year.")},
+	{"key-age", schema | oidc, judged("key-age", "The signing key is at most a year old.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"allowed-clients", schema, allowedClients},
@@ -135,7 +135,7 @@ var checks = []check{
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},
 	{"second-factor", schema, judged("second-factor", "Every administrator has a second factor.")},
-	{"second-factor-optional", schema, judged("second-factor-optional", "Some have to have a second factor.")},
+	{"second-factor-optional", schema, judged("second-factor-optional", "Some users must have a second factor.")},
 	{"password-hashing", 0, passwordHashing},
 	{"mail-server", network, mailServer},
 	{"service", network, service},
@@ -152,7 +152,7 @@ var checks = []check{
 	{"status-list", public, statusList},
 }
 
-// Names are the names of all findings, in their order.
+// Names returns the names of all findings in their order.
 func Names() []string {
 	names := []string{"settings"}
 	for _, c := range checks {
@@ -161,14 +161,14 @@ func Names() []string {
 	return names
 }
 
-// Bounds of the checks.
+// Time limits of the checks.
 const (
 	requestTimeout  = 10 * time.Second
 	databaseTimeout = time.Minute
 	deepTimeout     = time.Hour
 )
 
-// Run does every check.
+// Run runs every check.
 func Run(ctx context.Context, o Options) []Finding {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -200,22 +200,22 @@ func Run(ctx context.Context, o Options) []Finding {
 	return findings
 }
 
-// missing says which need is not met, "" where all are.
+// missing returns a sentence about the first need that is not met, or "" if all are met.
 func (x *examination) missing(needs need) string {
 	has := func(n need) bool { return needs&n != 0 }
 	switch {
 	case has(network|public) && x.Offline:
-		return "Not looked at with --offline."
+		return "Not checked with --offline."
 	case has(sqlite) && store.IsPostgres(x.checked.Database):
 		return "Only for SQLite: PostgreSQL has its own files and tools."
 	case has(https) && !x.checked.HTTPS:
-		return "The issuer is plain http, for this machine alone."
+		return "The issuer is plain http, only for this machine."
 	case has(oidc) && len(x.keys) == 0:
 		return "There is no signing key in use: see signing-key."
 	case has(database|schema) && x.store == nil:
 		return "The database does not open: see database."
-	case has(schema) && !x.current, has(health) && x.sick:
-		return "The database cannot be used as it is: see database and migrations."
+	case has(schema) && !x.current, has(health) && x.noHealth:
+		return "The database cannot be used in its present state: see database and migrations."
 	case has(public) && !x.reached:
 		return "The public address does not lead to this installation: see public-address."
 	}
@@ -230,10 +230,12 @@ func skipped(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Found: fmt.Sprintf(format, args...)}
 }
 
-// judged makes the check of what the overview of the administration shows too, by its name there.
+// judged returns the check of a warning that the administration's overview shows too, by its code there.
 func judged(name, otherwise string) func(context.Context, *examination) Finding {
 	return func(ctx context.Context, x *examination) Finding {
-		o := httpd.Administration(httpd.Options{Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now})
+		o := httpd.Administration(httpd.Options{
+			Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now,
+		})
 		o.Mail = x.checked.Mail != nil
 		list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
 		if err != nil {
@@ -257,19 +259,23 @@ func judged(name, otherwise string) func(context.Context, *examination) Finding 
 	}
 }
 
-// found makes advice, a warning or a problem.
+// found returns advice, a warning or a problem.
 func found(level Level, do, format string, args ...any) Finding {
 	return Finding{Level: level, Found: fmt.Sprintf(format, args...), Do: do}
 }
 
-// unreadable is for a failure of the database while it was looked at.
+// unreadable returns a finding about a failure of the database during a check.
 func unreadable(err error) Finding {
-	return found(Problem, "See that the database answers, and run cairn doctor --deep, which also looks for damage.", "The database cannot be read: %v.", err)
+	const do = "Make sure that the database answers, and run cairn doctor --deep, which also looks for damage."
+	return found(Problem, do, "The database cannot be read: %v.", err)
 }
+
+// doAsTold is the remedy for an error whose text says what to do.
+const doAsTold = "Do what the message says; until then cairn serve does not start."
 
 var discard = slog.New(slog.DiscardHandler)
 
-// openDatabase opens it for the checks that follow.
+// openDatabase opens the database for the checks that follow.
 func openDatabase(ctx context.Context, x *examination) Finding {
 	const name = "Name the right database with --database (SERVICE_DATABASE), or run cairn init."
 	o := store.Options{Log: discard, ReadOnly: true}
@@ -278,7 +284,8 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	}
 	st, err := store.Open(ctx, x.checked.Database, o)
 	if err != nil {
-		return found(Problem, "See that the database is there and that this user may read it. "+name, "%s: %v.", x.checked.DatabaseLabel(), err)
+		return found(Problem, "Make sure that the database exists and that this user may read it. "+name,
+			"%s: %v.", x.checked.DatabaseLabel(), err)
 	}
 	x.store = st
 	err = st.CheckSchema(ctx)
@@ -288,7 +295,7 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 		}
 	}
 	if errors.Is(err, store.ErrNotMigrated) || errors.Is(err, store.ErrNewerSchema) {
-		return ok("%s opens.", x.checked.DatabaseLabel()) // and migrations says the rest
+		return ok("%s opens.", x.checked.DatabaseLabel()) // the finding migrations has the rest
 	}
 	if err == nil {
 		x.secret, err = st.Secret(ctx, account.SecretInstallation)
@@ -297,7 +304,7 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 		return found(Problem, name, "%s is not initialized.", x.checked.DatabaseLabel())
 	}
 	if errors.Is(err, store.ErrDataKey) {
-		return found(Problem, "Do what the message says; cairn serve does not start before.", "%v.", err)
+		return found(Problem, doAsTold, "%v.", err)
 	}
 	if err != nil {
 		return unreadable(err)
@@ -306,7 +313,7 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	if x.health, err = st.Health(ctx, x.Now()); err != nil {
-		x.sick = true
+		x.noHealth = true
 		return unreadable(err)
 	}
 	return ok("%s opens.", x.checked.DatabaseLabel())

@@ -127,7 +127,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"another installation answers": {func(d *deployment) {
 			d.otherStore = storetest.Open(d.t, filepath.Join(d.t.TempDir(), "other.db"))
 			d.initialize(d.otherStore)
-		}, withTLS("problem public-address"), "not this installation"},
+		}, withTLS("problem public-address"), "not from this installation"},
 		"service with an earlier issuer": {func(d *deployment) {
 			d.serveSettings = func(s *config.Settings) { s.Issuer = "https://login.example.org" }
 		}, []string{"problem issuer"}, "https://login.example.org"},
@@ -150,7 +150,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"cookie of another path":    {cookie("Path=/", "Path=/id"), []string{"problem session-cookie"}, `"/id"`},
 		"cookie of another domain":  {cookie("Path=/", "Path=/; Domain=example.org"), []string{"problem session-cookie"}, "example.org"},
 		"cookie of a public suffix": {cookie("Path=/", "Path=/; Domain=co.uk"), []string{"problem session-cookie"}, "public suffix"},
-		"cookie of another name":    {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not come through"},
+		"cookie of another name":    {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not arrive"},
 		"no ETag":                   {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
 		"no Cache-Control":          {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
 		"If-None-Match is dropped": {func(d *deployment) {
@@ -179,11 +179,11 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		}, []string{"problem forwarded-headers"}, "doctor.invalid"},
 		"proxy is not trusted": {func(d *deployment) { d.settings.TrustedProxies = []string{"127.0.0.9"} }, []string{"problem visitor-address"}, "address of the proxy"},
 		"no proxy is named":    {func(d *deployment) { d.settings.TrustedProxies = nil }, []string{"warning settings-conflicts", "problem visitor-address"}, "--trusted-proxy"},
-		"proxy hands on no address": {func(d *deployment) {
+		"proxy passes no address on": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("X-Forwarded-For") })
 		},
-			[]string{"problem visitor-address"}, "hands on no address"},
-		"proxy hands on what a visitor writes": {func(d *deployment) {
+			[]string{"problem visitor-address"}, "passes no address on"},
+		"proxy passes on what a visitor writes": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"] })
 		}, []string{"problem visitor-address"}, "every visitor chooses"},
 		"proxy overwrites the address": {func(d *deployment) {
@@ -318,7 +318,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"backup-dir that was emptied": {func(d *deployment) {
 			d.settings.BackupDir = d.t.TempDir()
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")))
-		}, []string{"warning backup"}, "cairn-1.tar.gz, is not there"},
+		}, []string{"warning backup"}, "cairn-1.tar.gz, is missing or empty"},
 		"backup-dir with the last backup, another one elsewhere": {func(d *deployment) {
 			d.settings.BackupDir, d.settings.BackupCommand = d.t.TempDir(), "true"
 			file := filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")
@@ -330,11 +330,11 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"backup-command that failed": {func(d *deployment) {
 			d.settings.BackupCommand = "/bin/false"
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), "exit status 1"))
-		}, []string{"warning backup"}, "not carried off: exit status 1"},
+		}, []string{"warning backup"}, "The command after the last backup failed: exit status 1"},
 		"client of an algorithm without a key": {stored(strings.Replace(client, "'')", "'EdDSA')", 1)),
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
 		"client of FAPI 2.0 without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg, profile) VALUES ('bank', 'Bank', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'ES256', 'fapi2')"),
-			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: RS256 is none of its algorithms)"},
+			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: it does not allow RS256)"},
 		"allowance that nobody uses": {stored(allowed), []string{"advice allowed-clients"}, "https://agents.example.org/*"},
 		"allowance whose client is used": {func(d *deployment) {
 			d.sql(allowed, strings.Replace(client, "'photos'", "'https://agents.example.org/a.json'", 1), "UPDATE clients SET document = true")
@@ -347,7 +347,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		}, nil, ""},
 		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"advice second-factor"}, "1 administrator"},
 		"nobody has to have a factor":         {stored(`UPDATE settings SET value = replace(value, '"second_factor_flags":["admin"]', '"second_factor_flags":[]')`), []string{"advice second-factor-optional"}, "Nobody"},
-		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats itself"},
+		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats after"},
 		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
 		"secret that counts":                  {weak("0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []string{"problem shared-secret", "warning shared-secret-source"}, "count up"},
 		"secret that is short":                {weak("kQ8zt3Ywp0Vd"), []string{"problem shared-secret", "skipped shared-secret-source"}, "12 bytes"},

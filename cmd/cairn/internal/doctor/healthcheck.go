@@ -14,13 +14,14 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// Healthcheck asks the service at its own listener whether it is ready, and returns where
-// it asked. It needs no files of the system: the certificate is not checked on loopback,
-// where nobody is on the way, and is the issuer's elsewhere.
+// Healthcheck asks the service on its own listener whether it is ready, and returns the address it
+// used. It needs no files of the system. It does not verify the certificate on loopback, where
+// nobody can intercept the connection; elsewhere the certificate must be the issuer's.
 func Healthcheck(ctx context.Context, c config.Checked) (address string, err error) {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil || port == "0" {
-		return c.Listen, fmt.Errorf("--listen (SERVICE_LISTEN) %s names no port to ask: name the one that serve listens on", c.Listen)
+		return c.Listen, fmt.Errorf("--listen (SERVICE_LISTEN) %s has no fixed port: "+
+			"name the one that serve listens on", c.Listen)
 	}
 	ip, err := netip.ParseAddr(host)
 	switch {
@@ -30,14 +31,13 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 		host, ip = "::1", netip.IPv6Loopback()
 	}
 	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: c.Issuer.Path + "/readyz"}
-	client := &http.Client{Timeout: requestTimeout / 2, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
-	client.Transport = transport
+	client := &http.Client{Transport: transport, Timeout: requestTimeout / 2, CheckRedirect: noRedirect}
 	if c.TLS != nil {
 		u.Scheme = "https"
 		transport.TLSClientConfig = &tls.Config{
 			ServerName: c.Issuer.Hostname(), MinVersion: tls.VersionTLS12,
-			InsecureSkipVerify: ip.IsLoopback() || host == "localhost", // #nosec G402 -- on loopback alone
+			InsecureSkipVerify: ip.IsLoopback() || host == "localhost", // #nosec G402 -- only on loopback
 		}
 	}
 	address = u.String()
@@ -47,23 +47,29 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 	}
 	res, err := client.Do(r)
 	if err != nil {
-		return address, fmt.Errorf("the service does not answer: %w: start cairn serve, or name its address with --listen (SERVICE_LISTEN)", err)
+		return address, fmt.Errorf("the service does not answer: %w: start cairn serve, "+
+			"or name its address with --listen (SERVICE_LISTEN)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusNotFound {
-		return address, fmt.Errorf("%s answers %s: the service has another path: correct --issuer (SERVICE_OIDC_ISSUER), or restart it", address, res.Status)
+		return address, fmt.Errorf("%s answers %s: the service has another path: "+
+			"correct --issuer (SERVICE_OIDC_ISSUER), or restart it", address, res.Status)
 	}
 	if res.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
-		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, strings.ToValidUTF8(string(said), ""))
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 1024))
+		text := strings.ToValidUTF8(string(body), "")
+		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, text)
 	}
 	return address, nil
 }
 
+// noRedirect is a CheckRedirect that follows no redirect.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 func service(ctx context.Context, x *examination) Finding {
 	address, err := Healthcheck(ctx, x.checked)
 	if err != nil {
-		return found(Problem, "Do what the message says; the log of the service has more.", "%v.", err)
+		return found(Problem, "Do what the message says; the service's log has more.", "%v.", err)
 	}
 	return ok("%s is ready.", address)
 }

@@ -47,8 +47,8 @@ func TestJudgement(t *testing.T) {
 		"memory not known":               {hashing(50*time.Millisecond, 0, 64), OK, "50 ms"},
 		"gateway hides the visitors":     {judgeAddress(seen(forged, forged.String(), docker.String()), true, nobody), Warning, "covers 172.17.0.1"},
 		"visitor seen with a port":       {judgeAddress(seen(visitor, forged.String(), "203.0.113.9:51234"), true, nobody), OK, "203.0.113.9"},
-		"proxy that writes no address":   {judgeAddress(seen(netip.MustParseAddr("10.0.0.2"), forged.String(), "unknown"), true, nobody), Problem, "is no address"},
-		"service that speaks TLS itself": {judgeAddress(httpd.Seen{Peer: visitor, Client: visitor, ForwardedFor: []string{forged.String()}}, false, nobody), OK, "does not count"},
+		"proxy that writes no address":   {judgeAddress(seen(netip.MustParseAddr("10.0.0.2"), forged.String(), "unknown"), true, nobody), Problem, "is not an address"},
+		"service that speaks TLS itself": {judgeAddress(httpd.Seen{Peer: visitor, Client: visitor, ForwardedFor: []string{forged.String()}}, false, nobody), OK, "is ignored"},
 	} {
 		if c.got.Level != c.level || !strings.Contains(c.got.Found, c.says) || (c.got.Do == "") != (c.level == OK) {
 			t.Errorf("%s: %+v", name, c.got)

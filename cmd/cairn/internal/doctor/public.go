@@ -25,30 +25,31 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 )
 
-// publicClient reaches the service as applications do. It follows no redirect: what is meant for the service goes to
-// no other host.
+// publicClient returns a client that reaches the service as applications do. It follows no redirect:
+// requests for the service must go to no other host.
 func (x *examination) publicClient() (*http.Client, *http.Transport) {
 	t := &http.Transport{
-		DialContext: x.Dial, TLSClientConfig: &tls.Config{RootCAs: x.RootCAs, MinVersion: tls.VersionTLS12, Time: x.Now},
+		DialContext:         x.Dial,
+		TLSClientConfig:     &tls.Config{RootCAs: x.RootCAs, MinVersion: tls.VersionTLS12, Time: x.Now},
 		TLSHandshakeTimeout: requestTimeout, ForceAttemptHTTP2: true,
 	}
-	return &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t
+	return &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: noRedirect}, t
 }
 
-// maxAnswer bounds what is read of an answer: more than any status list.
+// maxAnswer limits the bytes read of an answer. No status list is as large.
 const maxAnswer = 4 << 20
 
-// ask sends a request to a path below the issuer; header may be nil.
-func (x *examination) ask(ctx context.Context, method, path string, header http.Header) (*http.Response, []byte, error) {
-	return x.askURL(ctx, method, x.checked.IssuerString+path, header)
+// ask sends a request to a path below the issuer; h may be nil.
+func (x *examination) ask(ctx context.Context, method, path string, h http.Header) (*http.Response, []byte, error) {
+	return x.askURL(ctx, method, x.checked.IssuerString+path, h)
 }
 
-func (x *examination) askURL(ctx context.Context, method, url string, header http.Header) (*http.Response, []byte, error) {
+func (x *examination) askURL(ctx context.Context, method, url string, h http.Header) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	maps.Copy(r.Header, header)
+	maps.Copy(r.Header, h)
 	r.Header.Set("User-Agent", "cairn doctor")
 	res, err := x.client.Do(r)
 	if err != nil {
@@ -59,46 +60,56 @@ func (x *examination) askURL(ctx context.Context, method, url string, header htt
 	return res, body, err
 }
 
-// unreached is for a request that got no answer although the address leads here.
+// unreached returns a finding about a request that got no answer although the address leads here.
 func unreached(err error) Finding {
-	return found(Problem, "See the log of the proxy, and run cairn doctor again.", "There is no answer: %v.", err)
+	return found(Problem, "Check the log of the proxy, and run cairn doctor again.", "There is no answer: %v.", err)
 }
 
+// Days before the end of a certificate. One of 90 days should be renewed 30 days before its end.
 const (
-	fewDays  = 21 // a certificate of 90 days is renewed 30 days before its end
-	lastDays = 3
+	warningDays = 21
+	problemDays = 3
 )
 
 func tlsCertificate(ctx context.Context, x *examination) Finding {
-	const renew = "Renew the certificate, and see why that did not happen by itself."
+	const renew = "Renew the certificate, and find out why it was not renewed automatically."
 	host, port := x.checked.Issuer.Hostname(), cmp.Or(x.checked.Issuer.Port(), "443")
 	address := net.JoinHostPort(host, port)
 	wire, err := x.Dial(ctx, "tcp", address)
 	if err != nil {
-		return found(Problem, "Check the name and its addresses in the DNS, and that the proxy runs; run cairn doctor elsewhere if only this machine cannot reach it.", "%s cannot be reached: %v.", address, err)
+		return found(Problem, "Check the name and its addresses in the DNS, and that the proxy runs; "+
+			"run cairn doctor elsewhere if only this machine cannot reach it.",
+			"%s cannot be reached: %v.", address, err)
 	}
 	defer func() { _ = wire.Close() }()
-	// The chain is judged here, to say what is wrong with it and for how long it is good.
-	conn := tls.Client(wire, &tls.Config{ServerName: host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) // #nosec G402 -- verified below
+	// The chain is verified below, to report what is wrong with it and how long it is valid.
+	conn := tls.Client(wire, &tls.Config{
+		ServerName: host, MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: true, // #nosec G402 -- verified below
+	})
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return found(Problem, "Make the proxy speak TLS 1.2 or 1.3 at this address.", "%s does not speak TLS: %v.", address, err)
+		return found(Problem, "Make the proxy speak TLS 1.2 or 1.3 at this address.",
+			"%s does not speak TLS: %v.", address, err)
 	}
 	certs := conn.ConnectionState().PeerCertificates
 	rest := x509.NewCertPool()
 	for _, c := range certs[1:] {
 		rest.AddCert(c)
 	}
-	chains, err := certs[0].Verify(x509.VerifyOptions{DNSName: host, Roots: x.RootCAs, Intermediates: rest, CurrentTime: x.Now()})
+	chains, err := certs[0].Verify(x509.VerifyOptions{
+		DNSName: host, Roots: x.RootCAs, Intermediates: rest, CurrentTime: x.Now(),
+	})
 	if err != nil {
-		do := "Give the proxy a certificate for " + host + " with the whole chain, of an authority that browsers know."
+		do := "Give the proxy a certificate for " + host +
+			" with the whole chain, from an authority that browsers trust."
 		if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
 			do = renew
 		}
 		return found(Problem, do, "Browsers refuse the certificate of %s: %v.", address, err)
 	}
-	var end time.Time // of the chain that is good longest; the root does not count
+	var end time.Time // of the chain that is valid longest; the root does not count
 	for _, chain := range chains {
 		first := chain[0].NotAfter
 		for _, c := range chain[:max(1, len(chain)-1)] {
@@ -111,24 +122,27 @@ func tlsCertificate(ctx context.Context, x *examination) Finding {
 		}
 	}
 	days := int(end.Sub(x.Now()).Hours() / 24)
-	says := fmt.Sprintf("The certificate of %s is good for %d days, until %s.", address, days, end.UTC().Format(time.RFC3339))
+	until := end.UTC().Format(time.RFC3339)
+	text := fmt.Sprintf("The certificate of %s is valid for %d days, until %s.", address, days, until)
 	switch {
-	case days < lastDays:
-		return found(Problem, renew, "%s", says)
-	case days < fewDays:
-		return found(Warning, renew, "%s", says)
+	case days < problemDays:
+		return found(Problem, renew, "%s", text)
+	case days < warningDays:
+		return found(Warning, renew, "%s", text)
 	}
-	return ok("%s", says)
+	return ok("%s", text)
 }
 
 func publicAddress(ctx context.Context, x *examination) Finding {
 	_, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, nil)
 	switch {
 	case errors.Is(err, httpd.ErrOtherService):
-		return found(Problem, "Point the name and the proxy at this service, write the address of the service into --issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
+		return found(Problem, "Point the name and the proxy at this service, write the address of the service into "+
+			"--issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
 			"%s: %v.", x.checked.IssuerString, err)
 	case err != nil:
-		return found(Problem, "Start the service, and check the name in the DNS, the certificate and where the proxy sends requests.", "%s cannot be reached: %v.", x.checked.IssuerString, err)
+		return found(Problem, "Start the service, and check the name in the DNS, the certificate "+
+			"and where the proxy sends requests.", "%s cannot be reached: %v.", x.checked.IssuerString, err)
 	}
 	x.reached = true
 	return ok("%s leads to this installation.", x.checked.IssuerString)
@@ -136,7 +150,7 @@ func publicAddress(ctx context.Context, x *examination) Finding {
 
 const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
 
-// issuer compares as applications do, byte for byte (OpenID Connect Discovery section 4.3).
+// issuer compares the issuer byte for byte, as applications do (OpenID Connect Discovery section 4.3).
 func issuer(ctx context.Context, x *examination) Finding {
 	const do = "Restart cairn serve with the issuer of these settings, and let no proxy rewrite answers."
 	res, body, err := x.ask(ctx, http.MethodGet, discoveryPath, nil)
@@ -145,15 +159,17 @@ func issuer(ctx context.Context, x *examination) Finding {
 	}
 	var document map[string]any
 	if err := json.Unmarshal(body, &document); res.StatusCode != http.StatusOK || err != nil {
-		return found(Problem, do, "The discovery document is not there: %s.", res.Status)
+		return found(Problem, do, "The discovery document cannot be read: %s.", res.Status)
 	}
 	if document["issuer"] != x.checked.IssuerString {
-		return found(Problem, do, "The discovery document at %s names the issuer %q: applications refuse it.", x.checked.IssuerString, document["issuer"])
+		return found(Problem, do, "The discovery document at %s names the issuer %q: applications refuse it.",
+			x.checked.IssuerString, document["issuer"])
 	}
 	for _, name := range slices.Sorted(maps.Keys(document)) {
 		address, is := document[name].(string)
 		if is && !strings.HasPrefix(address, x.checked.IssuerString) {
-			return found(Problem, do, "In the discovery document %s is %q, which is not below the issuer.", name, address)
+			return found(Problem, do, "In the discovery document %s is %q, which is not below the issuer.",
+				name, address)
 		}
 	}
 	return ok("The discovery document names the issuer %s.", x.checked.IssuerString)
@@ -164,7 +180,8 @@ const (
 	looseClock = 30 * time.Second
 )
 
-// clock compares with Date (RFC 9110 section 6.6.1), which the server nearest to browsers has written.
+// clock compares the clock with Date (RFC 9110 section 6.6.1), which the server nearest to browsers
+// writes.
 func clock(ctx context.Context, x *examination) Finding {
 	before := x.Now()
 	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
@@ -176,23 +193,23 @@ func clock(ctx context.Context, x *examination) Finding {
 		return skipped("The answers have no Date.")
 	}
 	after := x.Now()
-	// The date lies between the two, and is cut to the second.
+	// Date was written between the two, and has whole seconds.
 	off := max(0, before.Truncate(time.Second).Sub(at), at.Sub(after))
-	says := fmt.Sprintf("The clock of this machine and that of the public address differ by %s", off.Round(time.Second))
-	const do = "Set both by NTP: timedatectl set-ntp true. Tokens are refused by applications whose clock differs."
+	text := fmt.Sprintf("The clocks of this machine and of the public address differ by %s", off.Round(time.Second))
+	const do = "Set both by NTP: timedatectl set-ntp true. Applications whose clock differs refuse tokens."
 	switch {
 	case off > wrongClock:
-		return found(Problem, do, "%s.", says)
+		return found(Problem, do, "%s.", text)
 	case off > looseClock:
-		return found(Warning, do, "%s.", says)
+		return found(Warning, do, "%s.", text)
 	}
-	return ok("%s.", says)
+	return ok("%s.", text)
 }
 
 func httpsRedirect(ctx context.Context, x *examination) Finding {
 	host := x.checked.Issuer.Hostname()
 	if port := x.checked.Issuer.Port(); port != "" {
-		return skipped("The issuer names the port %s: which one has plain http is not known.", port)
+		return skipped("The issuer names the port %s: the port of plain http is not known.", port)
 	}
 	name := host
 	if strings.Contains(host, ":") {
@@ -204,13 +221,15 @@ func httpsRedirect(ctx context.Context, x *examination) Finding {
 		return ok("Nothing answers at %s.", address)
 	}
 	target := res.Header.Get("Location")
+	toHTTPS := target == "https://"+name || strings.HasPrefix(target, "https://"+name+"/")
 	switch {
-	case res.StatusCode >= 300 && res.StatusCode < 400 && (strings.HasPrefix(target, "https://"+name+"/") || target == "https://"+name):
+	case res.StatusCode >= 300 && res.StatusCode < 400 && toHTTPS:
 		return ok("%s leads to https.", address)
 	case res.StatusCode >= 400:
 		return ok("%s is refused: %s.", address, res.Status)
 	}
-	return found(Warning, "Let the proxy answer plain http with a redirect (301 or 308) to the same address with https, and nothing else.", "%s answers %s and does not lead to https.", address, res.Status)
+	return found(Warning, "Let the proxy answer plain http only with a redirect (301 or 308) "+
+		"to the same address with https.", "%s answers %s and does not lead to https.", address, res.Status)
 }
 
 const leastHSTS = 180 * 24 * 3600 // seconds
@@ -224,31 +243,36 @@ func hsts(ctx context.Context, x *examination) Finding {
 	value := res.Header.Get("Strict-Transport-Security")
 	for directive := range strings.SplitSeq(value, ";") {
 		name, seconds, _ := strings.Cut(strings.TrimSpace(directive), "=")
-		if n, err := strconv.ParseInt(strings.Trim(seconds, `"`), 10, 64); strings.EqualFold(name, "max-age") && err == nil && n >= leastHSTS {
+		n, err := strconv.ParseInt(strings.Trim(seconds, `"`), 10, 64)
+		if strings.EqualFold(name, "max-age") && err == nil && n >= leastHSTS {
 			return ok("Browsers are told to use https: %s.", value)
 		}
 	}
-	return found(Warning, do, "Browsers are not told to use https for half a year at least: Strict-Transport-Security is %q.", value)
+	return found(Warning, do, "Browsers are not told to use https for at least half a year: "+
+		"Strict-Transport-Security is %q.", value)
 }
 
-// sessionCookie signs nobody out: without a session the service only clears the cookies, with the attributes that they
-// have when they are set.
+// sessionCookie checks the attributes of the cookies. It signs nobody out: without a session the
+// service only clears the cookies, with the attributes with which it sets them.
 func sessionCookie(ctx context.Context, x *examination) Finding {
-	const do = "Let the proxy pass on Set-Cookie as the service writes it: without proxy_cookie_path, proxy_cookie_domain, proxy_cookie_flags and the like."
+	const do = "Let the proxy pass Set-Cookie on unchanged: without proxy_cookie_path, proxy_cookie_domain, " +
+		"proxy_cookie_flags and the like."
 	res, _, err := x.ask(ctx, http.MethodPost, "/api/auth/logout", nil)
 	if err != nil {
 		return unreached(err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return found(Problem, "Let the proxy pass on POST requests to /api/.", "Signing out without a session answers %s.", res.Status)
+		return found(Problem, "Let the proxy pass on POST requests to /api/.",
+			"Signing out without a session answers %s.", res.Status)
 	}
-	for name, domain := range map[string]string{x.checked.CookieName: x.checked.CookieDomain, x.checked.LoginCookieName: ""} {
+	domains := map[string]string{x.checked.CookieName: x.checked.CookieDomain, x.checked.LoginCookieName: ""}
+	for name, domain := range domains {
 		if name == "" {
 			continue
 		}
 		i := slices.IndexFunc(res.Cookies(), func(c *http.Cookie) bool { return c.Name == name })
 		if i < 0 {
-			return found(Problem, do, "The cookie %s does not come through: nobody can sign in.", name)
+			return found(Problem, do, "The cookie %s does not arrive: nobody can sign in.", name)
 		}
 		if wrong := cookieFault(res.Cookies()[i], domain, x.checked.HTTPS); wrong != "" {
 			return found(Problem, do, "The cookie %s %s.", name, wrong)
@@ -257,7 +281,7 @@ func sessionCookie(ctx context.Context, x *examination) Finding {
 	return ok("The cookie %s has the attributes that it should.", x.checked.CookieName)
 }
 
-// cookieFault says what is wrong with a cookie, of which domain is the one that it should have.
+// cookieFault returns what is wrong with a cookie, or "". domain is the domain that it should have.
 func cookieFault(c *http.Cookie, domain string, https bool) string {
 	suffix, _ := publicsuffix.PublicSuffix(c.Domain)
 	switch {
@@ -277,12 +301,13 @@ func cookieFault(c *http.Cookie, domain string, https bool) string {
 	return ""
 }
 
-// cached looks at a public document as a cache and a verifier would: it says what is wrong with its headers.
-func (x *examination) cached(ctx context.Context, path string, res *http.Response, directive string) (string, error) {
+// cacheFault returns what is wrong with the headers of a public document for a cache or a verifier,
+// or "".
+func (x *examination) cacheFault(ctx context.Context, path string, res *http.Response, want string) (string, error) {
 	tag := res.Header.Get("ETag")
 	switch {
-	case !strings.Contains(res.Header.Get("Cache-Control"), directive):
-		return fmt.Sprintf("Cache-Control is %q and lacks %s", res.Header.Get("Cache-Control"), directive), nil
+	case !strings.Contains(res.Header.Get("Cache-Control"), want):
+		return fmt.Sprintf("Cache-Control is %q and lacks %s", res.Header.Get("Cache-Control"), want), nil
 	case tag == "":
 		return "it has no ETag", nil
 	}
@@ -293,9 +318,9 @@ func (x *examination) cached(ctx context.Context, path string, res *http.Respons
 	return "", err
 }
 
-const passHeaders = "Let the proxy pass on ETag, Cache-Control, If-None-Match and Prefer unchanged, and cache nothing by itself."
+const passHeaders = "Let the proxy pass ETag, Cache-Control, If-None-Match and Prefer on unchanged, and cache nothing."
 
-// keySet compares with the keys of the files: what is published is what other applications verify with.
+// keySet compares the published keys, with which other applications verify, with the keys of the files.
 func keySet(ctx context.Context, x *examination) Finding {
 	address := x.checked.IssuerString + jwksPath
 	res, body, err := x.ask(ctx, http.MethodGet, jwksPath, nil)
@@ -304,15 +329,17 @@ func keySet(ctx context.Context, x *examination) Finding {
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(body, &set); res.StatusCode != http.StatusOK || err != nil {
-		return found(Problem, "Let the proxy pass on requests below /.well-known/.", "%s is not a key set: %s.", address, res.Status)
+		return found(Problem, "Let the proxy pass on requests below /.well-known/.",
+			"%s is not a key set: %s.", address, res.Status)
 	}
 	for _, key := range x.keys {
-		ours, _ := key.Public().Key.(interface{ Equal(crypto.PublicKey) bool }) // as all of the standard library
+		ours, _ := key.Public().Key.(interface{ Equal(crypto.PublicKey) bool }) // as in the standard library
 		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool { return ours.Equal(k.Key) }) {
-			return found(Problem, "Restart cairn serve, every instance of it, with these keys.", "%s does not have the key %s of the settings.", address, key.KeyID)
+			return found(Problem, "Restart cairn serve, every instance of it, with these keys.",
+				"%s does not have the key %s of the settings.", address, key.KeyID)
 		}
 	}
-	wrong, err := x.cached(ctx, jwksPath, res, "max-age")
+	wrong, err := x.cacheFault(ctx, jwksPath, res, "max-age")
 	if err != nil {
 		return unreached(err)
 	}
@@ -337,14 +364,18 @@ func statusList(ctx context.Context, x *examination) Finding {
 		return unreached(err)
 	}
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	if res.StatusCode != http.StatusOK || media != "application/statuslist+jwt" || bytes.Count(body, []byte(".")) != 2 {
-		return found(Problem, "Let the proxy pass on requests below /oauth2/status/.", "%s is not a status list: %s.", address, res.Status)
+	isJWT := media == "application/statuslist+jwt" && bytes.Count(body, []byte(".")) == 2
+	if res.StatusCode != http.StatusOK || !isJWT {
+		return found(Problem, "Let the proxy pass on requests below /oauth2/status/.",
+			"%s is not a status list: %s.", address, res.Status)
 	}
-	wrong, err := x.cached(ctx, path, res, "no-cache")
+	wrong, err := x.cacheFault(ctx, path, res, "no-cache")
 	if err == nil && wrong == "" {
-		held, _, askErr := x.ask(ctx, http.MethodGet, path, http.Header{"If-None-Match": {res.Header.Get("ETag")}, "Prefer": {"wait=1"}})
-		if err = askErr; err == nil && held.Header.Get("Preference-Applied") == "" {
-			wrong = "a request with Prefer: wait=1 is not held, so that applications learn of revoked sessions later"
+		var held *http.Response
+		header := http.Header{"If-None-Match": {res.Header.Get("ETag")}, "Prefer": {"wait=1"}}
+		held, _, err = x.ask(ctx, http.MethodGet, path, header)
+		if err == nil && held.Header.Get("Preference-Applied") == "" {
+			wrong = "a request with Prefer: wait=1 is not held, so applications learn of revoked sessions later"
 		}
 	}
 	if err != nil {
@@ -353,5 +384,5 @@ func statusList(ctx context.Context, x *examination) Finding {
 	if wrong != "" {
 		return found(Warning, passHeaders, "%s: %s.", address, wrong)
 	}
-	return ok("%s can be read, asked for changes and waited for.", address)
+	return ok("%s can be read, and requests that wait for changes are held.", address)
 }

@@ -147,7 +147,7 @@ func (l *life) admin(line string) response {
 	return l.keeper.call(strings.Replace(line, " ", " /api/admin", 1))
 }
 
-// user is what the administration shows of somebody.
+// user returns a user as the administration shows them.
 func (l *life) user(handle string) object {
 	l.t.Helper()
 	return needStatus(l.t, handle, l.keeper.api("GET", "/api/admin/users/"+handle, nil), 200).JSON(l.t)

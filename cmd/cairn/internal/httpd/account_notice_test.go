@@ -37,7 +37,7 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 		wantStatus(t, "the owner's session", owner.me(), 200)
 		wantStatus(t, "the owner's application", app.refresh(kept.RefreshToken), 200)
 
-		// The address is none of the owner's any more: it shares the limit of the account with all others.
+		// The address no longer belongs to the owner: it shares the limit of the account with all others.
 		for range 10 {
 			wantStatus(t, "guess", l.visitor().login("ada", "not the password"), 401)
 		}
@@ -236,7 +236,7 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 	})
 }
 
-// What is counted is what was typed: 429 would tell whose address it is (L8).
+// The limit counts what was typed: otherwise 429 would reveal whose address it is (L8).
 func TestLimitDoesNotTellWhoseAddressItIs(t *testing.T) {
 	eachLife(t, true, func(t *testing.T, l *life) {
 		l.member("anna")

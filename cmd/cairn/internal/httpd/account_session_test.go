@@ -253,7 +253,7 @@ func TestSessionIsFoundAmongManyCookies(t *testing.T) {
 	})
 }
 
-// revoked tells whether the status list says that a session token is revoked: what
+// revoked reports whether the status list says that a session token is revoked: what
 // applications that verify cookies on their own go by.
 func (s *service) revoked(token string) bool {
 	s.t.Helper()

@@ -153,7 +153,7 @@ func TestClientThatRequiresASecondFactor(t *testing.T) {
 	noError(t, s.store.UpdateClient(t.Context(), c))
 	late.Add(60) // past what an instance remembers
 
-	// What was given for the password alone has no more use.
+	// The tokens of a sign-in with only the password are useless now.
 	wantInvalidGrant(t, "refresh", rp.refresh(before.RefreshToken))
 	s.wantUserinfo("userinfo", before.AccessToken, http.StatusUnauthorized)
 	s.wantInactive("introspection", rp.introspect(before.AccessToken))
@@ -199,7 +199,7 @@ func TestClientThatRequiresASecondFactor(t *testing.T) {
 	}
 }
 
-// What an application got for the password alone is of no more use once the settings demand
+// What an application got for the password alone is no longer of use once the settings demand
 // a second factor of the user; that of others stays.
 func TestDemandedFactorHoldsForGrantsOfBefore(t *testing.T) {
 	s, _ := startServiceWithDatabase(t, serviceOptions{})

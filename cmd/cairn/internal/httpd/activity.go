@@ -17,17 +17,24 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
 
-// maxUpload is the size of a document that the service checks, in bytes, packed and
-// unpacked.
+// maxUpload is the maximum size of a document that the service checks, in bytes, both compressed and
+// decompressed.
 const maxUpload = 8 << 20
 
-var errTooLarge = web.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
+var (
+	errTooLarge = web.NewProblem(http.StatusRequestEntityTooLarge, "too_large",
+		"The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
+	errEncoding = web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+		"Send the document with Content-Encoding: gzip, or without content encoding.")
+	errMediaType = web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+		"Send the document with Content-Type: application/json.")
+)
 
 // mountActivity registers the validator for signed-in users.
 func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is the processor's
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is limited by the processor
 	c := &activitycheck.Checker{Lint: true}
-	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(a.Do(func(w http.ResponseWriter, r *http.Request) error {
+	validate := func(w http.ResponseWriter, r *http.Request) error {
 		user := web.LimitKey{Name: web.LimitActivity, Key: account.IdentityFrom(r.Context()).User.Sub}
 		if err := limits.Count(r.Context(), user); err != nil {
 			return err
@@ -47,25 +54,26 @@ func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
 				return err
 			}
 		}
-		// The answer is about the body: only a request that
-		// brings no document is an error.
+		// An invalid document is an answer, not an error.
 		answer, _, err := c.Check(r.Context(), bytes.NewReader(data))
 		if err != nil {
 			return err
 		}
 		return web.WriteJSON(w, http.StatusOK, answer)
-	}))})
+	}
+	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(a.Do(validate))})
 }
 
-// readDocument reads a body of any JSON, which may be packed. web.ReadJSON reads
-// requests, which are smaller and of a known form.
+// readDocument reads a body with any JSON, which may be compressed. web.ReadJSON is for requests,
+// which are smaller and have known members.
 func readDocument(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" && coding != "gzip" {
-		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Encoding: gzip, or without content encoding.")
+		return nil, errEncoding
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the document with Content-Type: application/json.")
+	charset := params["charset"]
+	if err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return nil, errMediaType
 	}
 	if r.ContentLength > maxUpload {
 		return nil, errTooLarge // before the client has sent it

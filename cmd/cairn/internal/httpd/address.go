@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// clientAddress is the peer, or, when the peer is a trusted proxy, the last
-// address in X-Forwarded-For that is not one: everything further left was written by strangers.
+// clientAddress returns the address of the peer, or, if the peer is a trusted proxy, the last
+// address in X-Forwarded-For that is not a trusted proxy: strangers wrote everything left of it.
 func clientAddress(r *http.Request, proxies []netip.Prefix) (addr netip.Addr, trusted bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -35,7 +35,7 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) (addr netip.Addr, tr
 	return addr, true
 }
 
-// hopAddress reads an address of X-Forwarded-For, to which some proxies add a port:
+// hopAddress parses an address in X-Forwarded-For, to which some proxies add a port:
 // 192.0.2.1, 192.0.2.1:5555, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:5555.
 func hopAddress(hop string) (netip.Addr, bool) {
 	if ap, err := netip.ParseAddrPort(hop); err == nil {

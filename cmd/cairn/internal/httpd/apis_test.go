@@ -138,7 +138,7 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	}
 }
 
-// Whatever ends a grant is seen by an API that verifies by itself.
+// Whatever ends a grant is seen by an API that verifies tokens locally.
 func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 	s, id, secret := startAPIs(t, serviceOptions{})
 	s.addUser("keeper", "admin")

@@ -741,7 +741,7 @@ func TestUnknownClientIsNotRemembered(t *testing.T) {
 	}
 }
 
-// recorded is what a client sees of an error.
+// recorded is an error as a client sees it.
 type recorded struct {
 	Status          int            `json:"status"`
 	Location        string         `json:"location,omitempty"`

@@ -395,7 +395,7 @@ func sendAction(t *testing.T, tab context.Context, base string, a pageAction, sc
 	}
 }
 
-// seen is what the page shows of an answer.
+// seen is an answer as the page shows it.
 type seen struct {
 	Text, Section, Focus     string
 	Top, Bottom, Left, Right float64

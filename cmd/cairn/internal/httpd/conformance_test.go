@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// plan is what a module works with: two clients, a user with every claim, a
+// plan is the fixture of a module: two clients, a user with every claim, a
 // browser, and a clock of the service's own instead of waiting.
 type plan struct {
 	*service

@@ -31,7 +31,7 @@ func (s *service) explain(address, handle string) *provider.Explanation {
 	return e
 }
 
-// outcome is what a browser that is signed in as handle really gets: the error,
+// outcome returns what a browser that is signed in as handle really gets: the error,
 // "code" or "page".
 func (s *service) outcome(address, handle string) string {
 	s.t.Helper()

@@ -1,6 +1,6 @@
-// Package httpd is the HTTP service: the one place where the packages meet as a handler,
-// with the middleware that every request passes. It leaves the listener, the log's form
-// and what to do at a stop to the command serve.
+// Package httpd is the HTTP service. It joins the packages into one handler, with the middleware
+// that every request passes. It leaves the listener, the format of the log and the shutdown to the
+// command serve.
 package httpd
 
 import (
@@ -35,43 +35,43 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Options are what the HTTP service is made of.
+// Options are the parts of the HTTP service.
 type Options struct {
 	Config config.Checked
 	Store  *store.Store
 	Secret []byte            // shared HS256 secret
 	Keys   []jose.JSONWebKey // empty: OpenID Connect is off
-	// Signer signs RS256 in the place of the first of the keys; nil: crypto/rsa does.
+	// Signer signs RS256 instead of the first key; nil: crypto/rsa signs.
 	Signer jose.OpaqueSigner
-	// KeyFile is where the first of the keys is; empty: it is nobody's concern how old it is.
+	// KeyFile is the file of the first key; empty: the key's age is not checked.
 	KeyFile string
 	Log     *slog.Logger
 	Hasher  *passwords.Hasher // nil: the product's
 	Now     func() time.Time  // nil: time.Now
 	Mail    mail.Sender       // nil: no mails are sent
 	Metrics *metrics.Metrics  // nil: nothing is counted
-	// MayLackKey: the operator wants no key, whatever was signed with one.
+	// MayLackKey is set if the operator wants no key, even though tokens were signed with one.
 	MayLackKey bool
-	// DocumentRoots is that of provider.Options: for tests.
+	// DocumentRoots is passed on to provider.Options, for tests.
 	DocumentRoots *x509.CertPool
 }
 
-// Handler is the HTTP handler with what runs beside it.
+// Handler is the HTTP handler with its background work.
 type Handler struct {
 	http.Handler
 	background []func(context.Context) // each runs until its context ends
 	routes     *mux.Router             // for the test that compares them with openapi.yaml
 
-	// BeforeStop lets go of requests that would outlast a stop.
+	// BeforeStop ends held requests, which would delay a stop.
 	BeforeStop func()
 
 	stopping atomic.Bool
 }
 
-// AnnounceStop makes /readyz answer 503 from now on, while everything else is served.
+// AnnounceStop makes /readyz answer 503 from now on. Everything else is still served.
 func (h *Handler) AnnounceStop() { h.stopping.Store(true) }
 
-// Run runs the background work until ctx ends, and returns when all has ended.
+// Run runs the background work until ctx ends, and returns when all of it has ended.
 func (h *Handler) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, work := range h.background {
@@ -80,7 +80,7 @@ func (h *Handler) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// New wires the packages.
+// New connects the packages to one handler.
 func New(ctx context.Context, o Options) (*Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -102,10 +102,10 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
 	accounts, err := account.New(account.Options{
-		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation, Keys: o.Keys, Signer: o.Signer,
-		CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain, LoginCookieName: o.Config.LoginCookieName,
-		StatusTTL: o.Config.StatusTTL,
-		Hasher:    o.Hasher, Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
+		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
+		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
+		Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -115,13 +115,16 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	pages.SetLook(accounts.Look)
 	h.BeforeStop = accounts.StatusLists.Release
 
-	// No path cleaning: mux would answer //evil.example/.. with a redirect.
+	// Without SkipClean, mux would answer //evil.example/.. with a redirect.
 	root := mux.NewRouter().SkipClean(true)
 	routes := root
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
-	ready := &readiness{stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey, freeSpace: FreeSpace, log: o.Log}
+	ready := &readiness{
+		stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey,
+		freeSpace: FreeSpace, log: o.Log,
+	}
 	if o.Metrics != nil {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err
@@ -135,8 +138,9 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		provider.MountDisabled(routes, accounts)
 	} else {
 		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer, Secret: installation, Limits: limits, RequirePushed: o.Config.RequirePushed, Now: o.Now, Log: o.Log,
-			DocumentRoots: o.DocumentRoots,
+			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer,
+			Secret: installation, Limits: limits, RequirePushed: o.Config.RequirePushed,
+			Now: o.Now, Log: o.Log, DocumentRoots: o.DocumentRoots,
 		})
 		if err != nil {
 			return nil, err
@@ -150,7 +154,8 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, ready)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address."))
+		p := web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
+		accounts.WriteProblem(w, r, p)
 	})
 	probe, err := newProbe(installation, o.Now)
 	if err != nil {
@@ -167,18 +172,18 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// newLimits makes the limits: counted in memory for one process, in the database
-// where several instances may share it (see web.NewLimits).
+// newLimits returns the rate limits. They are counted in memory, or in a database that several
+// instances may share (see web.NewLimits).
 func newLimits(c config.Checked, st *store.Store, now func() time.Time, log *slog.Logger) *web.Limits {
-	conf := make(map[string]web.Rate, len(c.RateLimits))
+	rates := make(map[string]web.Rate, len(c.RateLimits))
 	for name, l := range c.RateLimits {
-		conf[name] = web.Rate{Count: l.Count, Window: l.Window}
+		rates[name] = web.Rate{Count: l.Count, Window: l.Window}
 	}
 	var shared web.Counters
 	if st.Dialect() == store.Postgres {
 		shared = st.Counters()
 	}
-	return web.NewLimits(conf, shared, now, log)
+	return web.NewLimits(rates, shared, now, log)
 }
 
 // Limits of the HTTP server against slow and greedy clients.
@@ -190,27 +195,31 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// NewServer sets every limit; net/http has none by default.
+// NewServer returns a server with every limit set; net/http has none by default.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
 	}
 }
 
-// mountPlain registers what belongs to no package: health, schema, static
-// files and the way from the bare address to a page.
+// mountPlain registers the routes that belong to no package: health, schema, static files and redirects
+// to pages.
 func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready *readiness) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
 	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(ready.serve)})
-	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": document("application/schema+json", 24*time.Hour, activityschema.Schema())})
-	a.Handle(m, "/openapi.yaml", web.Methods{"GET": document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))})
+	schema := document("application/schema+json", 24*time.Hour, activityschema.Schema())
+	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": schema})
+	openAPI := document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))
+	a.Handle(m, "/openapi.yaml", web.Methods{"GET": openAPI})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
-	for _, path := range []string{"/", "/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"} {
+	withoutSlash := []string{"/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"}
+	for _, path := range append(withoutSlash, "/") {
 		a.Handle(m, path, web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
 			if path == "/" {
 				return a.Redirect(w, r, "/account/")
@@ -220,14 +229,16 @@ func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, re
 	}
 }
 
-// document serves a public text, which caches may keep for so long.
+// document serves a public text, which caches may keep until it reaches the age.
 func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
 	sum := sha256.Sum256(text)
-	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: it is the same with gzip
-	return templates.NewDocument(kind, "public, max-age="+strconv.Itoa(int(age.Seconds())), etag, text, nil).ServeHTTP
+	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the same with gzip
+	cacheControl := "public, max-age=" + strconv.Itoa(int(age.Seconds()))
+	return templates.NewDocument(kind, cacheControl, etag, text, nil).ServeHTTP
 }
 
-// Administration shows package admin what it may not import. It needs Store, Keys, KeyFile, Mail and Now.
+// Administration returns the options of package admin, which may not import what they need. It uses
+// Store, Keys, KeyFile, Mail and Now.
 func Administration(o Options) admin.Options {
 	out := admin.Options{Now: o.Now, Mail: o.Mail != nil, Clients: func(ctx context.Context) ([]admin.Client, error) {
 		clients, err := o.Store.Clients(ctx)
@@ -245,8 +256,9 @@ func Administration(o Options) admin.Options {
 		list := make([]admin.Client, 0, len(clients))
 		for _, c := range clients {
 			list = append(list, admin.Client{
-				ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, RequireFlag: c.RequireFlag,
-				RequireACR: c.RequireACR, Trusted: c.Trusted, CreatedAt: c.CreatedAt, Users: uses[c.ID].Users, LastUsedAt: uses[c.ID].LastAt,
+				ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs,
+				Scopes: c.Scopes, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Trusted: c.Trusted,
+				CreatedAt: c.CreatedAt, Users: uses[c.ID].Users, LastUsedAt: uses[c.ID].LastAt,
 				HomeURI: c.HomeURI, Logo: c.Logo.Hash, Optional: c.OptionalScopes,
 			})
 		}
@@ -255,7 +267,10 @@ func Administration(o Options) admin.Options {
 	out.APIs = func(ctx context.Context) (rows []templates.APIRow, err error) {
 		apis, err := o.Store.APIs(ctx)
 		for _, a := range apis {
-			row := templates.APIRow{APIItem: templates.APIItem{Name: a.Name, URI: a.URI}, Opaque: a.Opaque, All: a.AllClients, Clients: a.Clients}
+			row := templates.APIRow{
+				APIItem: templates.APIItem{Name: a.Name, URI: a.URI},
+				Opaque:  a.Opaque, All: a.AllClients, Clients: a.Clients,
+			}
 			for _, s := range a.Scopes {
 				row.Scopes = append(row.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
 			}

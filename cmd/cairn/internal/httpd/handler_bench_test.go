@@ -55,7 +55,7 @@ func benchHandler(b *testing.B, log io.Writer) *Handler {
 	return h
 }
 
-// BenchmarkHandler is what each request pays in this program, without net/http's server and
+// BenchmarkHandler measures the cost of each request in this program, without net/http's server and
 // without the write of the log line.
 func BenchmarkHandler(b *testing.B) {
 	h := benchHandler(b, io.Discard)

@@ -31,13 +31,13 @@ type middleware struct {
 	now      func() time.Time
 }
 
-// wrap puts the layers around h. From the outside in:
+// wrap puts the layers around h, the innermost first.
 func (m *middleware) wrap(h http.Handler) http.Handler {
 	for _, layer := range []func(http.Handler) http.Handler{
-		m.crossOrigin,  // before any handler changes something for a foreign page
-		m.cors,         // before crossOrigin: a preflight is answered here
+		m.crossOrigin,  // before any handler changes something for a page of another site
+		m.cors,         // before crossOrigin: it answers preflights
 		m.limitAll,     // before any work
-		m.headers,      // on every answer, also on refusals of the layers below
+		m.headers,      // on every answer, even refusals of the layers inside
 		m.recoverPanic, // inside the log line, so that it shows the 500
 		m.identify,     // outermost: the request's id, address and log line
 	} {
@@ -46,11 +46,11 @@ func (m *middleware) wrap(h http.Handler) http.Handler {
 	return h
 }
 
-// requestIDForm is the form of an id that a trusted proxy may give.
+// requestIDForm matches the ids that a trusted proxy may give.
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// identify gives the request an id and its client's address, and writes one
-// log line when it is done: the path without its query, never a header, a code or a token.
+// identify gives the request an id and its client's address, and writes one log line when it is
+// done. The line has the path without its query, and never a header, a code or a token.
 func (m *middleware) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{begun: m.now(), answer: answer{ResponseWriter: w}}
@@ -68,12 +68,12 @@ func (m *middleware) identify(next http.Handler) http.Handler {
 		w.Header()["X-Request-Id"] = x.id[:]
 		ctx := templates.WithAcceptLanguage(r.Context(), r.Header.Get("Accept-Language"))
 		r = r.WithContext(web.WithRequestInfo(ctx, info))
-		defer m.ended(r, x) // also where http.ErrAbortHandler breaks the answer off
+		defer m.ended(r, x) // even if http.ErrAbortHandler aborts the answer
 		next.ServeHTTP(&x.answer, r)
 	})
 }
 
-// exchange is what is kept of a request until its log line.
+// exchange is the state of a request until its log line.
 type exchange struct {
 	info   web.RequestInfo
 	answer answer
@@ -81,8 +81,8 @@ type exchange struct {
 	id     [1]string // of the header
 }
 
-// answer keeps what the log says of an answer. http.ResponseController reaches what else the
-// server's own writer can do.
+// answer records the status and the length of an answer for the log. http.ResponseController
+// reaches the other methods of the server's writer by Unwrap.
 type answer struct {
 	http.ResponseWriter
 	code  int // 0 while nothing is written
@@ -91,7 +91,7 @@ type answer struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(code int) {
-	if a.code == 0 && code >= http.StatusOK { // those below come before the answer
+	if a.code == 0 && code >= http.StatusOK { // 1xx precede the answer
 		a.code = code
 	}
 	a.ResponseWriter.WriteHeader(code)
@@ -117,28 +117,29 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	level := slog.LevelInfo
 	switch {
 	case code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
-		level = slog.LevelDebug // given up because the client hung up: not the service's failure
-	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented: // that, anybody can ask for
+		level = slog.LevelDebug // the client hung up: not the service's failure
+	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented: // anybody can cause 501
 		level = slog.LevelError
 	case code == http.StatusOK && m.isHealthCheck(r):
-		level = slog.LevelDebug // every few seconds, from each that watches the service
+		level = slog.LevelDebug // every few seconds, from each monitor
 	}
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
 	user, event := info.Summary()
-	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up where in the program this is
+	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up the program counter
 	line.AddAttrs(
-		slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)), slog.String("path", loggedPath(r.URL.Path)),
-		slog.Int("status", code), slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)),
+		slog.String("path", loggedPath(r.URL.Path)), slog.Int("status", code),
+		slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("address", info.AddressText()), slog.String("user", user), slog.String("event", event))
 	_ = m.log.Handler().Handle(r.Context(), line)
 }
 
-// inviteInPath matches an invite's code and what precedes it, in mistyped paths too.
+// inviteInPath matches an invite's code with what precedes it, even in mistyped paths.
 var inviteInPath = regexp.MustCompile(`(?i)(/invites/).+`)
 
-// loggedPath is the path for the log, without an invite's code.
+// loggedPath returns the path for the log, without an invite's code.
 func loggedPath(path string) string {
 	if !strings.HasSuffix(path, "/invites/revoke") && !strings.HasSuffix(path, "/invites/delete") {
 		path = inviteInPath.ReplaceAllString(path, "${1}{code}")
@@ -164,7 +165,8 @@ func (m *middleware) recoverPanic(next http.Handler) http.Handler {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			m.log.ErrorContext(r.Context(), "panic", "request_id", web.RequestID(r.Context()), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			m.log.ErrorContext(r.Context(), "panic", "request_id", web.RequestID(r.Context()),
+				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if got, ok := w.(*answer); ok && got.code == 0 {
 				m.accounts.Fail(w, r, fmt.Errorf("panic in a handler"))
 			}
@@ -175,31 +177,30 @@ func (m *middleware) recoverPanic(next http.Handler) http.Handler {
 
 // Values of headers that all answers share.
 var (
-	noRights   = []string{"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"}
-	noSniff    = []string{"nosniff"}
-	deny       = []string{"DENY"}
-	sameOrigin = []string{"same-origin"}
-	transport  = []string{"max-age=31536000"}
+	emptyPolicy = []string{"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"}
+	noSniff     = []string{"nosniff"}
+	deny        = []string{"DENY"}
+	sameOrigin  = []string{"same-origin"}
+	transport   = []string{"max-age=31536000"}
 )
 
-// headers are the ones that are the same for every answer; pages add their
-// own Content-Security-Policy over this one.
+// headers sets the headers that every answer has. Pages replace the Content-Security-Policy by their own.
 func (m *middleware) headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h["Content-Security-Policy"] = noRights
+		h["Content-Security-Policy"] = emptyPolicy
 		h["X-Content-Type-Options"] = noSniff
 		h["X-Frame-Options"] = deny
-		// Not no-referrer: Chromium then posts forms with Origin: null.
+		// With no-referrer, Chromium would post forms with Origin: null.
 		h["Referrer-Policy"] = sameOrigin
 		h["Cross-Origin-Opener-Policy"] = sameOrigin
 		if m.config.HTTPS {
 			h["Strict-Transport-Security"] = transport
 		}
-		// net/http takes a body with both Transfer-Encoding and Content-Length
-		// and hides the latter; a proxy that goes by the length would see another
-		// request in the rest. RFC 9112 section 6.3: the connection must end.
 		delete(r.Header, "Range") // no answer is long enough for it, and many ranges would multiply it
+		// net/http accepts a body with both Transfer-Encoding and Content-Length and hides the
+		// latter. A proxy that uses the length would see another request in the rest, so the
+		// connection must be closed (RFC 9112 section 6.3).
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			h.Set("Connection", "close")
 		}
@@ -207,8 +208,8 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 	})
 }
 
-// limitAll bounds requests per address. Health checks do not count; /api/verify, which a proxy
-// asks at each request of other applications, counts by itself.
+// limitAll limits the requests of an address. Health checks do not count. /api/verify, which a
+// proxy calls for each request to other applications, has its own limit.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
 		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {

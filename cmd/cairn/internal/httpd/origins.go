@@ -10,22 +10,24 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// publicPaths may be read by any page, without credentials.
+// publicPath reports whether any page may read a path, without credentials.
 func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
-	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json", "/openapi.yaml",
-		"/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect":
+	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+		"/openapi.yaml", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect":
 		return true
 	}
 	return strings.HasPrefix(path, m.base+"/oauth2/status/") || strings.HasPrefix(path, m.base+"/schemas/")
 }
 
-// cors lets any page read what is public, and the configured origins call the
-// API with the session. No origin is reflected, null is never allowed.
+// cors lets any page read what is public, and lets the configured origins call the API with the
+// session. No origin is reflected, and null is never allowed.
 func (m *middleware) cors(next http.Handler) http.Handler {
 	public := handlers.CORS(
 		handlers.AllowedOrigins([]string{"*"}), handlers.AllowedMethods([]string{"GET", "HEAD", "POST"}),
-		handlers.ExposedHeaders([]string{"DPoP-Nonce", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"}),
+		handlers.ExposedHeaders([]string{
+			"DPoP-Nonce", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate",
+		}),
 		handlers.MaxAge(600), handlers.OptionStatusCode(http.StatusNoContent),
 	)(next)
 	api := next
@@ -40,15 +42,16 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.publicPath(r.URL.Path):
-			// Any header: without cookies it gives a page nothing that curl does not have. A list would stop libraries
-			// that add their own, and * leaves Authorization out.
-			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" && r.Method == http.MethodOptions {
-				w.Header().Set("Access-Control-Allow-Headers", asked)
-				delete(r.Header, "Access-Control-Request-Headers") // the handler knows no "any"
+			// Allow any header: without cookies, a page can do no more than curl. A list would
+			// break libraries that add their own headers, and * does not include Authorization.
+			requested := r.Header.Get("Access-Control-Request-Headers")
+			if requested != "" && r.Method == http.MethodOptions {
+				w.Header().Set("Access-Control-Allow-Headers", requested)
+				delete(r.Header, "Access-Control-Request-Headers") // gorilla's handler cannot allow any
 			}
 			public.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, m.base+"/api/"):
-			// Always: a cache must not hand one origin's answer to another.
+			// On every answer: a cache must not give one origin's answer to another.
 			w.Header().Add("Vary", "Origin")
 			api.ServeHTTP(w, r)
 		default:
@@ -57,13 +60,14 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 	})
 }
 
-// crossOrigin refuses requests that change something and come from another
-// site's page (net/http.CrossOriginProtection: Sec-Fetch-Site, else Origin).
-// The machine endpoints take no cookie; a POST to authorize or logout may come from
-// anywhere (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout section 2) and shows a page at most.
+// crossOrigin refuses unsafe requests from another site's page (net/http.CrossOriginProtection:
+// Sec-Fetch-Site, else Origin). The endpoints for machines use no cookie. A POST to authorize or
+// logout may come from anywhere (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout section
+// 2); it only shows a page.
 func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.accounts.WriteProblem(w, r, web.NewProblem(http.StatusForbidden, "cross_origin", "This request came from a page of another site and was refused."))
+		m.accounts.WriteProblem(w, r, web.NewProblem(http.StatusForbidden, "cross_origin",
+			"This request came from a page of another site and was refused."))
 	})
 	newProtection := func(trusted ...string) *http.CrossOriginProtection {
 		p := http.NewCrossOriginProtection()

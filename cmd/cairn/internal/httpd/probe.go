@@ -16,16 +16,16 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// The operator asks through the public address how a request arrives here: whose address
-// a proxy hands on can be seen nowhere else. Only who can read the database can ask. The
-// question is sealed with a key of the installation's secret and is good for a minute; to
-// all others the path is one at which there is nothing. It opens nothing else, and the
-// answer is about the request that carries it: who sees a question on its way and repeats
-// it learns their own address, and that of the proxy in front of the service. The answer
-// repeats the question's value under a seal of its own: it was not made by another server.
+// A probe asks through the public address how a request arrives here: only the service sees which
+// address a proxy passes on. Only someone who can read the database can ask. The question is sealed
+// with a key derived from the installation's secret and is valid for a minute; for anyone else the
+// path does not exist. It grants nothing else. The answer describes the request that carries it, so
+// whoever intercepts a question and repeats it learns their own address and that of the proxy in
+// front of the service. The answer repeats the question's nonce under its own seal, which proves
+// that no other server made it.
 
-// probePath is below the path of the issuer.
 const (
+	// probePath is below the path of the issuer.
 	probePath   = "/doctor"
 	probeHeader = "X-Cairn-Probe"
 
@@ -33,27 +33,28 @@ const (
 	maxProbeAnswer      = 16 << 10
 )
 
-// probe makes questions and answers.
+// probe seals and opens questions and answers.
 type probe struct{ seal *web.Sealer }
 
 func newProbe(installation []byte, now func() time.Time) (probe, error) {
 	if now == nil {
 		now = time.Now
 	}
-	seal, err := web.NewSealer(installation, map[string]time.Duration{sealProbe: time.Minute, sealSeen: time.Minute}, now)
+	lifetimes := map[string]time.Duration{sealProbe: time.Minute, sealSeen: time.Minute}
+	seal, err := web.NewSealer(installation, lifetimes, now)
 	return probe{seal}, err
 }
 
 // Seen is a request as it arrived at the service.
 type Seen struct {
 	Nonce        string     `json:"nonce"`   // of the question
-	Peer         netip.Addr `json:"peer"`    // from where it came
+	Peer         netip.Addr `json:"peer"`    // that sent it
 	Trusted      bool       `json:"trusted"` // the peer is a trusted proxy
-	Client       netip.Addr `json:"client"`  // whom the limits and the log take for the visitor
+	Client       netip.Addr `json:"client"`  // the visitor's address for the limits and the log
 	ForwardedFor []string   `json:"forwarded_for"`
 }
 
-// maxHops is how many addresses of X-Forwarded-For are repeated.
+// maxHops limits the addresses of X-Forwarded-For in an answer.
 const maxHops = 16
 
 func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler {
@@ -81,12 +82,14 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 	}
 }
 
-// ErrOtherService is for an answer that this installation did not give.
-var ErrOtherService = errors.New("what answers there is not this installation, or of a clock more than a minute off")
+// ErrOtherService is the error for an answer that this installation did not give.
+var ErrOtherService = errors.New("the answer is not from this installation, or the clocks differ by over a minute")
 
-// AskSeen asks the service of this database at an issuer how a request with the header
-// arrives. secret is account.SecretInstallation.
-func AskSeen(ctx context.Context, client *http.Client, issuer string, secret []byte, header http.Header) (seen Seen, err error) {
+// AskSeen asks the service of this database at an issuer how a request with the header arrives.
+// secret is account.SecretInstallation.
+func AskSeen(
+	ctx context.Context, client *http.Client, issuer string, secret []byte, header http.Header,
+) (seen Seen, err error) {
 	p, err := newProbe(secret, nil)
 	if err != nil {
 		return seen, err
@@ -115,7 +118,8 @@ func AskSeen(ctx context.Context, client *http.Client, issuer string, secret []b
 	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
 		return seen, fmt.Errorf("the answer is %s", res.Status)
 	}
-	if decodeErr := json.Unmarshal(text, &body); decodeErr != nil || p.seal.Open(sealSeen, body.Answer, &seen) != nil || seen.Nonce != nonce {
+	err = json.Unmarshal(text, &body)
+	if err != nil || p.seal.Open(sealSeen, body.Answer, &seen) != nil || seen.Nonce != nonce {
 		return Seen{}, fmt.Errorf("%w (%s)", ErrOtherService, res.Status)
 	}
 	return seen, nil

@@ -81,7 +81,7 @@ func busyRun(t *testing.T, p *installed) map[string]string {
 	return l
 }
 
-// holds tells whether a text has a secret in any of its spellings.
+// holds reports whether a text has a secret in any of its spellings.
 func holds(text, secret string) bool {
 	for _, spelling := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(secret, "-", "")} {
 		if strings.Contains(text, spelling) {

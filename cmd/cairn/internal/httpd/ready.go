@@ -22,34 +22,33 @@ const (
 	checkStop       = "stop"
 )
 
-// readyTimeout is for all conditions together: who asks does so every few seconds.
+// readyTimeout limits the check of all conditions together: monitors repeat it every few seconds.
 const readyTimeout = 2 * time.Second
 
-// leastSpace is what has to be free beside the file of SQLite: with less the next writes
-// fail, and a checkpoint of its log has no room.
+// leastSpace is the minimum free space beside the file of SQLite, in bytes. With less the next
+// writes fail, and a checkpoint of its log has no room.
 const leastSpace = 32 << 20
 
-// readiness tells whether this instance can do its work.
+// readiness checks whether this instance can do its work.
 type readiness struct {
 	stopping   func() bool // after AnnounceStop
 	store      *store.Store
-	hasKey     bool // that signs
+	hasKey     bool // a signing key is configured
 	mayLackKey bool
-	// freeSpace is how many bytes are left to this user in a folder.
+	// freeSpace returns the bytes that this user may still write in a folder.
 	freeSpace func(folder string) (int64, error)
 	log       *slog.Logger
 }
 
-// faults tells for each condition what is wrong: nil where it is met. The text of an error
-// names no address, path or user.
+// faults returns the error of each condition, nil if it is met. The text of an error has no
+// address, path or user.
 func (r *readiness) faults(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	faults := map[string]error{checkDatabase: nil, checkMigrations: nil, checkKey: nil, checkDisk: nil}
 	switch err := r.store.CheckSchema(ctx); {
 	case errors.Is(err, store.ErrNewerSchema):
-		// A newer instance has migrated: migrations leave what this one needs until it is
-		// replaced too.
+		// A newer instance has migrated. Migrations keep what this one needs until it is replaced too.
 	case errors.Is(err, store.ErrNotMigrated):
 		faults[checkMigrations] = err
 	case err != nil:
@@ -82,13 +81,14 @@ func (r *readiness) faults(ctx context.Context) map[string]error {
 
 var (
 	errStopping       = errors.New("the service is about to stop: use another instance")
-	errNotKnown       = errors.New("it cannot be found out")
-	errDatabaseSilent = errors.New("the database gives no answer: the log says why")
-	errNoKey          = errors.New("tokens are signed with a private key elsewhere, and this instance has none: set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) and restart it")
-	errDiskFull       = errors.New("less than 32 MB are free where the database is: make room, or writes will fail")
+	errNotKnown       = errors.New("this could not be checked")
+	errDatabaseSilent = errors.New("the database does not answer: the log says why")
+	errNoKey          = errors.New("tokens are signed with a private key elsewhere, and this instance has none: " +
+		"set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) and restart it")
+	errDiskFull = errors.New("less than 32 MB are free where the database is: make room, or writes will fail")
 )
 
-// states is faults for the metrics.
+// states returns the conditions for the metrics, true if met.
 func (r *readiness) states(ctx context.Context) map[string]bool {
 	met := map[string]bool{}
 	for check, fault := range r.faults(ctx) {
@@ -97,16 +97,16 @@ func (r *readiness) states(ctx context.Context) map[string]bool {
 	return met
 }
 
-// readyAnswer is the body of /readyz; Checks are for the operator alone.
+// readyAnswer is the body of /readyz. Only the operator gets Checks.
 type readyAnswer struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-// serve answers 200, or 503 with Retry-After. Only who asks from this machine itself
-// learns what is wrong.
+// serve answers 200, or 503 with Retry-After. Only requests from this machine learn what is wrong.
 func (r *readiness) serve(w http.ResponseWriter, req *http.Request) error {
-	answer, status, checks := readyAnswer{Status: "ready"}, http.StatusOK, map[string]string{}
+	answer, status := readyAnswer{Status: "ready"}, http.StatusOK
+	checks := map[string]string{}
 	faults := map[string]error{checkStop: errStopping}
 	if !r.stopping() {
 		faults = r.faults(req.Context())
@@ -117,7 +117,8 @@ func (r *readiness) serve(w http.ResponseWriter, req *http.Request) error {
 		}
 		checks[check] = "ok"
 		if fault != nil {
-			checks[check], answer.Status, status = fault.Error(), "not ready", http.StatusServiceUnavailable
+			checks[check] = fault.Error()
+			answer.Status, status = "not ready", http.StatusServiceUnavailable
 		}
 	}
 	if status != http.StatusOK {
@@ -130,8 +131,8 @@ func (r *readiness) serve(w http.ResponseWriter, req *http.Request) error {
 	return web.WriteJSON(w, status, answer)
 }
 
-// fromThisMachine tells whether a request comes from this machine and from no further: what
-// a proxy on it hands on has a header that says so.
+// fromThisMachine reports whether a request comes from this machine itself. A request that a local
+// proxy forwards has a header that says so.
 func fromThisMachine(r *http.Request) bool {
 	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
 		if len(r.Header.Values(header)) > 0 {

@@ -100,7 +100,7 @@ func (b *browser) follow(got response, handle string) response {
 	return got
 }
 
-// answerOf is what the client gets: by redirect, in the query or the fragment, or by the form of form_post.
+// answerOf returns what the client gets: by redirect, in the query or the fragment, or by the form of form_post.
 func answerOf(t *testing.T, got response) (target string, answer url.Values) {
 	t.Helper()
 	switch {
@@ -120,7 +120,7 @@ func answerOf(t *testing.T, got response) (target string, answer url.Values) {
 	return "", nil
 }
 
-// answered is what the client gets.
+// answered is the response that the client gets.
 func answered(t *testing.T, got response) url.Values {
 	t.Helper()
 	_, answer := answerOf(t, got)

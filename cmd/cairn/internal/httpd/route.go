@@ -11,22 +11,23 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// noteRoute keeps the template of the path that the router has chosen.
+// noteRoute records the path template of the route that the router has chosen.
 func noteRoute(base string) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
-				web.NoteRoute(r.Context(), strings.TrimPrefix(strings.Replace(template, ":(?s:.+)}", "}", 1), base))
+				template = strings.Replace(template, ":(?s:.+)}", "}", 1)
+				web.NoteRoute(r.Context(), strings.TrimPrefix(template, base))
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
 }
 
-// literalPaths answers by a map for the paths of a router that have no variables: the router
-// compares one regular expression after the other, a hundred of them, and copies the request
-// twice. All other paths, and what the router decides for its routes by more than their
-// path, are left to it.
+// literalPaths returns a handler that finds the router's paths without variables in a map. The
+// router itself would try a hundred regular expressions one after the other, and copy the request
+// twice. The handler leaves to the router all other paths, and the routes that it does not choose
+// by the path alone.
 func literalPaths(root *mux.Router, base string) (http.Handler, error) {
 	type literal struct {
 		http.Handler
@@ -41,12 +42,15 @@ func literalPaths(root *mux.Router, base string) (http.Handler, error) {
 		if _, err := route.GetMethods(); err == nil {
 			return nil
 		}
-		// The router itself is asked: an earlier route may take the path, or this one be a prefix.
+		// Ask the router: an earlier route may match the path, or this route may be a prefix.
 		var match, longer mux.RouteMatch
 		request := func(path string) *http.Request {
 			return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}
 		}
-		if !root.Match(request(path), &match) || match.Route != route || len(match.Vars) > 0 || root.Match(request(path+"x"), &longer) && longer.Route == route {
+		if !root.Match(request(path), &match) || match.Route != route || len(match.Vars) > 0 {
+			return nil
+		}
+		if root.Match(request(path+"x"), &longer) && longer.Route == route {
 			return nil
 		}
 		byPath[path] = literal{route.GetHandler(), strings.TrimPrefix(path, base)}

@@ -24,7 +24,7 @@ import (
 
 const pageAPI = "https://api.example.org"
 
-// apiPrograms starts the APIs of docs/apis.md: what the page shows is what runs. It returns their addresses, by language.
+// apiPrograms starts the APIs of docs/apis.md, so the test runs what the page shows. It returns their addresses, by language.
 func apiPrograms(t *testing.T, issuer string) map[string]string {
 	t.Helper()
 	dir, urls := t.TempDir(), map[string]string{}

@@ -18,7 +18,7 @@ import (
 )
 
 // appBlocks are the blocks in a language of the section of docs/apps.md about an application, with its names in
-// the place of those of the examples: what the page shows is what the tests run. Each old name has to be there.
+// the place of those of the examples, so the tests run what the page shows. Each old name has to be there.
 func appBlocks(t *testing.T, section, language string, names ...string) []string {
 	t.Helper()
 	return pageBlocks(t, "docs/apps.md", section, language, names...)

@@ -16,7 +16,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// An agent that was never registered signs in at an MCP server, which verifies its token by itself, or asks at
+// An agent that was never registered signs in at an MCP server, which verifies its token locally, or asks at
 // introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript.
 func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 	doc, err := os.ReadFile("../../../../docs/mcp.md")

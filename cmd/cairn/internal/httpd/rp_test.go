@@ -187,7 +187,7 @@ func (s *service) registerApplication(id, path string, change func(*provider.Cli
 	return a
 }
 
-// environment is what the scripts of testdata/rp read.
+// environment returns the variables that the scripts of testdata/rp read.
 func (a registeredApp) environment(issuer string) []string {
 	return []string{"ISSUER=" + issuer, "CLIENT_ID=" + a.ID, "CLIENT_SECRET=" + a.Secret, "OIDC_CLIENT_SECRET=" + a.Secret, "BASE=" + a.URL}
 }
@@ -245,7 +245,7 @@ func authorizationRequest(t *testing.T, trail []response) url.Values {
 	return nil
 }
 
-// applicationSaw is what the scripts answer after sign-in, userinfo, refresh
+// applicationSaw is the answer of the scripts after sign-in, userinfo, refresh
 // and userinfo again.
 type applicationSaw struct {
 	Sub           string `json:"sub"`

@@ -62,7 +62,7 @@ func TestRPVerifyGoProgramKnowsWhoIsSignedIn(t *testing.T) {
 	}
 }
 
-// verifierSettings are what an application gives to its Verifier.
+// verifierSettings are the settings of an application's Verifier.
 type verifierSettings struct {
 	Issuer   string  `json:"issuer"`
 	Secret   *string `json:"secret"`
@@ -70,7 +70,7 @@ type verifierSettings struct {
 	FailOpen bool    `json:"fail_open"`
 }
 
-// verdict is what became of one cookie; one of the fields is set.
+// verdict is the result for one cookie; one of the fields is set.
 type verdict struct {
 	Claims      map[string]any `json:"claims"`
 	Refused     *string        `json:"refused"`
@@ -353,7 +353,7 @@ func (f *evilIssuer) sign(alg jose.SignatureAlgorithm, key any, typ string, clai
 	return token
 }
 
-// reheaded puts another header before a token, whose signature then fits no more
+// reheaded puts another header before a token, whose signature then no longer fits
 // or never did.
 func reheaded(token, header string) string {
 	_, rest, _ := strings.Cut(token, ".")

@@ -18,7 +18,7 @@ import (
 // with the password alone.
 func TestAuthenticatorAppInABrowser(t *testing.T) {
 	var ahead atomic.Int64 // seconds
-	// Behind the application's clock: a token of the future is none.
+	// Behind the application's clock: a token from the future is not valid.
 	now := func() time.Time {
 		return time.Now().Add(-20 * time.Minute).Truncate(time.Minute).Add(time.Duration(ahead.Load()) * time.Second)
 	}

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// FreeSpace is how many bytes this user may still write in a folder.
+// FreeSpace returns the number of bytes that this user may still write in a folder.
 func FreeSpace(folder string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

@@ -4,5 +4,5 @@ package httpd
 
 import "math"
 
-// FreeSpace is not known here: the disk is never the reason.
+// FreeSpace is unknown here, so it reports an unlimited disk.
 func FreeSpace(string) (int64, error) { return math.MaxInt64, nil }

@@ -258,7 +258,7 @@ func atOnce(operations ...func()) {
 	wg.Wait()
 }
 
-// together is what f returns when it is called n times at the same moment.
+// together returns the results of n concurrent calls of f.
 func together[T any](n int, f func(i int) T) []T {
 	out, operations := make([]T, n), make([]func(), n)
 	for i := range n {

@@ -11,7 +11,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 )
 
-// observe makes the packages tell the metrics what they do, and gives the metrics what is
+// observe makes the packages report to the metrics, and gives the metrics the sources that they
 // read at a scrape.
 func observe(o Options, accounts *account.Service, ready *readiness) error {
 	if err := o.Store.Observe(o.Metrics); err != nil {

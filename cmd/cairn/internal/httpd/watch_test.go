@@ -204,7 +204,7 @@ func TestReadinessTellsOnlyThisMachineWhatIsWrong(t *testing.T) {
 	db.exec("DELETE FROM goose_db_version WHERE version_id >= (SELECT max(version_id) - 1 FROM goose_db_version WHERE version_id < 9999)")
 	s.wantNotReady("migrations", "has to be migrated")
 	noError(t, s.store.Close())
-	s.wantNotReady("database", "no answer")
+	s.wantNotReady("database", "does not answer")
 	if !strings.Contains(s.log.String(), `"check":"database"`) {
 		t.Error("the log does not say why")
 	}

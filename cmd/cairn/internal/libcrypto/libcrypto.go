@@ -1,9 +1,8 @@
-// Package libcrypto signs RS256 with OpenSSL's libcrypto, which takes a third of the time
-// of crypto/rsa, where the library is on the machine: it is loaded at run time, so that
-// neither the build nor the start needs it.
+// Package libcrypto signs RS256 with OpenSSL's libcrypto, in a third of the time of crypto/rsa. It
+// loads the library at run time if the machine has it, so neither the build nor the start needs it.
 //
-// What it has signed first is compared with the signature of crypto/rsa: PKCS#1 v1.5 is
-// deterministic. A signature that libcrypto cannot make later is made by crypto/rsa.
+// It compares its first signature with that of crypto/rsa: PKCS#1 v1.5 is deterministic. If
+// libcrypto fails later, crypto/rsa signs instead.
 //
 // It leaves to its callers what to do without the library.
 package libcrypto
@@ -21,20 +20,19 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Signer makes RS256 signatures with one key. It is a jose.OpaqueSigner, and safe for
-// concurrent use.
+// Signer makes RS256 signatures with one key. It is a jose.OpaqueSigner, and safe for concurrent use.
 type Signer struct {
 	version string
 	private *rsa.PrivateKey
 	public  jose.JSONWebKey
 	native  nativeKey
-	// turns are as many as there are processors. A signature holds a thread of the system:
-	// more of them would only wait for one another, each with memory of its own.
+	// turns has a slot for each processor. A signature occupies a thread of the system: more
+	// threads would only wait for one another, each with its own memory.
 	turns chan struct{}
 }
 
-// Choose returns the signer of an RSA private key, or nil where crypto/rsa is to sign: where
-// goOnly wants that, or there is no library. used says which signs, and why.
+// Choose returns the signer of an RSA private key, or nil if crypto/rsa is to sign: with goOnly, or
+// without the library. used names the signer, and why crypto/rsa is used.
 func Choose(key jose.JSONWebKey, goOnly bool) (signer jose.OpaqueSigner, used string) {
 	if goOnly {
 		return nil, "crypto/rsa (--signer go)"
@@ -46,7 +44,7 @@ func Choose(key jose.JSONWebKey, goOnly bool) (signer jose.OpaqueSigner, used st
 	return s, "libcrypto " + s.version
 }
 
-// New makes the signer of an RSA private key. The error says why there is none.
+// New returns the signer of an RSA private key. Its error says why libcrypto cannot be used.
 func New(key jose.JSONWebKey) (*Signer, error) {
 	private, ok := key.Key.(*rsa.PrivateKey)
 	if !ok {
@@ -62,7 +60,10 @@ func New(key jose.JSONWebKey) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("libcrypto %s: %w", version, err)
 	}
-	s := &Signer{version: version, private: private, public: key.Public(), native: native, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s := &Signer{
+		version: version, private: private, public: key.Public(), native: native,
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}
 	runtime.AddCleanup(s, nativeKey.free, native)
 	payload := []byte("the first signature of libcrypto")
 	want, err := s.plain(payload)
@@ -72,7 +73,7 @@ func New(key jose.JSONWebKey) (*Signer, error) {
 	sum := sha256.Sum256(payload)
 	got, ok := s.fast(payload)
 	if !ok || !bytes.Equal(got, want) || rsa.VerifyPKCS1v15(&private.PublicKey, crypto.SHA256, sum[:], got) != nil {
-		return nil, fmt.Errorf("libcrypto %s: its signature is not the one of crypto/rsa", version)
+		return nil, fmt.Errorf("libcrypto %s: its signature differs from that of crypto/rsa", version)
 	}
 	return s, nil
 }
@@ -99,7 +100,7 @@ func (s *Signer) fast(payload []byte) ([]byte, bool) {
 	defer func() { <-s.turns }()
 	signature := make([]byte, s.private.Size())
 	ok := len(payload) > 0 && s.native.sign(payload, signature)
-	runtime.KeepAlive(s) // the key in C must not be freed before
+	runtime.KeepAlive(s) // the key in C must not be freed earlier
 	return signature, ok
 }
 

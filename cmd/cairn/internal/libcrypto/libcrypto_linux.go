@@ -10,7 +10,7 @@ package libcrypto
 #include <stddef.h>
 #include <stdint.h>
 
-// What is called of libcrypto 3, declared here as in its headers, with void for its types.
+// The functions of libcrypto 3 that are called, declared as in its headers, with void for its types.
 static struct {
 	const char *(*OpenSSL_version)(int);
 	int (*OPENSSL_init_crypto)(uint64_t, const void *);
@@ -26,8 +26,8 @@ static struct {
 
 static void *sha256;
 
-// cairn_load returns the version, or NULL with the reason. The library stays loaded even
-// then: once initialized, it may be called when a thread ends.
+// cairn_load returns the version, or NULL with the reason. The library stays loaded even then: once
+// it is initialized, the end of a thread may call it.
 static const char *cairn_load(const char **reason) {
 	void *lib = dlopen("libcrypto.so.3", RTLD_LAZY | RTLD_LOCAL);
 	*reason = "libcrypto.so.3 is not on this machine";
@@ -46,8 +46,9 @@ static const char *cairn_load(const char **reason) {
 	FIND(EVP_DigestSignInit);
 	FIND(EVP_DigestSign);
 	*reason = "libcrypto cannot be initialized";
-	// OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS, NO_LOAD_CONFIG and NO_ATEXIT: an openssl.cnf changes nothing here.
-	if (f.OPENSSL_init_crypto(0x1 | 0x80 | 0x80000, NULL) != 1 || (sha256 = f.EVP_MD_fetch(NULL, "SHA2-256", NULL)) == NULL) {
+	// OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS, NO_LOAD_CONFIG and NO_ATEXIT: ignore openssl.cnf.
+	if (f.OPENSSL_init_crypto(0x1 | 0x80 | 0x80000, NULL) != 1
+			|| (sha256 = f.EVP_MD_fetch(NULL, "SHA2-256", NULL)) == NULL) {
 		f.ERR_clear_error();
 		return NULL;
 	}
@@ -64,14 +65,15 @@ static void *cairn_key(const unsigned char *der, long n) {
 
 static void cairn_free(void *key) { f.EVP_PKEY_free(key); }
 
-// cairn_sign writes the RSASSA-PKCS1-v1_5 signature with SHA-256 of exactly *size bytes.
+// cairn_sign writes the RSASSA-PKCS1-v1_5 signature with SHA-256. It must have exactly size bytes.
 static int cairn_sign(void *key, const unsigned char *in, size_t n, unsigned char *out, size_t size) {
 	size_t made = size;
 	void *ctx = f.EVP_MD_CTX_new();
-	int ok = ctx != NULL && f.EVP_DigestSignInit(ctx, NULL, sha256, NULL, key) == 1 && f.EVP_DigestSign(ctx, out, &made, in, n) == 1 && made == size;
+	int ok = ctx != NULL && f.EVP_DigestSignInit(ctx, NULL, sha256, NULL, key) == 1
+		&& f.EVP_DigestSign(ctx, out, &made, in, n) == 1 && made == size;
 	f.EVP_MD_CTX_free(ctx);
 	if (!ok)
-		f.ERR_clear_error(); // the queue is the thread's, which others use after us
+		f.ERR_clear_error(); // the error queue belongs to the thread, which others use next
 	return ok;
 }
 */
@@ -83,7 +85,7 @@ import (
 	"unsafe"
 )
 
-// load opens the library, once, and stays with it.
+// load loads the library once and keeps the result.
 var load = sync.OnceValues(func() (string, error) {
 	var reason *C.char
 	version := C.cairn_load(&reason)
@@ -93,7 +95,7 @@ var load = sync.OnceValues(func() (string, error) {
 	return C.GoString(version), nil
 })
 
-// nativeKey is an EVP_PKEY, which RSA blinding protects as it is by default.
+// nativeKey is an EVP_PKEY. OpenSSL protects it with RSA blinding by default.
 type nativeKey struct{ key unsafe.Pointer }
 
 func newNativeKey(der []byte) (nativeKey, error) {
@@ -105,7 +107,8 @@ func newNativeKey(der []byte) (nativeKey, error) {
 }
 
 func (k nativeKey) sign(payload, signature []byte) bool {
-	return C.cairn_sign(k.key, (*C.uchar)(&payload[0]), C.size_t(len(payload)), (*C.uchar)(&signature[0]), C.size_t(len(signature))) == 1
+	in, out := (*C.uchar)(&payload[0]), (*C.uchar)(&signature[0])
+	return C.cairn_sign(k.key, in, C.size_t(len(payload)), out, C.size_t(len(signature))) == 1
 }
 
 func (k nativeKey) free() { C.cairn_free(k.key) }

@@ -4,11 +4,11 @@ package libcrypto
 
 import "errors"
 
-// nativeKey is never made in this build.
+// nativeKey is not used in this build.
 type nativeKey struct{}
 
 func load() (string, error) {
-	return "", errors.New("this program is built without libraries of the system")
+	return "", errors.New("this program was built without system libraries")
 }
 
 func newNativeKey([]byte) (nativeKey, error) { return nativeKey{}, errors.ErrUnsupported }

@@ -1,9 +1,8 @@
-// Package metrics counts what the service does, for Prometheus. It implements the
-// observers of packages account/password, account/web and store, and alone knows the library that
-// keeps the time series.
+// Package metrics counts what the service does, for Prometheus. It implements the observers of packages
+// account/password, account/web and store. No other package uses the Prometheus library.
 //
-// Every label is a name of this program, or one that the operator has chosen, as a client's
-// id: never what a stranger sends, which would make a series each, and never a secret, a
+// Every label is a name of this program or one that the operator has chosen, such as a client's id.
+// It is never text from a stranger, which could create any number of series, and never a secret, a
 // handle or an address.
 package metrics
 
@@ -22,11 +21,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Build is what the program was made from.
+// Build describes the build of the program.
 type Build struct{ Version, Commit, Go, SQLite string }
 
-// Metrics are the time series of one service, in a registry of their own. Its methods are
-// safe for concurrent use.
+// Metrics holds the time series of one service, in its own registry. Its methods are safe for
+// concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -43,43 +42,55 @@ type Metrics struct {
 	revoked       *prometheus.CounterVec
 }
 
-// duration describes a histogram of seconds: a native one, and a few buckets for a
-// Prometheus that does not store these.
+// duration returns the options of a histogram of seconds. It is a native histogram, with a few
+// buckets for a Prometheus that does not store native ones.
 func duration(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.2, NativeHistogramMaxBucketNumber: 80, NativeHistogramMinResetDuration: time.Hour,
+		NativeHistogramBucketFactor: 1.2, NativeHistogramMaxBucketNumber: 80,
+		NativeHistogramMinResetDuration: time.Hour,
 	}
 }
 
-// New makes the series of a service.
+// New returns the series of a service.
 func New(b Build) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		requests: counter("cairn_http_requests_total", "Requests by the template of their path, none where no path fitted.", "route", "method", "code"),
+		requests: counter("cairn_http_requests_total",
+			"Requests by path template, or none if no path matched.", "route", "method", "code"),
 		durations: prometheus.NewHistogramVec(duration("cairn_http_request_duration_seconds",
-			"How long requests took. Those for a status list may be held on purpose.", .01, .05, .25, 1, 5), []string{"route", "method"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "cairn_http_requests_in_flight", Help: "Requests that are being answered."}),
-		signIns:  counter("cairn_sign_ins_total", "Sign-ins by outcome, and by what was shown for them.", "outcome", "factor"),
-		tokens:   counter("cairn_tokens_issued_total", "Answers of the token endpoint with tokens.", "grant_type", "client"),
-		limits:   counter("cairn_limits_hit_total", "Requests that a rate limit has refused.", "limit"),
+			"Duration of requests. Those for a status list may be held on purpose.",
+			.01, .05, .25, 1, 5), []string{"route", "method"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "cairn_http_requests_in_flight", Help: "Requests in progress.",
+		}),
+		signIns: counter("cairn_sign_ins_total", "Sign-ins by outcome and factor.", "outcome", "factor"),
+		tokens: counter("cairn_tokens_issued_total",
+			"Answers of the token endpoint with tokens.", "grant_type", "client"),
+		limits: counter("cairn_limits_hit_total", "Requests that a rate limit has refused.", "limit"),
 		hashes: prometheus.NewHistogram(duration("cairn_password_hash_duration_seconds",
-			"How long a slot of the password hasher was taken.", .025, .1, .5)),
-		hashesRefused: prometheus.NewCounter(prometheus.CounterOpts{Name: "cairn_password_hashes_refused_total", Help: "Requests that were refused because too many waited for the password hasher."}),
+			"Time for which a slot of the password hasher was busy.", .025, .1, .5)),
+		hashesRefused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cairn_password_hashes_refused_total",
+			Help: "Requests that were refused because too many waited for the password hasher.",
+		}),
 		operations: prometheus.NewHistogramVec(duration("cairn_database_operation_duration_seconds",
-			"Operations of the database: reads by table, writes by name with the wait for other writers and the commit.", .001, .01, .1, 1), []string{"operation"}),
-		failures: counter("cairn_database_errors_total", "Operations that the database could not do.", "operation"),
-		revoked:  counter("cairn_revocations_total", "Sessions, grants and tokens that were ended by this process.", "kind"),
+			"Database operations: reads by table, writes by name with the wait for other writers and the commit.",
+			.001, .01, .1, 1), []string{"operation"}),
+		failures: counter("cairn_database_errors_total", "Database operations that failed.", "operation"),
+		revoked:  counter("cairn_revocations_total", "Sessions, grants and tokens ended by this process.", "kind"),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "cairn_build_info", Help: "1.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.Go, "sqlite": b.SQLite}})
+	labels := prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.Go, "sqlite": b.SQLite}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "cairn_build_info", Help: "1.", ConstLabels: labels})
 	build.Set(1)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, m.requests, m.durations, m.inFlight, m.signIns, m.tokens, m.limits, m.hashes, m.hashesRefused, m.operations, m.failures, m.revoked)
-	// What a rate is taken of is there before it happens for the first time.
+	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build,
+		m.requests, m.durations, m.inFlight, m.signIns, m.tokens, m.limits,
+		m.hashes, m.hashesRefused, m.operations, m.failures, m.revoked)
+	// A rate needs its series to exist before the first event.
 	for _, outcome := range []string{"success", "failed", "suspended"} {
 		for _, factor := range []string{"password", "passkey"} {
 			m.signIns.WithLabelValues(outcome, factor)
@@ -91,20 +102,23 @@ func New(b Build) *Metrics {
 	return m
 }
 
-// Limits makes the series of limits of these names.
+// Limits creates the series of the limits with these names.
 func (m *Metrics) Limits(names []string) {
 	for _, name := range names {
 		m.limits.WithLabelValues(name)
 	}
 }
 
-// methods are those that a request is counted by: a stranger may send any word.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
+// methods are the methods that have series of their own: a stranger may send any word.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodOptions,
+}
 
 // RequestBegun counts a request until RequestEnded.
 func (m *Metrics) RequestBegun() { m.inFlight.Inc() }
 
-// RequestEnded counts a request; route is a template, "" where no path fitted.
+// RequestEnded counts a request; route is a template, or "" if no path matched.
 func (m *Metrics) RequestEnded(route, method string, code int, took time.Duration) {
 	m.inFlight.Dec()
 	if route == "" {
@@ -148,12 +162,13 @@ func (m *Metrics) Operation(name string, took time.Duration, failed bool) {
 // Revoked implements store.Observer.
 func (m *Metrics) Revoked(kind string, n int) { m.revoked.WithLabelValues(kind).Add(float64(n)) }
 
-// Handler serves /metrics, and with profiles /debug/pprof/, which tell the memory of the
-// process to whoever reaches them. Not its command line: that may hold the password of the
-// database.
+// Handler serves /metrics, and with profiles also /debug/pprof/, which reveals the memory of the
+// process. It does not serve the command line, which may hold the password of the database.
 func (m *Metrics) Handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError,
+	}))
 	if profiles {
 		mux.HandleFunc("/debug/pprof/", onlyLocal(pprof.Index))
 		mux.HandleFunc("/debug/pprof/profile", onlyLocal(pprof.Profile))
@@ -163,13 +178,15 @@ func (m *Metrics) Handler(profiles bool) http.Handler {
 	return mux
 }
 
-// onlyLocal refuses names other than localhost. A page of another site can make its own name lead to this machine and
-// then read the answers (DNS rebinding).
+// onlyLocal refuses host names other than localhost. A page of another site can make its own name
+// resolve to this machine and then read the answers (DNS rebinding).
 func onlyLocal(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
-		if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !address.IsLoopback()) {
-			http.Error(w, "Ask for localhost or a loopback address, through a tunnel from elsewhere.", http.StatusMisdirectedRequest)
+		address, err := netip.ParseAddr(host)
+		if !strings.EqualFold(host, "localhost") && (err != nil || !address.IsLoopback()) {
+			const text = "Use localhost or a loopback address, through a tunnel from elsewhere."
+			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
 		h(w, r)

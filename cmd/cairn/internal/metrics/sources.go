@@ -9,45 +9,50 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources are asked at each scrape. All but Key and Files are required.
+// Sources are read at each scrape. All but Key and Files are required.
 type Sources struct {
 	Now        func() time.Time
 	HeldStatus func() int // requests that wait for a change of a status list
 	HashQueue  func() (waiting, busy int)
 	Pool       func() sql.DBStats
-	// Files are the sizes in bytes of the files of the database, and what is free beside
-	// them; nil where it has no file.
+	// Files returns the sizes of the database's files and the free space beside them, in bytes; nil
+	// if the database has no file.
 	Files func() (database, wal, free int64, err error)
-	// Outboxes tell by name how much waits to be sent, and since when; zero: nothing does.
+	// Outboxes return by name how many messages wait to be sent and since when; zero: none wait.
 	Outboxes map[string]func(context.Context) (waiting int, oldest time.Time, err error)
-	// Work tells by name when the background work was last done; zero: not yet.
+	// Work returns by name when background work was last done; zero: not yet.
 	Work map[string]func(context.Context) (time.Time, error)
-	// Ready tells for each condition of readiness whether it is met.
+	// Ready returns the conditions of readiness, true if met.
 	Ready func(context.Context) map[string]bool
-	// Key is the one that signs and since when it is there; nil: there is none.
+	// Key returns the signing key's id and when it was created; nil: there is no key.
 	Key func() (kid string, created time.Time, err error)
 }
 
-// scrapeTimeout is for all that is read of the database at a scrape: a database that hangs
-// must not take the other series with it.
+// scrapeTimeout limits all database reads of a scrape: a database that hangs must not hold up the other
+// series.
 const scrapeTimeout = 2 * time.Second
 
 var (
 	held        = gauge("cairn_status_requests_held", "Requests that wait for a change of a status list.")
 	hashWaiting = gauge("cairn_password_hashes_waiting", "Requests that wait for the password hasher.")
-	hashBusy    = gauge("cairn_password_hashes_busy", "Slots of the password hasher that are taken; it has one less than there are processors, and one at least.")
+	hashBusy    = gauge("cairn_password_hashes_busy",
+		"Busy slots of the password hasher; it has one less than processors, at least one.")
 	connections = gauge("cairn_database_connections", "Connections to the database.", "state")
-	maximum     = gauge("cairn_database_connections_max", "How many connections to the database there may be.")
+	maximum     = gauge("cairn_database_connections_max", "Maximum number of connections to the database.")
 	waits       = gauge("cairn_database_connection_waits_total", "Waits for a connection to the database.")
-	waited      = gauge("cairn_database_connection_wait_seconds_total", "Time of the waits for a connection to the database.")
-	fileBytes   = gauge("cairn_database_file_bytes", "Size of the files of SQLite.", "file")
-	free        = gauge("cairn_database_free_bytes", "Free space where the file of SQLite is.")
-	waiting     = gauge("cairn_outbox_waiting", "What waits to be sent.", "outbox")
-	age         = gauge("cairn_outbox_oldest_age_seconds", "Age of the oldest that waits to be sent, 0 if there is none.", "outbox")
-	lastDone    = gauge("cairn_work_last_done_timestamp_seconds", "When background work was last done by any instance, 0 if not yet.", "work")
-	ready       = gauge("cairn_ready", "1 where a condition of /readyz is met.", "check")
-	keyCreated  = gauge("cairn_signing_key_created_timestamp_seconds", "Since when the file of the signing key is there.", "kid")
-	unread      = gauge("cairn_metrics_read_errors_total", "Series that could not be read at a scrape.")
+	waited      = gauge("cairn_database_connection_wait_seconds_total",
+		"Time of the waits for a connection to the database.")
+	fileBytes = gauge("cairn_database_file_bytes", "Size of the files of SQLite.", "file")
+	free      = gauge("cairn_database_free_bytes", "Free space where the file of SQLite is.")
+	waiting   = gauge("cairn_outbox_waiting", "Messages that wait to be sent.", "outbox")
+	age       = gauge("cairn_outbox_oldest_age_seconds",
+		"Age of the oldest waiting message, 0 if none waits.", "outbox")
+	lastDone = gauge("cairn_work_last_done_timestamp_seconds",
+		"When any instance last did background work, 0 if not yet.", "work")
+	ready      = gauge("cairn_ready", "1 if a condition of /readyz is met.", "check")
+	keyCreated = gauge("cairn_signing_key_created_timestamp_seconds",
+		"When the file of the signing key was last changed.", "kid")
+	unread = gauge("cairn_metrics_read_errors_total", "Series that could not be read at a scrape.")
 )
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -65,12 +70,15 @@ type reader struct {
 
 // Describe implements prometheus.Collector.
 func (r *reader) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{held, hashWaiting, hashBusy, connections, maximum, waits, waited, fileBytes, free, waiting, age, lastDone, ready, keyCreated, unread} {
+	for _, d := range []*prometheus.Desc{
+		held, hashWaiting, hashBusy, connections, maximum, waits, waited, fileBytes, free, waiting, age,
+		lastDone, ready, keyCreated, unread,
+	} {
 		out <- d
 	}
 }
 
-// Collect implements prometheus.Collector. What cannot be read is left out and counted.
+// Collect implements prometheus.Collector. It omits and counts the series that it cannot read.
 func (r *reader) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -80,7 +88,7 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v float64) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
 	}
-	fine := func(err error) bool {
+	succeeded := func(err error) bool {
 		if err != nil {
 			r.failed.Add(1)
 		}
@@ -97,14 +105,14 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 	count(waits, float64(pool.WaitCount))
 	count(waited, pool.WaitDuration.Seconds())
 	if r.Files != nil {
-		if database, wal, left, err := r.Files(); fine(err) {
+		if database, wal, left, err := r.Files(); succeeded(err) {
 			put(fileBytes, float64(database), "database")
 			put(fileBytes, float64(wal), "wal")
 			put(free, float64(left))
 		}
 	}
 	if r.Key != nil {
-		if kid, created, err := r.Key(); fine(err) {
+		if kid, created, err := r.Key(); succeeded(err) {
 			put(keyCreated, float64(created.Unix()), kid)
 		}
 	}
@@ -116,7 +124,7 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 		put(ready, v, check)
 	}
 	for name, state := range r.Outboxes {
-		if n, oldest, err := state(ctx); fine(err) {
+		if n, oldest, err := state(ctx); succeeded(err) {
 			put(waiting, float64(n), name)
 			seconds := 0.0
 			if !oldest.IsZero() {
@@ -126,7 +134,7 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	for name, last := range r.Work {
-		if done, err := last(ctx); fine(err) {
+		if done, err := last(ctx); succeeded(err) {
 			v := 0.0
 			if !done.IsZero() {
 				v = float64(done.Unix())
