@@ -39,7 +39,7 @@ func (f placesFlag) load() (places *publish.Places, isNew bool, err error) {
 type placeAddCommand struct {
 	placesFlag
 	Name   string  `arg:"" help:"Name, for you alone."`
-	Near   string  `required:"" placeholder:"FILE|LAT,LON" help:"Where it is: a recording that begins there, or a latitude and a longitude in degrees."`
+	Near   string  `required:"" placeholder:"FILE|LAT,LON" help:"Where it is: a recording that begins there, or a latitude and a longitude in degrees, as --near=-33.9,18.4."`
 	Radius float64 `default:"400" placeholder:"METRES" help:"How much to hide, 200 to 5000 metres (400). A larger radius hides the place better and costs more of each track."`
 }
 
