@@ -152,7 +152,8 @@ func (s *Store) Series(length string) string {
 	if s.dialect == Postgres {
 		return fmt.Sprintf("(SELECT generate_series(0, CAST(%s AS BIGINT) - 1) AS i) AS n", length)
 	}
-	return fmt.Sprintf("(WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c LIMIT %s) SELECT i FROM c) AS n", length)
+	const numbers = "WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c LIMIT %s) SELECT i FROM c"
+	return fmt.Sprintf("("+numbers+") AS n", length)
 }
 
 // AuditPlan is how the database would read the audit log.

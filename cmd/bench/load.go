@@ -30,6 +30,7 @@ type loadCommand struct {
 	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) to make databases on, and drop them."`
 	Database string   `placeholder:"FILE" help:"Database of bench fill, SQLite file or URL. It is written to."`
 	Filled   string   `placeholder:"FILE" help:"What bench fill -o json has printed of --database."`
+	DataKey  string   `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" type:"path" help:"Data key of --database."`
 	LogLevel string   `enum:"debug,info,warn,error" default:"warn" help:"Log level; info has a line for each request."`
 	Output   string   `short:"o" enum:"table,json" default:"table" help:"table or json."`
 
@@ -131,6 +132,9 @@ func (c *loadCommand) Run(ctx context.Context) (failed error) {
 		in := installation{program: program, name: "peer", logLevel: c.LogLevel, sessions: c.Sessions}
 		if i == 0 {
 			in.name, in.database, in.filled, in.metrics = "cairn", c.Database, c.filled, c.Metrics
+			if c.Database != "" && c.DataKey != "" {
+				in.env = []string{"SERVICE_DATA_KEY_FILE=" + c.DataKey}
+			}
 		}
 		in.folder = filepath.Join(folder, fmt.Sprint(i))
 		if err := os.Mkdir(in.folder, 0o700); err != nil {

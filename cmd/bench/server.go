@@ -35,11 +35,10 @@ type process struct {
 type installation struct {
 	program, name, folder, logLevel string
 	sessions                        int
-	database                        string // file or URL; empty: a new file
-	filled                          filled // of the database; zero: it is new
-	metrics                         string // address for metrics and profiles; empty: none
-
-	env []string
+	database                        string   // file or URL; empty: a new file
+	filled                          filled   // of the database; zero: it is new
+	metrics                         string   // address for metrics and profiles; empty: none
+	env                             []string // further settings
 }
 
 // redirectURI leads nowhere: no one follows it.
@@ -53,12 +52,12 @@ func (in installation) start(ctx context.Context) (*target, error) {
 	}
 	_, port, _ := net.SplitHostPort(address)
 	t := &target{name: in.name, address: address, issuer: "http://localhost:" + port, password: in.filled.Password}
-	in.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
+	other := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
 	if in.database == "" {
 		in.database = filepath.Join(in.folder, "cairn.db")
 	}
 	config := filepath.Join(in.folder, "cairn.yaml")
-	in.env = append(in.env, "SERVICE_CONFIG="+config, "SERVICE_DATABASE="+in.database)
+	in.env = append(append(other, in.env...), "SERVICE_CONFIG="+config, "SERVICE_DATABASE="+in.database)
 	if in.filled.Users > 0 {
 		for n := range in.sessions {
 			t.handles = append(t.handles, generated.Handle(n*in.filled.Users/in.sessions, in.filled.Users))
