@@ -115,7 +115,8 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	}
 	row := newClientRow(c)
 	return s.write(ctx, "keep client", func(tx *gorm.DB) error {
-		// The first statement locks the row: whoever comes second sees the redirect URIs of the first.
+		// The first statement locks the row, so that a second request sees the redirect URIs of the
+		// first.
 		ended := tx.Exec("UPDATE clients SET name = ? WHERE id = ? AND document = ? AND removed_at = 0", row.Name, row.ID, true)
 		if err := expect(ended, provider.ErrClientNotFound); err != nil {
 			return err
@@ -130,7 +131,7 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	})
 }
 
-// makeRoomForDocument removes clients with a document that nothing names, when there are as many as are kept.
+// makeRoomForDocument removes unused clients with a document when the limit is reached.
 func (s *Store) makeRoomForDocument(ctx context.Context) error {
 	const doing = "keep client"
 	var count int64
@@ -144,4 +145,5 @@ func (s *Store) makeRoomForDocument(ctx context.Context) error {
 	})
 }
 
-var errTooManyDocuments = errors.New("as many clients bring their own description as are kept: cairn client remove ID removes one")
+var errTooManyDocuments = errors.New("the limit of clients that bring their own description is reached: " +
+	"cairn client remove ID removes one")

@@ -157,7 +157,7 @@ func (s *Store) RotateAPISecret(
 		free = math.MaxInt64
 	}
 	return s.write(ctx, "rotate secret of API", func(tx *gorm.DB) error {
-		// Two rotations at once come one after the other.
+		// Serialize concurrent rotations.
 		if err := expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ type clientSecretRow struct {
 	ExpiresAt int64
 }
 
-// clientRead is a client as it is read: with the hash of its logo, and not the picture.
+// clientRead is a client as it is read: with the hash of its logo instead of the image.
 type clientRead struct {
 	Row      clientRow `gorm:"embedded"`
 	LogoHash string
@@ -71,7 +71,7 @@ func (r clientRow) client() *provider.Client {
 		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
 		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document, HomeURI: r.HomeURI,
 	}
-	// nil where there is none, as the client was made.
+	// Empty means nil, as when the client was created.
 	if r.JWKS != "" {
 		c.JWKS = []byte(r.JWKS)
 	}
@@ -98,8 +98,8 @@ func newClientRow(c *provider.Client) clientRow {
 	}
 }
 
-// CreateClient implements provider.ClientStore. A removed client of that id, of which
-// something is left, goes first.
+// CreateClient implements provider.ClientStore. It first deletes what is left of a removed client
+// with that id.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
@@ -128,7 +128,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
 			return err
 		}
-		// The oldest first, so that the order of ids is that of age.
+		// Oldest first, so that ids are in order of age.
 		for i := len(c.Secrets) - 1; i >= 0; i-- {
 			n := c.Secrets[i]
 			err := tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)", c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt)).Error
@@ -140,7 +140,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 	})
 }
 
-// writeClientLogo stores a new logo; one of which there is only the hash is unchanged.
+// writeClientLogo stores a new logo. A logo with only a hash is unchanged.
 func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
 	if c.Logo.PNG == nil && c.Logo.Hash != "" {
 		return nil
@@ -222,15 +222,14 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	})
 }
 
-// RotateClientSecret implements provider.ClientStore. An earlier end of a
-// secret is not put off.
+// RotateClientSecret implements provider.ClientStore. An earlier expiry of a secret stays.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
 	return s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
-		// Two rotations at once come one after the other.
+		// Serialize concurrent rotations.
 		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound); err != nil {
 			return err
 		}
@@ -241,8 +240,8 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 	})
 }
 
-// RemoveClient implements provider.ClientStore. The client is unknown at once.
-// What is stored of it goes in batches; should this end before, the sweep goes on.
+// RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
+// in batches; if this is interrupted, the sweep continues.
 func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
@@ -259,17 +258,17 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	return s.purgeClient(ctx, id)
 }
 
-// ifRemoved is a condition: another process may finish the removal first, and the id
-// be registered again.
+// ifRemoved is the condition that the client is still removed: another process may finish the
+// removal first, and the id may be registered again.
 const ifRemoved = " AND EXISTS (SELECT 1 FROM clients k WHERE k.id = @client AND k.removed_at > 0)"
 
-// listedRow is a row that may have a place in the status lists.
+// listedRow is a row that may have an index in a status list.
 type listedRow struct {
 	ID         string
 	StatusList int64
 }
 
-// idsOf returns the ids, and whether one has such a place.
+// idsOf returns the ids, and whether one has such an index.
 func idsOf(rows []listedRow) (ids []string, listed bool) {
 	for _, r := range rows {
 		ids, listed = append(ids, r.ID), listed || r.StatusList > 0
@@ -277,8 +276,8 @@ func idsOf(rows []listedRow) (ids []string, listed bool) {
 	return ids, listed
 }
 
-// purgeClient deletes what is stored of a removed client, its own row last. The rest
-// would go with that (ON DELETE CASCADE), but all at once.
+// purgeClient deletes the data of a removed client, its own row last. Deleting that row first would
+// cascade to all the rest at once.
 func (s *Store) purgeClient(ctx context.Context, id string) error {
 	const doing = "remove client"
 	for _, rows := range []string{
@@ -316,10 +315,10 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		}
 		n, err := b.exec("DELETE FROM tokens WHERE sig IN (SELECT sig FROM tokens WHERE grant_id IN @grants LIMIT @rows)"+ifRemoved, args)
 		if err != nil || n == int64(b.rows) {
-			return true, err // there may be more of them
+			return true, err // there may be more tokens
 		}
 		n, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
-		return n > 0, err // none when the id was registered again
+		return n > 0, err // 0 if the id was registered again
 	})
 	if err != nil {
 		return err

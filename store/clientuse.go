@@ -9,12 +9,11 @@ import (
 
 // ClientUse is how much a client is used.
 type ClientUse struct {
-	Users  int       // who have let it in, or have a grant; counted up to account.ManyUsers
-	LastAt time.Time // last authorization or token that is known, zero: never
+	Users  int       // with a consent or a grant, counted up to account.ManyUsers
+	LastAt time.Time // last known authorization or token, zero: never
 }
 
-// ClientUses tells how much clients are used, by their ids; of each it reads so much of
-// the indexes as it counts.
+// ClientUses returns how much each client is used. It reads no more of the indexes than it counts.
 func (s *Store) ClientUses(ctx context.Context, ids []string) (map[string]ClientUse, error) {
 	out := make(map[string]ClientUse, len(ids))
 	for _, id := range ids {

@@ -41,8 +41,8 @@ func (s *Store) scopesIn(ctx context.Context, table, sub, clientID string) ([]st
 	return scopes, nil
 }
 
-// SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
-// who was deleted since.
+// SaveConsent implements provider.Storage. account.ErrUserNotFound for a user who was deleted
+// meanwhile.
 func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
 	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
@@ -78,7 +78,7 @@ type appRow struct {
 	GrantedAt  int64
 	LastUsedAt int64
 	LastToken  int64
-	// Those that OfferedApps reads.
+	// Only OfferedApps reads these.
 	RequireFlag string
 	HomeURI     string `gorm:"column:home_uri"`
 	Hash        string
@@ -94,9 +94,9 @@ func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App,
 	return each(rows, appRow.app), fail("list offered applications", err)
 }
 
-// liveGrant is the condition that a grant g can be used at a time, which it
-// takes twice: its code, or a token of it. A rotated refresh token is dead but
-// for a grace, in which its successor is alive.
+// liveGrant is the condition that a grant g can be used at a time, given twice: it has a live code
+// or token. A rotated refresh token is not live, except during a grace period, in which its
+// successor is.
 const liveGrant = `g.revoked_at = 0 AND (g.code_used_at = 0 AND g.code_expires_at > ?
 	OR EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id AND t.expires_at > ? AND t.used_at = 0))`
 

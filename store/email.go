@@ -15,7 +15,7 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	if invalidKey(email) {
 		return account.User{}, account.ErrUserNotFound
 	}
-	var rows []storedUser // two, where the version before has verified the address of another once more
+	var rows []storedUser // two, if an earlier version has verified the address for two users
 	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2", email).Find(&rows).Error
 	if err == nil && len(rows) != 1 {
 		err = account.ErrUserNotFound
@@ -26,13 +26,13 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	return rows[0].user(), nil
 }
 
-// lockEmails makes every other operation that verifies an address wait for the end of the transaction. It comes
-// after the rows of users and counters.
+// lockEmails makes every other operation that verifies an address wait for the end of the
+// transaction. It comes after the rows of users and counters.
 func lockEmails(tx *gorm.DB) error {
 	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
 }
 
-// claimEmail is account.ErrEmailTaken when another account has verified the address.
+// claimEmail returns account.ErrEmailTaken if another account has verified the address.
 func claimEmail(tx *gorm.DB, email, sub string) error {
 	if err := lockEmails(tx); err != nil {
 		return err
@@ -91,7 +91,7 @@ type emailChangeRow struct {
 	ChangedAt int64
 	ExpiresAt int64
 	UndoneAt  int64
-	Seq       int64 // of the changes of a user
+	Seq       int64 // counts the changes of a user
 }
 
 func (r emailChangeRow) change() account.EmailChange {
@@ -100,8 +100,8 @@ func (r emailChangeRow) change() account.EmailChange {
 	}
 }
 
-// keepEmail keeps what an account.Audit says of the address before, in the transaction of
-// its change.
+// keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
+// change.
 func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error {
 	if id == "" {
 		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
@@ -119,7 +119,7 @@ func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error
 	}).Error
 }
 
-func keptID(a *account.Audit) string {
+func formerEmailID(a *account.Audit) string {
 	if a == nil {
 		return ""
 	}
@@ -167,7 +167,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		if err := expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id), account.ErrInvalidLink); err != nil {
 			return err
 		}
-		// The addresses that came after it are not of the owner: none of them undoes this.
+		// Later addresses are not the owner's: none of them may undo this.
 		err = tx.Exec("UPDATE email_changes SET undone_at = ? WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0",
 			toUnix(now), row.Sub, row.Seq, row.Seq, row.ChangedAt).Error
 		if err != nil {

@@ -55,14 +55,15 @@ type totpRow struct {
 
 var totpColumns = columnsOf[totpRow]("totp")
 
-// liveSession is account.ErrNotAuthenticated when the session, in which a user asks for something, is no longer live;
-// empty: they ask in none. The row of the user is locked: whoever ends their sessions locks it too, and came before or waits.
+// liveSession returns account.ErrNotAuthenticated if the session in which a user acts is no longer
+// live. An empty session passes. The user's row is locked, so whoever ends the sessions came before
+// or waits.
 func liveSession(tx *gorm.DB, sub, session string, now time.Time) error {
 	_, err := methodsOf(tx, sub, session, now)
 	return err
 }
 
-// methodsOf is liveSession, and returns what the session has proven.
+// methodsOf is liveSession, and returns the methods by which the session was authenticated.
 func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error) {
 	if session == "" {
 		return []string{account.MethodMultiFactor}, nil
@@ -78,8 +79,8 @@ func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error
 	return strings.Fields(amr[0]), nil
 }
 
-// lockForFactors locks a user whose factors are about to change in a session that has to have proven those that
-// there are.
+// lockForFactors locks a user whose factors are about to change. The session must have used a
+// second factor if the user has one.
 func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.User, err error) {
 	if u, err = lockedUser(tx, sub); err != nil {
 		return u, err
@@ -91,7 +92,7 @@ func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.
 	return u, err
 }
 
-// addFactor adds a row of a second factor by add: see account.NewFactor.
+// addFactor adds a second factor by calling add: see account.NewFactor.
 func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *gorm.DB) error) (first bool, err error) {
 	err = s.write(ctx, doing, func(tx *gorm.DB) error {
 		u, err := lockForFactors(tx, sub, n.Session, n.Now)
@@ -108,7 +109,7 @@ func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewF
 			if err := replaceRecoveryCodes(tx, sub, n.Codes, n.Now); err != nil {
 				return err
 			}
-			// A session that is kept, or has ended, has not proven this factor.
+			// No session has used the new factor yet.
 			err := tx.Exec("UPDATE sessions SET amr = replace(amr, ?, '') WHERE sub = ?", " "+account.MethodMultiFactor, sub).Error
 			if err == nil && !n.KeepOthers {
 				_, err = signOutOthers(tx, sub, sanitize(n.Session), n.Now)
@@ -122,7 +123,8 @@ func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewF
 	return first && err == nil, err
 }
 
-// removeFactor removes a row of a second factor by remove: see account.OldFactor. passkey is the one that goes, or nil.
+// removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id
+// of a removed passkey, nil for other factors.
 func (s *Store) removeFactor(ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *gorm.DB) error) error {
 	return s.write(ctx, doing, func(tx *gorm.DB) error {
 		if _, err := lockForFactors(tx, sub, o.Session, o.Now); err != nil {
@@ -260,7 +262,7 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 // SpendOnce implements account.Store.
 func (s *Store) SpendOnce(ctx context.Context, hash []byte, expires time.Time) (first bool, err error) {
 	err = s.writeOne(ctx, "spend once", func(db *gorm.DB) error {
-		// A slice right after a parenthesis would become a list.
+		// GORM expands a slice right after a parenthesis into a list, so the hash comes second.
 		spend := db.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", toUnix(expires), hash)
 		first = spend.RowsAffected == 1
 		return spend.Error

@@ -28,11 +28,12 @@ const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') A
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
-// inviteCounts is the condition that an invite's creator can still vouch for
-// it; an invite of the operator has no creator.
-const inviteCounts = "(created_by IS NULL OR EXISTS (SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))"
+// inviteCounts is the condition that an invite's creator may still vouch for it. An invite of the
+// operator has no creator.
+const inviteCounts = `(created_by IS NULL OR EXISTS
+	(SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))`
 
-// invite is a row with its code, where that is not lost.
+// invite converts a row and opens its code. The code is empty if it was lost with a data key.
 func (s *Store) invite(r inviteRow) (account.Invite, error) {
 	code := r.Code
 	if r.SealedCode != "" {
@@ -47,7 +48,7 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 	}, nil
 }
 
-// findInvites reads the invites of a query that goes on after selectInvite.
+// findInvites reads invites; query continues selectInvite.
 func (s *Store) findInvites(ctx context.Context, doing, query string, args ...any) ([]account.Invite, error) {
 	var rows []inviteRow
 	if err := s.conn(ctx).Raw(selectInvite+query, args...).Find(&rows).Error; err != nil {
@@ -64,8 +65,8 @@ func (s *Store) findInvites(ctx context.Context, doing, query string, args ...an
 	return list, nil
 }
 
-// CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
-// creator that is deleted or suspended.
+// CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
+// or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
 	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
 		if i.CreatedBy != "" {
@@ -95,7 +96,7 @@ func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) err
 		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
-// mayInvite counts while no other invite of the same user can be made.
+// mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
 func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 	u, err := lockedUser(tx, i.CreatedBy)
 	if err != nil {
@@ -131,9 +132,9 @@ func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit
 	return s.listInvites(ctx, "i.code <> ?", "", after, limit)
 }
 
-func (s *Store) listInvites(ctx context.Context, whose, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
+func (s *Store) listInvites(ctx context.Context, where, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
 	const doing = "list invites"
-	query, args := "WHERE "+whose, []any{arg}
+	query, args := "WHERE "+where, []any{arg}
 	if after != (account.InvitePlace{}) {
 		at := toUnix(after.CreatedAt)
 		code, err := s.invitePlace(ctx, sanitize(after.Code))
@@ -159,8 +160,8 @@ func (s *Store) CountOpenInvites(ctx context.Context, now time.Time) (int, error
 	return int(n), fail("count open invites", err)
 }
 
-// RevokeBranch implements account.Store. It goes down the tree in parts: where few have
-// invited many, SQLite reads all users for each one in a recursive statement.
+// RevokeBranch implements account.Store. It walks the tree in batches: in a recursive statement
+// SQLite may read all users for each one.
 func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a account.Audit) (int, error) {
 	if invalidKey(sub) {
 		return 0, account.ErrUserNotFound
@@ -169,7 +170,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	var revoked int64
 	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *gorm.DB) error {
 		revoked = 0
-		branch, seen := []string{sub}, map[string]bool{sub: true} // a circle would end
+		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
@@ -197,17 +198,17 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	return int(revoked), err
 }
 
-// Branches implements account.Store. What those of a page have invited is counted for all
-// of them at once: one may have invited many.
+// Branches implements account.Store. One query counts for the whole page, because a user may have
+// invited many.
 func (s *Store) Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]account.Branch, error) {
 	const doing = "list branches of invites"
-	whose, args := "u.invited_by = ?", []any{sub}
+	where, args := "u.invited_by = ?", []any{sub}
 	if sub == "" {
-		whose = "u.invited_by IS NULL AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)"
+		where = "u.invited_by IS NULL AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)"
 		args = nil
 	}
 	var users []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+whose+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+where+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
 	if err != nil || len(users) == 0 {
 		return []account.Branch{}, fail(doing, err)
 	}

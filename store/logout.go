@@ -16,10 +16,9 @@ var logoutOutbox = outbox{table: "logout_outbox", columns: "id, client_id, sub, 
 // noticeBatch is how many sessions one statement names: databases bound it.
 const noticeBatch = 1000
 
-// addNotices writes what the clients of the sessions are to be told, in the
-// transaction that has ended them. It comes after their grants were revoked: a
-// code that is being exchanged then either was spent before, and counts, or
-// no longer can be.
+// addNotices queues the logout notices for the clients of the sessions, in the transaction that has
+// ended them. It comes after the revocation of their grants: a code that is being exchanged either
+// was spent before, and counts, or cannot be spent any longer.
 func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
@@ -28,7 +27,7 @@ func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error
 		if err != nil {
 			return err
 		}
-		// What was kept for this is for the sweep to look at again.
+		// The sweep checks again the grants that were kept for this.
 		err = tx.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at", sub, ids).Error
 		if err != nil {
 			return err
@@ -67,5 +66,5 @@ func (s *Store) LogoutDone(ctx context.Context, id int64) error {
 
 // LogoutFailed implements provider.LogoutOutbox.
 func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
-	return logoutOutbox.putOff(ctx, s, id, next)
+	return logoutOutbox.retryAt(ctx, s, id, next)
 }

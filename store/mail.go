@@ -15,10 +15,10 @@ import (
 
 var mailOutbox = outbox{table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails"}
 
-// mailsAdded in the context of a transaction is set when it adds mails.
+// mailsAdded is the context key of a flag that is set when a transaction adds mails.
 type mailsAdded struct{}
 
-// insertMails adds mails to the outbox in the transaction of what they tell of.
+// insertMails adds mails to the outbox in the transaction of the change that they report.
 func insertMails(tx *gorm.DB, mails []account.Mail, now time.Time) error {
 	for _, m := range mails {
 		data, err := json.Marshal(m.Data)
@@ -66,7 +66,7 @@ func (r mailRow) mail() account.QueuedMail {
 		ID: r.ID, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts,
 		Mail: account.Mail{Kind: r.Kind, Sub: r.Sub, Address: r.Address, Language: r.Language},
 	}
-	_ = json.Unmarshal([]byte(r.Data), &m.Data) // insertMails has written it
+	_ = json.Unmarshal([]byte(r.Data), &m.Data) // as written by insertMails
 	return m
 }
 

@@ -32,8 +32,8 @@ func (s *Store) PushedRequest(ctx context.Context, hash []byte, clientID string,
 	return query, fail("find pushed request", err)
 }
 
-// SpendAssertion implements provider.Storage. The id is kept as a hash, for any
-// length and characters.
+// SpendAssertion implements provider.Storage. It stores a hash of the id, which may have any length
+// and characters.
 func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
 	hash := sha256.Sum256([]byte(jti))
 	return s.writeOne(ctx, "keep client assertion", func(db *gorm.DB) error {

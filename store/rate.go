@@ -10,18 +10,18 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// rateTimeout bounds each step of a counter.
+// rateTimeout bounds each statement of a counter.
 const rateTimeout = 3 * time.Second
 
-// Counters counts in the database, for several instances that share it. Keys are
-// kept hashed: they are addresses, or text typed as a handle.
+// Counters counts in the database, for several instances that share it. Keys are stored as hashes:
+// they are addresses, or text typed as a handle.
 func (s *Store) Counters() web.Counters { return rateCounters{s} }
 
 type rateCounters struct{ store *Store }
 
-// takeEvent adds an event to the row of its window where the rule of web.Rate
-// lets it. The row is locked before the rule is applied to it: no other process counts
-// meanwhile. What is undecided after its time counts for good.
+// takeEvent adds an event to the row of its window if the rule of web.Rate allows it. The row is
+// locked before the rule is applied, so no other process counts meanwhile. An event that is still
+// undecided at its deadline counts.
 const (
 	takeEvent = `INSERT INTO rate_counters (name, key_hash, started_at, hits, undecided, undecided_until, expires_at)
 		SELECT @name, @key, CAST(@start AS BIGINT), 1, CAST(@undecided AS BIGINT), CAST(@until AS BIGINT), CAST(@expires AS BIGINT)

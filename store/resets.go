@@ -29,7 +29,7 @@ func setResetCode(tx *gorm.DB, sub string, hash []byte, expires, now time.Time) 
 		sub, hash, toUnix(now), toUnix(expires)).Error
 }
 
-// validCode finds whose code it is. ErrInvalidResetCode.
+// validCode returns the user of a valid code. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {
 	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
@@ -52,7 +52,7 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 // ResetPassword implements account.Store.
 func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit) error {
 	return s.write(ctx, "reset password", func(tx *gorm.DB) error {
-		// Looking first keeps guesses from locking the row of the user.
+		// Checking first keeps guesses from locking the user's row.
 		sub, err := validCode(tx, handle, codeHash, now)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 			return err
 		}
 		if mailed {
-			if err := provenByCode(tx, sub); err != nil {
+			if err := verifyEmailByCode(tx, sub); err != nil {
 				return err
 			}
 		}
@@ -84,9 +84,9 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 	})
 }
 
-// provenByCode marks the address of a user as verified, to which a code was mailed: with another address the code
-// would be gone. Where another account has proven it since, that keeps it.
-func provenByCode(tx *gorm.DB, sub string) error {
+// verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
+// address the code would be gone. If another account has verified it since, that one keeps it.
+func verifyEmailByCode(tx *gorm.DB, sub string) error {
 	u, err := userBy(tx, "sub", sub)
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// sessionRow is a row of the table sessions, with all of its columns: DeleteUser blanks
-// those that it does not name.
+// sessionRow is a row of the table sessions with all of its columns: DeleteUser blanks those that
+// it does not name.
 type sessionRow struct {
 	ID          string
 	Sub         string
@@ -64,10 +64,10 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 	return tx.Table("sessions").Create(newSessionRow(n)).Error
 }
 
-// signedIn marks the sign-in on the user's row, on the conditions that still
-// have to hold: neither deleted nor suspended, the password is the one that was
-// verified, and who has a second factor has used one, which was not removed since. It
-// locks the row: a statement that ends sessions waits or came before.
+// signedIn marks the sign-in on the user's row if its conditions still hold: the user is neither
+// deleted nor suspended, the password is the verified one, and a user with a second factor has used
+// one that was not removed since. It locks the row: a statement that ends sessions waits or came
+// before.
 func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 	sub, multi := n.Sub, 0
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
@@ -82,7 +82,7 @@ func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
-		// Why not? Locked before it is read: a suspension that is lifted between
+		// Find the reason. The row is locked before it is read: a suspension that is lifted between
 		// two statements must not look like a wrong password.
 		u, err := lockedUser(tx, sub)
 		switch {
@@ -130,9 +130,8 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if invalidKey(n.ID) {
 			return account.ErrSessionNotFound
 		}
-		// The token before this one counts no more: its bit is set and the new one
-		// has a bit of its own. The list of the earlier one is the older: its row
-		// is locked first, and the session's before both.
+		// The former token is revoked: its bit is set, and the new one gets a bit of its own. The
+		// former one is on the older list: that row is locked first, and the session's before both.
 		lock := ""
 		if s.dialect == Postgres {
 			lock = " FOR UPDATE"
@@ -169,7 +168,7 @@ var (
 	readLoginSession = newKeyRead("sessions", selectIdentity+"login_hash = ?")
 )
 
-// identity is a session with its user.
+// identity reads a session with its user.
 func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (account.Session, account.User, error) {
 	c, err := s.readRow(ctx, q, key, account.ErrSessionNotFound)
 	if err != nil {
@@ -201,8 +200,7 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	return s.identity(ctx, readLoginSession, hash)
 }
 
-// newestSessions selects the live sessions of a user in the order of lists, by the
-// index sessions_live.
+// newestSessions selects the live sessions of a user along the index sessions_live.
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
 var sessionColumns = columnsOf[sessionRow]("s")
@@ -217,12 +215,12 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 
-// touchBatch is how many sessions one statement touches: others wait for it.
+// touchBatch is how many sessions one statement touches: other writers wait for it.
 const touchBatch = 1000
 
-// TouchSessions implements account.Store, in one statement a batch. The address
-// stays that of the sign-in: a stolen cookie must not make the thief's address a
-// known one, nor a journey the owner's an unknown one.
+// TouchSessions implements account.Store, one statement a batch. The address stays that of the
+// sign-in: a stolen cookie must not make the thief's address a known one, nor a journey the owner's
+// an unknown one.
 func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) error {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), invalidKey)
 	for batch := range slices.Chunk(ids, touchBatch) {
@@ -249,17 +247,16 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 	return len(disowned) > 0 && !slices.Contains(disowned, true), fail("look for address", err)
 }
 
-// signOutGrants is the condition on grants that a sign-out revokes: offline_access
-// outlives the session (OpenID Connect Core section 11), but for a code that no client has
-// spent yet.
+// signOutGrants is the condition on grants that a sign-out revokes. offline_access outlives the
+// session (OpenID Connect Core section 11), except as a code that no client has spent yet.
 const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
-// endSessions ends the sessions of a user that have not ended and meet a condition,
-// revokes grants of the user that meet another, puts the tokens of these sessions into
-// the status list and tells their clients. It returns the ids of the sessions. args are
-// named in the conditions, beside @sub and @now. The row of the user is locked. Sessions
-// come before grants: a grant that is being made holds its session. Lists come last: see
-// takeIndex.
+// endSessions ends the live sessions of a user that meet one condition and revokes the user's
+// grants that meet another. It adds the tokens of these sessions to the status list and notifies
+// their clients. It returns the ids of the sessions. The conditions may use args, @sub and @now.
+//
+// The user's row is locked. Sessions come before grants, because a grant that is being created
+// holds its session. Lists come last: see takeIndex.
 func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any) ([]string, error) {
 	args["sub"], args["now"] = sub, toUnix(now)
 	var rows []struct {
@@ -285,10 +282,10 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 	return ids, revoke(tx, append(tokens, forAPIs...))
 }
 
-// revokeAccess ends all that a user or a thief holds: sessions (but keep, if not
-// empty), every grant, also of sessions that ended earlier, and reset codes. The row
-// of the user must have been changed or locked before, in the same transaction: a
-// session that is being made waits for that row and then finds it changed.
+// revokeAccess ends all that a user or a thief holds: sessions (except keep, if not empty), every
+// grant, also of sessions that ended earlier, and reset codes. The same transaction must have
+// changed or locked the user's row before: a session that is being created waits for that row and
+// then finds it changed.
 func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
 	if err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?"); err != nil {
 		return err
@@ -306,15 +303,14 @@ func signOut(tx *gorm.DB, sub, id string, now time.Time) error {
 	return err
 }
 
-// signOutOthers ends the sessions of all browsers but keep, which may be empty, and says
-// how many.
+// signOutOthers ends all sessions except keep, which may be empty, and returns how many.
 func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
 	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants, map[string]any{"keep": keep})
 	return len(ended), err
 }
 
-// signOutOldest ends the live sessions of a user but the newest keep, to make room for
-// one more.
+// signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
+// one.
 func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 	for {
 		var ids []string
@@ -416,8 +412,8 @@ func (s *Store) DisownSession(ctx context.Context, sub, id string, now time.Time
 	return began, err
 }
 
-// notRS256 is the condition that the token of a session may be signed with the
-// shared secret: one from before the algorithm was noted may be.
+// notRS256 is the condition that the shared secret may have signed the token of a session: it may
+// for one that is older than the column.
 const notRS256 = "algorithm <> '" + account.AlgorithmRS256 + "'"
 
 // HS256Sessions implements account.Store.
@@ -433,16 +429,15 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 	return row.Live, fromUnix(row.Last), nil
 }
 
-// IssuedRS256 tells whether tokens that a private key has signed may be in use: a session's, or those of a grant, of
-// which there are none without a key.
+// IssuedRS256 reports whether tokens signed with a private key may be in use: of a session, or of a
+// grant, which needs a private key.
 func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
 	var rows []int
 	err := s.conn(ctx).Raw("SELECT 1 WHERE EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)", account.AlgorithmRS256).Find(&rows).Error
 	return len(rows) > 0, fail("look for RS256 tokens", err)
 }
 
-// EndHS256Sessions implements account.Store: user by user, so that no transaction
-// is long.
+// EndHS256Sessions implements account.Store, one short transaction a user.
 func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
 	for after := ""; ; {
 		var subs []string

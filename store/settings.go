@@ -12,14 +12,14 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// Settings implements account.Store. What an older version did not store has
-// its default.
+// Settings implements account.Store. Settings that an older version did not store have their
+// defaults.
 func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
 	v, err := settingsOf(s.conn(ctx))
 	return v, fail("read settings", err)
 }
 
-// storedSettings are Settings with what the API and the command line do not show.
+// storedSettings adds to Settings what the API and the command line do not show.
 type storedSettings struct {
 	account.Settings
 

@@ -18,10 +18,10 @@ import (
 	"gorm.io/driver/sqlite"
 )
 
-// A snapshot is a SQLite file, whichever database it was taken of: one form can be
-// checked (integrity_check), brought to a later schema and put back into both.
+// A snapshot is a SQLite file for both dialects: one format can be checked (integrity_check),
+// migrated to a later schema, and restored into either.
 
-// Contents are what a database or a snapshot holds.
+// Contents summarizes a database or a snapshot.
 type Contents struct {
 	Schema int64            // number of the last migration
 	Rows   map[string]int64 // by table
@@ -29,15 +29,15 @@ type Contents struct {
 	Changed time.Time
 }
 
-// versionTable is goose's. Its rows are made by migrating, never copied.
+// versionTable is goose's. Migrating writes its rows; they are never copied.
 const versionTable = "goose_db_version"
 
-// longTimeout is of a Store of which a statement may touch every row.
+// longTimeout is the timeout of a Store whose statements may touch every row.
 const longTimeout = 6 * time.Hour
 
-// Snapshot writes a copy of the database as it is at one moment into a new SQLite file,
-// which is on the disk when it returns. It holds back no writer. Whoever can read the file
-// can read every secret in it: the caller chooses a place that only the owner can open.
+// Snapshot writes a consistent copy of the database into a new SQLite file, which is on the disk
+// when it returns. It blocks no writer. Whoever can read the file can read every secret in it: the
+// caller chooses a place that only the owner can open.
 func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err error) {
 	if s.dialect == SQLite {
 		c, err = s.snapshotPages(ctx, path)
@@ -47,7 +47,7 @@ func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err erro
 	return c, fail("copy the database", canceled(ctx, err))
 }
 
-// Snapshots are written without a journal: an unfinished one is deleted.
+// Snapshots are written without a journal: an unfinished one is deleted anyway.
 const (
 	snapshotParameters = "?_journal_mode=OFF&_synchronous=OFF&_foreign_keys=off&_busy_timeout=10000"
 	readOnlyParameters = "?mode=ro&_busy_timeout=10000"
@@ -63,12 +63,12 @@ func openSnapshot(path, parameters string) (*sql.DB, error) {
 
 const (
 	snapshotStep = 256     // pages, 1 MiB
-	snapshotSync = 8 << 20 // bytes that are not on the disk yet: all at once they would hold up the fsync of others
+	snapshotSync = 8 << 20 // unsynced bytes; syncing all at once would delay the fsync of others
 )
 
-// snapshotPages copies the file page by page. A step of SQLite's online backup starts again
-// after each write of another process, unless its connection is in a transaction: then all
-// steps see the database as that does, and in WAL mode it holds back no writer.
+// snapshotPages copies the file page by page. A step of SQLite's online backup starts again after
+// each write of another process, unless its connection is in a transaction: then all steps see the
+// same state, and in WAL mode it blocks no writer.
 func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err error) {
 	source, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -80,7 +80,8 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 	}
 	defer func() { _, _ = source.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	var tables int
-	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil { // the moment
+	// The first read fixes the state that the transaction sees.
+	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return c, err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -104,11 +105,11 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 	if err = errors.Join(err, target.Close(), copied.Close()); err != nil {
 		return c, err
 	}
-	// Counting reads here and there: now that all of the file was read in its order, from memory.
+	// Counting reads in random order: from memory, now that the whole file was read.
 	if c, err = contentsOfSQLite(ctx, source); err != nil {
 		return c, err
 	}
-	// The copy says of itself that it has a WAL. Without one it is a single file.
+	// The header of the copy names a WAL. Without one it is a single file.
 	if copied, err = openSnapshot(path, "?_journal_mode=DELETE&_synchronous=OFF"); err == nil {
 		err = errors.Join(copied.PingContext(ctx), copied.Close())
 	}
@@ -136,7 +137,7 @@ func copyPages(ctx context.Context, to, from *sqlite3.SQLiteConn, file *os.File)
 type column struct {
 	name string
 	text bool
-	key  int // place in the primary key from 1, 0: not in it
+	key  int // position in the primary key from 1; 0: not in it
 }
 
 type querier interface {
@@ -144,7 +145,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// tablesOf are the tables of a SQLite database with their columns.
+// tablesOf returns the tables of a SQLite database with their columns.
 func tablesOf(ctx context.Context, q querier) (map[string][]column, error) {
 	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t JOIN pragma_table_info(t.name) c
 		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`, versionTable)
@@ -171,8 +172,8 @@ func names(columns []column) (list []string) {
 	return list
 }
 
-// inOrder is an ORDER BY of the primary key in the order of bytes: rows that come so are
-// appended to its index.
+// inOrder returns an ORDER BY of the primary key in byte order: such rows are appended to its
+// index.
 func inOrder(columns []column, bytewise string) string {
 	keys := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.key == 0 })
 	slices.SortFunc(keys, func(a, b column) int { return a.key - b.key })
@@ -202,7 +203,7 @@ func contentsOfSQLite(ctx context.Context, q querier) (c Contents, err error) {
 	return contentsOf(tables, one)
 }
 
-// contentsOf counts with one, which returns the number that a query gives.
+// contentsOf counts rows; one returns the number that a query selects.
 func contentsOf(tables map[string][]column, one func(query string) (int64, error)) (c Contents, err error) {
 	c.Rows = make(map[string]int64, len(tables))
 	if c.Schema, err = one("SELECT max(version_id) FROM " + versionTable); err != nil {
@@ -218,14 +219,14 @@ func contentsOf(tables map[string][]column, one func(query string) (int64, error
 	return c, err
 }
 
-// SQLiteContents are those of this database, which is a SQLite file.
+// SQLiteContents returns the contents of this SQLite database.
 func (s *Store) SQLiteContents(ctx context.Context) (Contents, error) {
 	c, err := contentsOfSQLite(ctx, s.pool)
 	return c, fail("read the database", err)
 }
 
-// ReadSnapshot reads a snapshot whole: it is what SQLite takes for sound, and every
-// reference leads somewhere.
+// ReadSnapshot reads a whole snapshot and checks that SQLite finds it sound and that every
+// reference leads to a row.
 func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
 	db, err := openSnapshot(path, readOnlyParameters)
 	if err != nil {
@@ -242,7 +243,7 @@ func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
 	var table string
 	switch err := db.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table); {
 	case err == nil:
-		return c, fmt.Errorf("check the copy of the database: a row of %s refers to one that is not there", table)
+		return c, fmt.Errorf("check the copy of the database: a row of %s refers to a missing row", table)
 	case !errors.Is(err, sql.ErrNoRows):
 		return c, fmt.Errorf("check the copy of the database: %w", err)
 	}
@@ -300,7 +301,7 @@ func createSnapshot(ctx context.Context, path string, schema int64) error {
 	return errors.Join(err, s.Close())
 }
 
-// onPostgres runs a transaction without limits on its statements, on a connection of its own.
+// onPostgres runs a transaction without time limits on its statements, on a connection of its own.
 func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
 	config, _, err := postgresConfig(s.dsn)
 	if err != nil {
@@ -315,7 +316,7 @@ func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.
 	return pgx.BeginTxFunc(ctx, conn, o, do)
 }
 
-// oneOf returns the number that a query gives in a transaction.
+// oneOf returns a function that returns the number a query selects in a transaction.
 func oneOf(ctx context.Context, tx pgx.Tx) func(query string) (int64, error) {
 	return func(query string) (n int64, err error) {
 		err = tx.QueryRow(ctx, query).Scan(&n)
@@ -323,7 +324,7 @@ func oneOf(ctx context.Context, tx pgx.Tx) func(query string) (int64, error) {
 	}
 }
 
-// withoutIndexes drops the indexes of a snapshot, which are made faster after do.
+// withoutIndexes drops the indexes of a snapshot and creates them again after do, which is faster.
 func withoutIndexes(ctx context.Context, db *sql.DB, do func() error) error {
 	rows, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
 	if err != nil {
@@ -366,7 +367,7 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 		return err
 	}
 	defer func() { _ = to.Rollback() }()
-	if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+	if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { // rows of the migrations
 		return err
 	}
 	list := strings.Join(names(columns), ", ")
@@ -407,7 +408,7 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 			return err
 		}
 	}
-	// A number that was given once is not given again in the copy either.
+	// The copy does not reuse a number either.
 	var sequence *string
 	if err := from.QueryRow(ctx, "SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname)) FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''", table).Scan(&sequence); err != nil {
 		return err
@@ -435,8 +436,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation,
-// with the rows of a snapshot of the same schema: all or nothing.
+// LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation, with the
+// rows of a snapshot of the same schema, in one transaction.
 func (s *Store) LoadSnapshot(ctx context.Context, path string) error {
 	return fail("fill the database", s.loadSnapshot(ctx, path))
 }
@@ -486,7 +487,7 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	// So that the first statements have a plan.
+	// The first statements need statistics for their plans.
 	return s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		for table := range tables {
 			if _, err := tx.Exec(ctx, "ANALYZE "+table); err != nil {
@@ -497,24 +498,24 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 	})
 }
 
-// Compare says where other has another number of rows.
+// Compare returns an error if other differs in schema, tables or numbers of rows.
 func (c Contents) Compare(other Contents) error {
 	if c.Schema != other.Schema {
-		return fmt.Errorf("the copy has schema %d, and not %d", other.Schema, c.Schema)
+		return fmt.Errorf("the copy has schema %d instead of %d", other.Schema, c.Schema)
 	}
 	if len(c.Rows) != len(other.Rows) {
-		return fmt.Errorf("the copy has %d tables, and not %d", len(other.Rows), len(c.Rows))
+		return fmt.Errorf("the copy has %d tables instead of %d", len(other.Rows), len(c.Rows))
 	}
 	for table, n := range c.Rows {
 		if other.Rows[table] != n {
-			return fmt.Errorf("the copy has %d rows in %s, and not %d", other.Rows[table], table, n)
+			return fmt.Errorf("the copy has %d rows in %s instead of %d", other.Rows[table], table, n)
 		}
 	}
 	return nil
 }
 
-// dropIndexes drops the indexes and the references of tables, which are made faster when
-// the rows are there, and returns the statements that do it.
+// dropIndexes drops the indexes and the references of tables, which are created faster once the
+// rows are there, and returns the statements that create them.
 func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (restore []string, err error) {
 	var ours []string
 	for table := range tables {
@@ -547,7 +548,7 @@ func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (re
 }
 
 func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, columns []column) (err error) {
-	if _, err := to.Exec(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+	if _, err := to.Exec(ctx, "DELETE FROM "+table); err != nil { // rows of the migrations
 		return err
 	}
 	booleans := map[string]bool{}

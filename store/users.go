@@ -16,9 +16,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// userRow is a row of the table users, with all of its columns: insertUser and
-// DeleteUser write it whole, so a column that is missing here is never filled, and one
-// that is not survives nobody's deletion.
+// userRow is a row of the table users with all of its columns, because insertUser and DeleteUser
+// write it whole: a column that is missing here is never filled, and survives the deletion of its
+// user.
 type userRow struct {
 	Sub           string
 	Handle        string
@@ -27,7 +27,7 @@ type userRow struct {
 	EmailVerified bool
 	Profile       account.Profile `gorm:"serializer:json"`
 	PasswordHash  string
-	Search        string // not empty: an earlier version wrote the row, and its words are not made yet
+	Search        string // not empty: an earlier version wrote the row, and its words are not indexed yet
 	InvitedBy     *string
 	SuspendedAt   int64
 	SuspendReason string
@@ -41,25 +41,24 @@ type userRow struct {
 	DevicesVoidedAt int64
 }
 
-// storedUser is what userColumns selects.
+// storedUser holds what userColumns selects.
 type storedUser struct {
 	Row     userRow `gorm:"embedded"` // exported, for GORM
 	Inviter string
 	Flags   string
 }
 
-// What else belongs to a user of the table u. Who was deleted is no longer named as the
-// one who invited.
+// Further columns of a user of the table u. A deleted inviter is no longer named.
 const (
 	userInviter = "coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter"
 	userFlags   = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
 )
 
-// userColumns is a whole user in one row; the table is named u.
+// userColumns selects a whole user of the table u in one row.
 var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
 
-// claimColumns are what claims are made of, and whether a user may have them told; the
-// table is named u. For readRow.
+// claimColumns selects from the table u what claims are made of, and whether the user is suspended
+// or deleted. For readRow.
 const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
 
 func (c *columns) claims(u *account.User) (deleted bool) {
@@ -77,7 +76,7 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 	return deleted
 }
 
-// accountColumns are those of a user beyond claimColumns.
+// accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
 	"u.devices_voided_at, " + userInviter
 
@@ -97,7 +96,7 @@ func (u storedUser) user() account.User {
 	}
 }
 
-// userBy finds a user whose column is key. ErrUserNotFound.
+// userBy finds the user with a value in a column. ErrUserNotFound.
 func userBy(db *gorm.DB, column, key string) (account.User, error) {
 	if invalidKey(key) {
 		return account.User{}, account.ErrUserNotFound
@@ -122,7 +121,7 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
-// newUserRow is the row of a user who is not stored yet.
+// newUserRow returns the row of a new user.
 func newUserRow(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
@@ -131,10 +130,10 @@ func newUserRow(u account.User) userRow {
 	}
 }
 
-// insertUser adds a user, with the words by which they are found; a handle is taken for
-// ever, also by who was deleted. inviter is a sub or empty, limit how many users there
-// may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
-// after invites and before the lists of takeIndex: one registration comes after the other.
+// insertUser adds a user with the words of the search index. A handle stays taken after its user is
+// deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
+// account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
+// of takeIndex, so registrations are serialized.
 func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 	err := expect(tx.Exec("UPDATE counters SET value = value + 1 WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)", limit, limit), account.ErrRegistrationFull)
 	if err != nil {
@@ -185,9 +184,8 @@ func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode
 	})
 }
 
-// lockUser makes every other operation on the same user wait for the end of the
-// transaction. All take this lock before rows of the user, so that they cannot wait
-// for one another in a circle. ErrUserNotFound.
+// lockUser makes every other operation on the same user wait for the end of the transaction. All
+// take this lock before rows of the user, so that no deadlock is possible. ErrUserNotFound.
 func lockUser(tx *gorm.DB, sub string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
@@ -195,7 +193,7 @@ func lockUser(tx *gorm.DB, sub string) error {
 	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
 }
 
-// lockedUser is the user after lockUser.
+// lockedUser locks and returns a user.
 func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
@@ -228,10 +226,10 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 					return err
 				}
 			}
-			if err := keepEmail(tx, u, keptID(a), now); err != nil {
+			if err := keepEmail(tx, u, formerEmailID(a), now); err != nil {
 				return err
 			}
-			// Who reads the mails of the former address sets no password any more.
+			// A code mailed to the former address must not set a password any longer.
 			if err := tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub).Error; err != nil {
 				return err
 			}
@@ -277,7 +275,7 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 	if s.dialect == Postgres {
 		column += ` COLLATE "C"`
 	}
-	var row userRow // empty where there is none
+	var row userRow // empty if there is none
 	err := s.conn(ctx).Raw("SELECT password_hash FROM users "+
 		"WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' AND password_hash <> '' "+
 		"AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
@@ -295,8 +293,8 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 			return err
 		}
 		keepSession = sanitize(keepSession)
-		// A code that is being made in that session holds its row: it is waited for, and
-		// its grant revoked with the others.
+		// An authorization code that is being created in that session holds its row. Wait for it,
+		// so that its grant is revoked with the others.
 		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
 			return err
 		}
@@ -307,9 +305,9 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 	})
 }
 
-// changeAccess reads a user while no other administrator can be suspended, deleted or
-// lose the flag. The lock comes before any other row; its UPDATE is what PostgreSQL
-// waits for, on SQLite the transaction itself excludes the others.
+// changeAccess calls do with a user while no other administrator can be suspended, deleted or lose
+// the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
+// transaction itself excludes the others.
 func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error) error {
 	return s.write(ctx, doing, func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
@@ -323,8 +321,8 @@ func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx 
 	})
 }
 
-// keepAdministrator is account.ErrLastAdmin when u is the last administrator
-// who can sign in: one who has never set a password cannot.
+// keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in:
+// one who has never set a password cannot.
 func keepAdministrator(tx *gorm.DB, u account.User) error {
 	if !u.Has(account.FlagAdmin) || u.Suspended() {
 		return nil
@@ -368,9 +366,9 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 	})
 }
 
-// DeleteUser implements account.Store. Invites come first: they are locked before the
-// counter of users. Used ones stay, for those who came by them. Sessions stay as bare
-// rows until they expire: their index says "revoked" and must not be given to another.
+// DeleteUser implements account.Store. Invites come first: they are locked before the counter of
+// users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
+// expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
 	return s.changeAccess(ctx, "delete user", sub, func(tx *gorm.DB, u account.User) error {
 		if err := keepAdministrator(tx, u); err != nil {
@@ -382,7 +380,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
 			return err
 		}
-		// All columns but the omitted ones, including those that a migration adds.
+		// All columns except the omitted ones, including those of later migrations.
 		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
 		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
 			return err
@@ -423,7 +421,7 @@ func (s *Store) HasPasskey(ctx context.Context, sub string) (bool, error) {
 	return len(found) > 0, fail("look for passkeys", err)
 }
 
-// execEach runs the statements, each with arg.
+// execEach runs each statement with arg.
 func execEach(tx *gorm.DB, arg string, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement, arg).Error; err != nil {
@@ -507,8 +505,8 @@ func (s *Store) Preferences(ctx context.Context, sub string) (map[string]string,
 	return out, fail("read preferences", err)
 }
 
-// MergePreferences implements account.Store. ErrInvalidPreference also for text
-// that only one of the databases would take.
+// MergePreferences implements account.Store. ErrInvalidPreference also for text that only one of
+// the databases would accept.
 func (s *Store) MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error) {
 	var set []preferenceRow
 	var remove []string
