@@ -66,7 +66,8 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 		if err := insertAudit(tx, a); err != nil {
 			return err
 		}
-		counted := tx.Exec("UPDATE counters SET value = value + ? WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)",
+		counted := tx.Exec(`UPDATE counters SET value = value + ?
+			WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)`,
 			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
 		if err := expect(counted, account.ErrRegistrationFull); err != nil {
 			return err
@@ -94,7 +95,10 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 		for _, w := range wordsOf(u) {
 			words = append(words, userWord{w, u.Handle})
 		}
-		audit = append(audit, auditRow{toUnix(a.At), sanitize(a.Actor), "user.create", u.Handle, "imported", sanitize(a.Address), sanitize(a.RequestID)})
+		audit = append(audit, auditRow{
+			toUnix(a.At), sanitize(a.Actor), "user.create", u.Handle, "imported",
+			sanitize(a.Address), sanitize(a.RequestID),
+		})
 	}
 	added := tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows)
 	if added.Error != nil {

@@ -18,7 +18,8 @@ import (
 
 // grantColumns selects a grant g with its user u, without its code and its scopes, which come
 // first.
-const grantColumns = ", g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, " + claimColumns
+const grantColumns = `, g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims,
+	g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
 
 func (c *columns) grant() *provider.Grant {
 	g := &provider.Grant{Scopes: strings.Fields(c.text()), ID: c.text(), ClientID: c.text(), SessionID: c.text()}
@@ -40,15 +41,18 @@ func (c *columns) grant() *provider.Grant {
 
 // insertGrant adds a grant only while its session lives: no code may be created after the
 // revocation of its session.
-var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
+var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
+		code_sig, code_expires_at, redirect_uri, code_challenge, code_challenge_method, nonce, acr, amr, claims,
+		auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+	FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
 	" FOR SHARE") // whoever ends the session waits, and then finds the grant to revoke
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
-	forAPIs := len(g.Resources) > 0
-	return s.perform(ctx, operation{doing: "create grant", several: forAPIs, do: func(w *statements) error { return w.insertGrant(g) }})
+	op := operation{doing: "create grant", several: len(g.Resources) > 0}
+	op.do = func(w *statements) error { return w.insertGrant(g) }
+	return s.perform(ctx, op)
 }
 
 // insertGrant runs more than one statement if the grant is for APIs.
@@ -66,8 +70,10 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 	}
 	scope := strings.Join(g.Scopes, " ")
 	n, err := w.exec(insertGrant,
-		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
-		g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires), g.DPoPJKT,
+		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"),
+		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, method, nonce, g.ACR,
+		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
+		toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub)
 	if err == nil && n == 0 {
 		return account.ErrSessionNotFound
@@ -92,7 +98,8 @@ func audienceOf(column string) []string {
 	return strings.Fields(column)
 }
 
-var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
+var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
+	g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
@@ -105,7 +112,8 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 		return nil, fail("find code", err)
 	}
 	g := c.grant()
-	g.CodeSignature, g.CodeExpires, g.CodeUsed, g.RedirectURI, g.CodeChallenge, g.Nonce = signature, c.time(), c.number() != 0, c.text(), c.text(), string(c.bytes())
+	g.CodeSignature, g.CodeExpires, g.CodeUsed = signature, c.time(), c.number() != 0
+	g.RedirectURI, g.CodeChallenge, g.Nonce = c.text(), c.text(), string(c.bytes())
 	g.DPoPJKT = c.text()
 	return g, fail("find code", c.err)
 }
@@ -114,16 +122,19 @@ var (
 	spendCode = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
 	// rotateToken rotates a token once, and again during the grace period of its client, which
 	// starts with the first time.
-	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?
-		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id WHERE g.id = tokens.grant_id AND g.revoked_at = 0
-		AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
+	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END
+		WHERE sig = ? AND kind = ? AND grant_id = ?
+		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id
+			WHERE g.id = tokens.grant_id AND g.revoked_at = 0
+			AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
 )
 
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
 	now := s.now()
-	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID},
-		"code_used_at > 0 AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)", map[string]any{})
+	const spent = `code_used_at > 0
+		AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)`
+	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, spent, map[string]any{})
 }
 
 // RotateRefreshToken implements provider.GrantStore.
@@ -132,8 +143,9 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 		return provider.ErrNotFound
 	}
 	now := s.now()
-	return s.spendOnce(ctx, "rotate refresh token", grantID, issued,
-		rotateToken, []any{now, signature, kindRefresh, grantID, now}, rotated, map[string]any{"sig": signature, "kind": kindRefresh})
+	args := []any{now, signature, kindRefresh, grantID, now}
+	return s.spendOnce(ctx, "rotate refresh token", grantID, issued, rotateToken, args,
+		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
 // keepToken extends the lifetime of a refresh token.
@@ -141,22 +153,29 @@ var keepToken = newQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kin
 	AND EXISTS (SELECT 1 FROM grants g WHERE g.id = tokens.grant_id AND g.revoked_at = 0)`, "")
 
 // KeepRefreshToken implements provider.GrantStore.
-func (s *Store) KeepRefreshToken(ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token) error {
+func (s *Store) KeepRefreshToken(
+	ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token,
+) error {
 	if invalidKey(signature) {
 		return provider.ErrNotFound
 	}
-	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, []any{toUnix(expires), signature, kindRefresh, grantID}, rotated,
-		map[string]any{"sig": signature, "kind": kindRefresh})
+	args := []any{toUnix(expires), signature, kindRefresh, grantID}
+	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, args,
+		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
 // rotated is the condition that a refresh token of the grant g was rotated.
-const rotated = "EXISTS (SELECT 1 FROM tokens t WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)"
+const rotated = `EXISTS (SELECT 1 FROM tokens t
+	WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)`
 
 // spendOnce spends a code or a refresh token and stores the tokens issued for it. A caller that
 // finds it spent, even at the same time, is a second use and revokes the grant. On PostgreSQL each
 // of the two is one statement, whose conditions hold when it changes the row, so they need no
 // common transaction.
-func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend query, spendArgs []any, reused string, reusedArgs map[string]any) error {
+func (s *Store) spendOnce(
+	ctx context.Context, doing, grantID string, issued []provider.Token,
+	spend query, spendArgs []any, reused string, reusedArgs map[string]any,
+) error {
 	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
@@ -214,7 +233,8 @@ func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, err
 		if t.Narrowed {
 			scope = strings.Join(t.Scopes, " ")
 		}
-		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "), scope, t.JKT)
+		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "),
+			scope, t.JKT)
 	}
 	return values, nil
 }
@@ -229,7 +249,8 @@ func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
 	if err != nil || spent == 0 || n == 0 {
 		return spent, err
 	}
-	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)}, tokens...)
+	insert := "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)
+	return w.exec(query{sqlite: insert}, tokens...)
 }
 
 const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope, jkt)"
@@ -265,7 +286,8 @@ var errBadToken = errors.New("a token needs a signature, an expiry and a client"
 // a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error {
 	const doing = "create client token"
-	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
+	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh ||
+		invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
 		return fail(doing, errBadToken)
 	}
 	forAPIs := len(t.Audience) > 0
@@ -275,18 +297,23 @@ func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error 
 				return err
 			}
 		}
-		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
+		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID,
+			strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
 			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex, t.JKT)
 		return err
 	}})
 }
 
-var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
+var insertClientToken = newQuery(`INSERT INTO client_tokens
+	(sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, "")
 
 var (
-	readToken = newKeyRead("tokens", "SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience, coalesce(t.scope, g.granted_scope)"+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
+		coalesce(t.scope, g.granted_scope)`+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id, t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
+	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
+		t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
@@ -299,14 +326,15 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
 	switch {
 	case err == nil:
-		t.Refresh, t.Issued, t.Expires, t.Rotated, t.JKT = c.text() == kindRefresh, c.time(), c.time(), c.time(), c.text()
+		t.Refresh = c.text() == kindRefresh
+		t.Issued, t.Expires, t.Rotated, t.JKT = c.time(), c.time(), c.time(), c.text()
 		t.Audience, t.Grant = audienceOf(c.text()), c.grant()
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
 			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())
 			t.Grant = &provider.Grant{
-				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued, Revoked: c.number() != 0,
-				StatusList: int(c.number()), StatusIndex: int(c.number()),
+				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued,
+				Revoked: c.number() != 0, StatusList: int(c.number()), StatusIndex: int(c.number()),
 			}
 		}
 	}
@@ -327,7 +355,8 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 			return err
 		}
 		if n == 0 {
-			err = tx.Raw("UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0 RETURNING status_list, status_index, expires_at",
+			err = tx.Raw(`UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+				RETURNING status_list, status_index, expires_at`,
 				toUnix(now), id).Find(&tokens).Error
 			noteRevoked(tx.Statement.Context, revokedToken, int64(len(tokens)))
 			tokens = onLists(tokens)

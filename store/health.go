@@ -34,7 +34,8 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	if s.dialect == Postgres {
 		names = []string{"synchronous_commit", "fsync", "full_page_writes"}
 		size = "SELECT pg_database_size(current_database())"
-		version, number, value = "SELECT current_setting('server_version')", "SELECT current_setting('server_version_num')::int", "SHOW "
+		version, value = "SELECT current_setting('server_version')", "SHOW "
+		number = "SELECT current_setting('server_version_num')::int"
 	} else {
 		names = []string{"journal_mode", "synchronous", "foreign_keys"}
 	}
@@ -65,7 +66,8 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	}
 	var audit struct{ Total, Recent, First int64 }
 	since := now.AddDate(0, 0, -growthDays)
-	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent, coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
+	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent,
+		coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
 	if err == nil && audit.Total > 0 {
 		days := min(growthDays, max(1, int64(now.Sub(fromUnix(audit.First)).Hours()/24)))
 		h.DailyBytes = h.Bytes / audit.Total * audit.Recent / days

@@ -33,7 +33,8 @@ const (
 // postgresLimits are settings of each connection, unless the URL sets them: no statement and no
 // lock may hang forever.
 var postgresLimits = map[string]string{
-	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s",
+	"application_name": "cairn", "statement_timeout": "15s", "lock_timeout": "10s",
+	"idle_in_transaction_session_timeout": "30s",
 }
 
 // keepAlive detects within 9 seconds that the host of an idle connection is gone, before a request
@@ -57,7 +58,8 @@ func postgresConfig(dsn string) (config *pgx.ConnConfig, connections int, err er
 	connections = postgresConnections
 	if size, given := config.RuntimeParams[poolSize]; given {
 		// One is not enough: a batch needs one, and reads its progress on another.
-		if connections, err = strconv.Atoi(size); err != nil || connections < 2 || connections > maxPostgresConnections {
+		connections, err = strconv.Atoi(size)
+		if err != nil || connections < 2 || connections > maxPostgresConnections {
 			return nil, 0, errPoolSize
 		}
 		delete(config.RuntimeParams, poolSize)
@@ -90,7 +92,8 @@ func hasParameter(dsn, name string) bool {
 // hostsOf returns a configuration for each host. The parser lists the ways to reach one host, with
 // and without TLS, one after the other.
 func hostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
-	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks...)
 	for i, way := range all {
 		if i > 0 && way.Host == all[i-1].Host && way.Port == all[i-1].Port {
 			last := hosts[len(hosts)-1]
@@ -122,7 +125,8 @@ func newPool(config *pgx.ConnConfig, connections int) *sql.DB {
 	s := &servers{}
 	for _, host := range hostsOf(config) {
 		host.OnPgError = s.keepConnection
-		s.hosts = append(s.hosts, stdlib.GetConnector(*host, stdlib.OptionShouldPing(s.checkIdle), stdlib.OptionResetSession(s.reset)))
+		s.hosts = append(s.hosts,
+			stdlib.GetConnector(*host, stdlib.OptionShouldPing(s.checkIdle), stdlib.OptionResetSession(s.reset)))
 	}
 	pool := sql.OpenDB(s)
 	pool.SetMaxOpenConns(connections)

@@ -107,7 +107,8 @@ func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error
 	var schema string
 	var got bool
 	if err = conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err == nil {
-		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", useLock^int64(crc32.ChecksumIEEE([]byte(schema)))).Scan(&got)
+		lock := useLock ^ int64(crc32.ChecksumIEEE([]byte(schema)))
+		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", lock).Scan(&got)
 	}
 	if err == nil && !got {
 		err = ErrInUse

@@ -43,8 +43,8 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 		}
 	}
 	return account.Invite{
-		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note,
-		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt),
+		ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 	}, nil
 }
 
@@ -109,7 +109,9 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 		return nil
 	}
 	var count int64
-	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
+	err = tx.Raw(`SELECT count(*) FROM invites
+		WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)`,
+		i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,9 @@ func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit
 	return s.listInvites(ctx, "i.code <> ?", "", after, limit)
 }
 
-func (s *Store) listInvites(ctx context.Context, where, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
+func (s *Store) listInvites(
+	ctx context.Context, where, arg string, after account.InvitePlace, limit int,
+) ([]account.Invite, error) {
 	const doing = "list invites"
 	query, args := "WHERE "+where, []any{arg}
 	if after != (account.InvitePlace{}) {
@@ -156,7 +160,8 @@ func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int)
 // CountOpenInvites implements account.Store.
 func (s *Store) CountOpenInvites(ctx context.Context, now time.Time) (int, error) {
 	var n int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM invites WHERE used_at = 0 AND expires_at > ?", toUnix(now)).Find(&n).Error
+	err := s.conn(ctx).Raw(`SELECT count(*) FROM invites
+		WHERE used_at = 0 AND expires_at > ?`, toUnix(now)).Find(&n).Error
 	return int(n), fail("count open invites", err)
 }
 
@@ -174,13 +179,15 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
-			gone := tx.Exec("DELETE FROM invites WHERE used_at = 0 AND expires_at > ? AND created_by IN ?", toUnix(now), part)
+			gone := tx.Exec(`DELETE FROM invites
+				WHERE used_at = 0 AND expires_at > ? AND created_by IN ?`, toUnix(now), part)
 			if gone.Error != nil {
 				return gone.Error
 			}
 			revoked += gone.RowsAffected
 			var below []string
-			if err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error; err != nil {
+			err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error
+			if err != nil {
 				return err
 			}
 			for _, b := range below {
@@ -200,15 +207,19 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 
 // Branches implements account.Store. One query counts for the whole page, because a user may have
 // invited many.
-func (s *Store) Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]account.Branch, error) {
+func (s *Store) Branches(
+	ctx context.Context, sub, after string, since, now time.Time, limit int,
+) ([]account.Branch, error) {
 	const doing = "list branches of invites"
 	where, args := "u.invited_by = ?", []any{sub}
 	if sub == "" {
-		where = "u.invited_by IS NULL AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)"
+		where = `u.invited_by IS NULL
+			AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)`
 		args = nil
 	}
 	var users []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+where+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+where+` AND u.deleted_at = 0 AND u.handle > ?
+		ORDER BY u.handle LIMIT ?`, append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
 	if err != nil || len(users) == 0 {
 		return []account.Branch{}, fail(doing, err)
 	}
@@ -219,7 +230,8 @@ func (s *Store) Branches(ctx context.Context, sub, after string, since, now time
 	}
 	counts := make(map[string]count, len(users))
 	var invited, open []count
-	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited, sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
+	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited,
+		sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
 		WHERE invited_by IN ? AND deleted_at = 0 GROUP BY invited_by`, toUnix(since), subs).Find(&invited).Error
 	if err != nil {
 		return nil, fail(doing, err)
@@ -227,7 +239,9 @@ func (s *Store) Branches(ctx context.Context, sub, after string, since, now time
 	for _, c := range invited {
 		counts[c.Sub] = c
 	}
-	err = s.conn(ctx).Raw("SELECT created_by AS sub, count(*) AS open FROM invites WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by", subs, toUnix(now)).Find(&open).Error
+	err = s.conn(ctx).Raw(`SELECT created_by AS sub, count(*) AS open FROM invites
+		WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by`,
+		subs, toUnix(now)).Find(&open).Error
 	for _, c := range open {
 		of := counts[c.Sub]
 		of.Open = c.Open
@@ -317,7 +331,9 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 }
 
 // Register implements account.Store.
-func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit) error {
+func (s *Store) Register(
+	ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit,
+) error {
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
@@ -326,13 +342,15 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		if err != nil {
 			return err
 		}
-		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code IN ? AND used_at = 0 AND expires_at > ? AND "+
+		spend := tx.Exec(`UPDATE invites SET used_at = ?, used_by = ?
+			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
 			inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}
 		var creator string
-		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error; err != nil {
+		err = tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error
+		if err != nil {
 			return err
 		}
 		if err := insertUser(tx, u, creator, maxUsers); err != nil {

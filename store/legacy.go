@@ -22,7 +22,9 @@ type LegacyTable struct {
 
 // ReadLegacy reads the named tables of a SQLite file, if they exist, and returns the names of the
 // others. It does not change the file.
-func ReadLegacy(ctx context.Context, path string, names ...string) (tables map[string]LegacyTable, others []string, err error) {
+func ReadLegacy(
+	ctx context.Context, path string, names ...string,
+) (tables map[string]LegacyTable, others []string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, nil, errors.New("the file cannot be read: name the SQLite file of the older service")
 	}
@@ -40,7 +42,8 @@ func ReadLegacy(ctx context.Context, path string, names ...string) (tables map[s
 		return nil, nil, fmt.Errorf("this is no SQLite file that can be read: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	found, err := readTable(ctx, tx, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+	found, err := readTable(ctx, tx, `SELECT name FROM sqlite_master
+		WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`)
 	if err != nil {
 		return nil, nil, fmt.Errorf("this is no SQLite file that can be read: %w", err)
 	}

@@ -86,7 +86,8 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 			return err
 		}
 		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(schema)))
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120), lock.WithUnlockTimeout(1, 10))
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120),
+			lock.WithUnlockTimeout(1, 10))
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,8 @@ func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
 		return 0, fail("read schema version", err)
 	}
 	// A migration that was undone has its row removed.
-	if err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error; err != nil {
+	err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error
+	if err != nil {
 		return 0, fail("read schema version", err)
 	}
 	return version, nil

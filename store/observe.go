@@ -44,7 +44,8 @@ func (s *Store) Observe(o Observer) error {
 			if _, ok := db.Statement.Context.Value(revokedKey{}).(revokedRows); ok {
 				return // part of a write, which reports itself
 			}
-			failed := db.Error != nil && !errors.Is(db.Error, gorm.ErrRecordNotFound) && !errors.Is(canceled(db.Statement.Context, db.Error), context.Canceled)
+			err := canceled(db.Statement.Context, db.Error)
+			failed := err != nil && !errors.Is(err, gorm.ErrRecordNotFound) && !errors.Is(err, context.Canceled)
 			s.observer.Operation("read "+firstTable(statement), s.clock().Sub(begin), failed)
 		})
 		if err != nil {
@@ -123,6 +124,7 @@ func (s *Store) LogoutState(ctx context.Context) (waiting int, oldest time.Time,
 		Waiting int
 		Oldest  int64
 	}
-	err = s.conn(ctx).Raw("SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest FROM logout_outbox").Find(&row).Error
+	err = s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest
+		FROM logout_outbox`).Find(&row).Error
 	return row.Waiting, fromUnix(row.Oldest), fail("state of the logout notices", err)
 }

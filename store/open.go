@@ -138,7 +138,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	// Only now: an error of opening is returned, not logged. Statements are logged without their
 	// values.
 	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
-		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
+		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true,
+		IgnoreRecordNotFoundError: true,
 	})}
 	onOpen(s)
 	return s, nil
@@ -182,7 +183,8 @@ func openError(dialect string, err error) error {
 			"name another path or restore a backup: %w", err)
 	}
 	if dialect == Postgres {
-		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect, account.ErrUnavailable, err)
+		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect,
+			account.ErrUnavailable, err)
 	}
 	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
 }

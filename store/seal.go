@@ -47,8 +47,8 @@ func (dataKeyError) Unwrap() error { return account.ErrUnavailable }
 var (
 	errNoDataKey = dataKeyError{errors.New("name its file as data-key-file (SERVICE_DATA_KEY_FILE); " +
 		"if it is lost, restore a backup with --new-data-key")}
-	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) has another key: name the right file; " +
-		"if it is lost, restore a backup with --new-data-key")}
+	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) has another key: " +
+		"name the right file; if it is lost, restore a backup with --new-data-key")}
 )
 
 const (
@@ -96,7 +96,8 @@ func (k *dataKey) seal(column, row, value string) string {
 	if k == nil {
 		return value
 	}
-	return k.prefix() + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(value), boundTo(column, row)))
+	return k.prefix() + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(value),
+		boundTo(column, row)))
 }
 
 func (k *dataKey) hash(code string) string {
@@ -317,7 +318,8 @@ func setSecret(tx *gorm.DB, k *dataKey, name string, value []byte) error {
 
 // PlainValues counts the values that are not sealed.
 func (s *Store) PlainValues(ctx context.Context) (n int64, err error) {
-	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets WHERE name = ?))
+	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets
+		WHERE name = ?))
 		+ (SELECT count(*) FROM totp WHERE secret NOT LIKE '`+sealedPrefix+`%')
 		+ (SELECT count(*) FROM invites WHERE `+plainInvite+") AS plain", dataKeyRow).Find(&n).Error
 	return n, fail("count plain values", err)
@@ -352,12 +354,14 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 	}
 	// What is plain, because sealing was interrupted, is not lost.
 	const sealedApps = "secret LIKE '" + sealedPrefix + "%'"
-	err = tx.Raw("SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub WHERE t." + sealedApps + " ORDER BY u.handle").
+	err = tx.Raw(`SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub
+		WHERE t.` + sealedApps + " ORDER BY u.handle").
 		Find(&lost.AuthenticatorApps).Error
 	if err != nil {
 		return lost, err
 	}
-	err = tx.Raw("SELECT count(*) FROM invites WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?", toUnix(now)).
+	err = tx.Raw(`SELECT count(*) FROM invites
+		WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?`, toUnix(now)).
 		Find(&lost.OpenInvites).Error
 	if err != nil {
 		return lost, err
@@ -366,7 +370,8 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 		"DELETE FROM totp WHERE "+sealedApps,
 		// As factorRemoved does for one user.
 		`UPDATE users SET second_factor = false WHERE second_factor
-			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys WHERE sub = users.sub)`,
+			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys
+			WHERE sub = users.sub)`,
 		"DELETE FROM recovery_codes WHERE sub IN (SELECT sub FROM users WHERE NOT second_factor)",
 		"DELETE FROM invites WHERE sealed_code <> '' AND used_at = 0",
 		// Those that were used stay: they count, and say who came. Their codes are lost.

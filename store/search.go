@@ -23,7 +23,9 @@ func words(texts ...string) []string {
 	var out []string
 	for _, t := range texts {
 		folded := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(t)))
-		out = append(out, strings.FieldsFunc(folded, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.So) })...)
+		out = append(out,
+			strings.FieldsFunc(folded,
+				func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.So) })...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -95,14 +97,17 @@ func placeOf(s string, terms []string) (place, error) {
 func termsOf(query string) []string {
 	terms := words(query)
 	return slices.DeleteFunc(terms, func(t string) bool {
-		return slices.ContainsFunc(terms, func(longer string) bool { return longer != t && strings.HasPrefix(longer, t) })
+		return slices.ContainsFunc(terms,
+			func(longer string) bool { return longer != t && strings.HasPrefix(longer, t) })
 	})
 }
 
 // findUsers finds the users who meet the conditions and have, for each word of the query, a word
 // with that prefix. It walks along the words with the rarest of these prefixes and looks the others
 // up. Each user is found at the first of their words in that order.
-func (s *Store) findUsers(ctx context.Context, q account.UserQuery, terms []string, list []condition) ([]account.User, string, error) {
+func (s *Store) findUsers(
+	ctx context.Context, q account.UserQuery, terms []string, list []condition,
+) ([]account.User, string, error) {
 	at, err := place{}, error(nil)
 	if q.After != "" {
 		at, err = placeOf(q.After, terms)
@@ -119,12 +124,15 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery, terms []stri
 	if q.After == "" {
 		at.word = term // PostgreSQL uses only one of two bounds to start reading
 	}
-	query := `SELECT w.word, w.handle FROM user_words w WHERE w.word >= ? AND w.word < ? AND (w.word, w.handle) > (?, ?)
-		AND coalesce((SELECT 1 FROM user_words e WHERE e.handle = w.handle AND e.word >= ? AND e.word < w.word LIMIT 1), 0) <> 1`
+	query := `SELECT w.word, w.handle FROM user_words w WHERE w.word >= ? AND w.word < ?
+		AND (w.word, w.handle) > (?, ?)
+		AND coalesce((SELECT 1 FROM user_words e WHERE e.handle = w.handle AND e.word >= ?
+		AND e.word < w.word LIMIT 1), 0) <> 1`
 	args := []any{term, term + lastRune, at.word, at.handle, term}
 	for i, other := range terms {
 		if i != at.term {
-			query += " AND coalesce((SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0"
+			query += ` AND coalesce((SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ?
+				AND o.word < ? LIMIT 1), 0) <> 0`
 			args = append(args, other, other+lastRune)
 		}
 	}
@@ -141,7 +149,8 @@ func (s *Store) findUsers(ctx context.Context, q account.UserQuery, terms []stri
 		Word string
 		User storedUser `gorm:"embedded"`
 	}
-	query = "SELECT w.word, " + userColumns + " FROM (" + query + " ORDER BY w.word, w.handle LIMIT ?) w JOIN users u ON u.handle = w.handle ORDER BY w.word, w.handle"
+	query = "SELECT w.word, " + userColumns + " FROM (" + query + ` ORDER BY w.word, w.handle LIMIT ?) w
+		JOIN users u ON u.handle = w.handle ORDER BY w.word, w.handle`
 	if err := s.conn(ctx).Raw(query, append(args, size+1)...).Find(&found).Error; err != nil {
 		return nil, "", err
 	}
@@ -167,7 +176,9 @@ func (s *Store) rarest(ctx context.Context, terms []string) (int, error) {
 	best, least := 0, maxCounted+1
 	for i, t := range terms {
 		var n int64
-		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM user_words WHERE word >= ? AND word < ? LIMIT ?) found", t, t+lastRune, maxCounted).Find(&n).Error
+		err := s.conn(ctx).Raw(`SELECT count(*)
+			FROM (SELECT 1 FROM user_words WHERE word >= ? AND word < ? LIMIT ?) found`,
+			t, t+lastRune, maxCounted).Find(&n).Error
 		if err != nil {
 			return 0, err
 		}
@@ -189,24 +200,30 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 	}
 	err := run(ctx, doing, func(b *batch) (more bool, err error) {
 		var rows []userRow
-		err = s.conn(ctx).Raw("SELECT handle FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT 1", after).Find(&rows).Error
+		err = s.conn(ctx).Raw(`SELECT handle FROM users WHERE search <> '' AND handle > ?
+			ORDER BY handle LIMIT 1`, after).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return false, fail(doing, err)
 		}
 		made = true
 		err = b.write(func(tx *gorm.DB) error {
 			rows = nil
-			err := tx.Raw("SELECT handle, display_name, email, deleted_at FROM users WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?"+lock, after, b.rows).Find(&rows).Error
+			err := tx.Raw(`SELECT handle, display_name, email, deleted_at FROM users
+				WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?`+lock, after, b.rows).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
 				return err
 			}
 			var all []userWord
 			for _, r := range rows {
 				if r.DeletedAt == 0 {
-					all = append(all, each(words(r.Handle, r.DisplayName, r.Email), func(w string) userWord { return userWord{w, r.Handle} })...)
+					for _, w := range words(r.Handle, r.DisplayName, r.Email) {
+						all = append(all, userWord{w, r.Handle})
+					}
 				}
 			}
-			slices.SortFunc(all, func(a, b userWord) int { return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Handle, b.Handle)) })
+			slices.SortFunc(all, func(a, b userWord) int {
+				return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Handle, b.Handle))
+			})
 			handles := each(rows, func(r userRow) string { return r.Handle })
 			if err := tx.Exec("DELETE FROM user_words WHERE handle IN ?", handles).Error; err != nil {
 				return err
@@ -229,6 +246,7 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 		if err := tx.Exec("UPDATE counters SET value = value WHERE name = 'users'").Error; err != nil {
 			return err
 		}
-		return tx.Exec("UPDATE counters SET value = (SELECT count(*) FROM users WHERE deleted_at = 0) WHERE name = 'users'").Error
+		return tx.Exec(`UPDATE counters SET value = (SELECT count(*) FROM users WHERE deleted_at = 0)
+			WHERE name = 'users'`).Error
 	})
 }

@@ -40,18 +40,22 @@ type sessionRow struct {
 
 func (r sessionRow) session() account.Session {
 	return account.Session{
-		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt), AuthTime: fromUnix(r.AuthTime),
-		LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt), EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
-		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm, AMR: strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
+		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt),
+		AuthTime: fromUnix(r.AuthTime), LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList,
+		StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
+		AMR:         strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
 		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)), Passkey: r.Passkey,
 	}
 }
 
 func newSessionRow(n *account.Session) *sessionRow {
 	return &sessionRow{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt), AuthTime: toUnix(n.AuthTime),
-		LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt), Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent),
-		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "), ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
+		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt),
+		AuthTime: toUnix(n.AuthTime), LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt),
+		Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent), StatusList: n.StatusList,
+		StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "),
+		ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
 	}
 }
 
@@ -77,7 +81,8 @@ func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 		return account.ErrUserNotFound
 	}
 	for range 2 {
-		mark := tx.Exec(`UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
+		mark := tx.Exec(`UPDATE users SET last_login_at = ?
+			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
 			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
@@ -137,7 +142,8 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 			lock = " FOR UPDATE"
 		}
 		var old revocation
-		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?"+lock,
+		was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
+			WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`+lock,
 			n.ID, n.Sub, toUnix(n.AuthTime)).Find(&old)
 		if err := expect(was, account.ErrSessionNotFound); err != nil {
 			return err
@@ -151,16 +157,19 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		row := newSessionRow(n)
 		row.LastSeenAt = row.AuthTime
-		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
-		if err := expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound); err != nil {
+		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address",
+			"user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
+		updated := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row)
+		if err := expect(updated, account.ErrSessionNotFound); err != nil {
 			return err
 		}
 		return insertSignIn(tx, n, a)
 	})
 }
 
-const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent,
-	s.status_list, s.status_index, s.algorithm, s.amr, s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
+const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,
+	s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index, s.algorithm, s.amr,
+	s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
@@ -175,8 +184,10 @@ func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (acco
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	n := sessionRow{
-		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(), AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(),
-		EndedAt: c.number(), Address: c.text(), UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(), AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
+		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(),
+		AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(), EndedAt: c.number(), Address: c.text(),
+		UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(),
+		AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
 	}
 	var u account.User
 	c.claims(&u)
@@ -211,7 +222,8 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 		return []account.Session{}, nil
 	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw("SELECT "+sessionColumns+" "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
+	query := "SELECT " + sessionColumns + " " + newestSessions + " ORDER BY s.created_at DESC, s.id DESC LIMIT ?"
+	err := s.conn(ctx).Raw(query, sub, toUnix(now), account.MaxSessions).Find(&rows).Error
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 
@@ -229,8 +241,10 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 			args = append(args, id, toUnix(seen[id]))
 		}
 		query := "WITH v (id, at) AS (VALUES " + repeated("(?, CAST(? AS BIGINT))", len(batch)) + `)
-			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
-		if err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error }); err != nil {
+			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0
+			AND sessions.last_seen_at < v.at`
+		err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error })
+		if err != nil {
 			return err
 		}
 	}
@@ -243,7 +257,8 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 		return false, nil
 	}
 	var disowned []bool
-	err := s.conn(ctx).Raw("SELECT DISTINCT disowned FROM sessions WHERE sub = ? AND address = ?", sub, address).Find(&disowned).Error
+	err := s.conn(ctx).Raw(`SELECT DISTINCT disowned FROM sessions
+		WHERE sub = ? AND address = ?`, sub, address).Find(&disowned).Error
 	return len(disowned) > 0 && !slices.Contains(disowned, true), fail("look for address", err)
 }
 
@@ -257,13 +272,17 @@ const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 //
 // The user's row is locked. Sessions come before grants, because a grant that is being created
 // holds its session. Lists come last: see takeIndex.
-func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any) ([]string, error) {
+func endSessions(
+	tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any,
+) ([]string, error) {
 	args["sub"], args["now"] = sub, toUnix(now)
 	var rows []struct {
 		ID    string
 		Token revocation `gorm:"embedded"`
 	}
-	err := tx.Raw("UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND "+sessions+" RETURNING id, status_list, status_index, expires_at", args).Find(&rows).Error
+	query := "UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND " + sessions +
+		" RETURNING id, status_list, status_index, expires_at"
+	err := tx.Raw(query, args).Find(&rows).Error
 	if err != nil {
 		return nil, err
 	}
@@ -287,10 +306,11 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 // changed or locked the user's row before: a session that is being created waits for that row and
 // then finds it changed.
 func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
-	if err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?"); err != nil {
+	err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?")
+	if err != nil {
 		return err
 	}
-	_, err := endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
+	_, err = endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
 	return err
 }
 
@@ -305,7 +325,8 @@ func signOut(tx *gorm.DB, sub, id string, now time.Time) error {
 
 // signOutOthers ends all sessions except keep, which may be empty, and returns how many.
 func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
-	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants, map[string]any{"keep": keep})
+	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants,
+		map[string]any{"keep": keep})
 	return len(ended), err
 }
 
@@ -314,7 +335,8 @@ func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
 func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 	for {
 		var ids []string
-		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
+			sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -344,7 +366,9 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 }
 
 // EndOtherSessions implements account.Store.
-func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a account.Audit) (n int, err error) {
+func (s *Store) EndOtherSessions(
+	ctx context.Context, sub, keep string, now time.Time, a account.Audit,
+) (n int, err error) {
 	err = s.write(ctx, "end other sessions", func(tx *gorm.DB) (err error) {
 		if err = lockUser(tx, sub); err != nil {
 			return err
@@ -364,7 +388,8 @@ func (s *Store) EndAllAccess(ctx context.Context, sub string, now time.Time, a a
 			return err
 		}
 		var granted []int
-		if err := tx.Raw("SELECT 1 FROM grants WHERE sub = ? AND revoked_at = 0 LIMIT 1", sub).Find(&granted).Error; err != nil {
+		err := tx.Raw("SELECT 1 FROM grants WHERE sub = ? AND revoked_at = 0 LIMIT 1", sub).Find(&granted).Error
+		if err != nil {
 			return err
 		}
 		ended, err := endSessions(tx, sub, now, "expires_at > @now", "sub = @sub", map[string]any{})
@@ -377,7 +402,9 @@ func (s *Store) EndAllAccess(ctx context.Context, sub string, now time.Time, a a
 }
 
 // DisownSession implements account.Store.
-func (s *Store) DisownSession(ctx context.Context, sub, id string, now time.Time, a account.Audit) (began time.Time, err error) {
+func (s *Store) DisownSession(
+	ctx context.Context, sub, id string, now time.Time, a account.Audit,
+) (began time.Time, err error) {
 	if invalidKey(sub) || invalidKey(id) {
 		return began, account.ErrSessionNotFound
 	}
@@ -422,7 +449,8 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 		Live int
 		Last int64
 	}
-	err = s.conn(ctx).Raw("SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256, toUnix(now)).Find(&row).Error
+	err = s.conn(ctx).Raw(`SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions
+		WHERE ended_at = 0 AND expires_at > ? AND `+notRS256, toUnix(now)).Find(&row).Error
 	if err != nil {
 		return 0, time.Time{}, fail("count HS256 sessions", err)
 	}
@@ -433,7 +461,8 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 // grant, which needs a private key.
 func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
 	var rows []int
-	err := s.conn(ctx).Raw("SELECT 1 WHERE EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)", account.AlgorithmRS256).Find(&rows).Error
+	err := s.conn(ctx).Raw(`SELECT 1 WHERE EXISTS (SELECT 1 FROM grants)
+		OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)`, account.AlgorithmRS256).Find(&rows).Error
 	return len(rows) > 0, fail("look for RS256 tokens", err)
 }
 
@@ -441,7 +470,8 @@ func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
 func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
 	for after := ""; ; {
 		var subs []string
-		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256+" AND sub > ? ORDER BY sub LIMIT ?",
+		err := s.conn(ctx).Raw(`SELECT DISTINCT sub FROM sessions
+			WHERE ended_at = 0 AND expires_at > ? AND `+notRS256+" AND sub > ? ORDER BY sub LIMIT ?",
 			toUnix(now), after, largestBatch).Find(&subs).Error
 		if err != nil || len(subs) == 0 {
 			return total, fail("look for HS256 sessions", err)
@@ -461,8 +491,10 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256,
-			"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s."+notRS256+")"+signOutGrants, map[string]any{})
+		const grants = `sid IN
+			(SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s.` + notRS256 + ")"
+		args := map[string]any{}
+		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256, grants+signOutGrants, args)
 		n = len(ended)
 		return err
 	})
@@ -472,7 +504,8 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
 	return s.write(ctx, "set the end of HS256", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until)), account.ErrNotInitialized); err != nil {
+		updated := tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until))
+		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

@@ -147,8 +147,10 @@ type querier interface {
 
 // tablesOf returns the tables of a SQLite database with their columns.
 func tablesOf(ctx context.Context, q querier) (map[string][]column, error) {
-	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t JOIN pragma_table_info(t.name) c
-		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`, versionTable)
+	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t
+		JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`,
+		versionTable)
 	if err != nil {
 		return nil, err
 	}
@@ -268,9 +270,9 @@ func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err 
 	if err != nil {
 		return c, err
 	}
-	err = s.onPostgres(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		one := oneOf(ctx, tx)
-		if c, err = contentsOf(tables, one); err != nil {
+	readOnly := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = s.onPostgres(ctx, readOnly, func(tx pgx.Tx) error {
+		if c, err = contentsOf(tables, oneOf(ctx, tx)); err != nil {
 			return err
 		}
 		if c.Schema != schema {
@@ -410,18 +412,24 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 	}
 	// The copy does not reuse a number either.
 	var sequence *string
-	if err := from.QueryRow(ctx, "SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname)) FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''", table).Scan(&sequence); err != nil {
+	const findSequence = `SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname))
+		FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`
+	err = from.QueryRow(ctx, findSequence, table).Scan(&sequence)
+	if err != nil {
 		return err
 	}
 	if sequence != nil {
 		var last int64
-		if err := from.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM "+*sequence).Scan(&last); err != nil {
+		const lastOf = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM "
+		err := from.QueryRow(ctx, lastOf+*sequence).Scan(&last)
+		if err != nil {
 			return err
 		}
 		if _, err := to.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
 			return err
 		}
-		if _, err := to.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last); err != nil {
+		_, err = to.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last)
+		if err != nil {
 			return err
 		}
 	}
@@ -521,11 +529,15 @@ func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (re
 	for table := range tables {
 		ours = append(ours, table)
 	}
-	rows, err := tx.Query(ctx, `SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
-			'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname) || ' ' || pg_get_constraintdef(oid), (contype = 'f')::int * 2 AS place
+	rows, err := tx.Query(ctx, `SELECT
+			'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
+			'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname) || ' '
+				|| pg_get_constraintdef(oid),
+			(contype = 'f')::int * 2 AS place
 		FROM pg_constraint WHERE conrelid = ANY($1::text[]::regclass[]) AND contype IN ('f', 'u')
 		UNION ALL SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid), 1
-		FROM pg_index WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
+		FROM pg_index WHERE indrelid = ANY($1::text[]::regclass[])
+			AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
 		ORDER BY place`, ours)
 	if err != nil {
 		return nil, err
@@ -552,12 +564,14 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 		return err
 	}
 	booleans := map[string]bool{}
-	described, err := to.Query(ctx, "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND atttypid = 'boolean'::regtype", table)
+	described, err := to.Query(ctx, `SELECT attname FROM pg_attribute
+		WHERE attrelid = $1::regclass AND atttypid = 'boolean'::regtype`, table)
 	if err != nil {
 		return err
 	}
 	var name string
-	if _, err := pgx.ForEachRow(described, []any{&name}, func() error { booleans[name] = true; return nil }); err != nil {
+	_, err = pgx.ForEachRow(described, []any{&name}, func() error { booleans[name] = true; return nil })
+	if err != nil {
 		return err
 	}
 	list := strings.Join(names(columns), ", ")
@@ -594,6 +608,7 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 	case err != nil:
 		return err
 	}
-	_, err = to.Exec(ctx, "SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
+	_, err = to.Exec(ctx,
+		"SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
 	return err
 }

@@ -50,8 +50,10 @@ func takeIndex(tx *gorm.DB) (list, index int, err error) {
 		}
 		var taken []int64
 		err := tx.Raw(`SELECT status_index FROM sessions WHERE status_list = @list AND status_index IN @drawn
-			UNION SELECT status_index FROM grants WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
-			UNION SELECT status_index FROM client_tokens WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM grants
+				WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM client_tokens
+				WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
 			UNION SELECT status_index FROM revocations WHERE status_list = @list AND status_index IN @drawn`,
 			map[string]any{"list": newest, "drawn": drawn}).Find(&taken).Error
 		if err != nil {
@@ -72,7 +74,8 @@ func countIndex(tx *gorm.DB) (int64, error) {
 		if err := tx.Raw("SELECT coalesce(max(id), 0) FROM status_lists").Find(&newest).Error; err != nil {
 			return 0, err
 		}
-		take := tx.Exec("UPDATE status_lists SET issued = issued + 1 WHERE id = ? AND issued < ?", newest, listCapacity)
+		take := tx.Exec(`UPDATE status_lists SET issued = issued + 1
+			WHERE id = ? AND issued < ?`, newest, listCapacity)
 		if take.Error != nil {
 			return 0, take.Error
 		}
@@ -80,7 +83,9 @@ func countIndex(tx *gorm.DB) (int64, error) {
 			return newest, nil
 		}
 		// Another process may have opened it already.
-		if err := tx.Exec("INSERT INTO status_lists (id, issued) VALUES (?, 0) ON CONFLICT (id) DO NOTHING", newest+1).Error; err != nil {
+		err := tx.Exec(`INSERT INTO status_lists (id, issued) VALUES (?, 0)
+			ON CONFLICT (id) DO NOTHING`, newest+1).Error
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -109,7 +114,8 @@ const revocationBatch = 1000
 // missing ones.
 func revoke(tx *gorm.DB, tokens []revocation) error {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
-		if err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error; err != nil {
+		err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error
+		if err != nil {
 			return err
 		}
 	}
@@ -118,11 +124,14 @@ func revoke(tx *gorm.DB, tokens []revocation) error {
 
 // revokeGrants revokes the grants g that meet a condition, which may use args and @now. It returns
 // how many, and what to revoke in the status lists near the end of the transaction.
-func revokeGrants(tx *gorm.DB, now time.Time, condition string, args map[string]any) (n int64, tokens []revocation, err error) {
+func revokeGrants(
+	tx *gorm.DB, now time.Time, condition string, args map[string]any,
+) (n int64, tokens []revocation, err error) {
 	args["now"] = toUnix(now)
 	var rows []revocation
-	err = tx.Raw("UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND "+condition+
-		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + "+apiTokenLifetime+" AS expires_at", args).Find(&rows).Error
+	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
+		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
+	err = tx.Raw(query, args).Find(&rows).Error
 	noteRevoked(tx.Statement.Context, revokedGrant, int64(len(rows)))
 	return int64(len(rows)), onLists(rows), err
 }
@@ -163,7 +172,8 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 		return out, nil
 	}
 	if err == nil {
-		err = s.conn(ctx).Raw("SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0 ORDER BY status_index", list).Find(&out).Error
+		err = s.conn(ctx).Raw(`SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0
+			ORDER BY status_index`, list).Find(&out).Error
 	}
 	return out, fail("read status list", err)
 }

@@ -57,7 +57,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		and            string
 		until          int64
 	}{
-		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0", toUnix(now.Add(-indexRest))},
+		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0",
+			toUnix(now.Add(-indexRest))},
 		{&r.Sessions, "sessions", "id", "expires_at", "", until},
 		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", toUnix(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
@@ -73,7 +74,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {
-			return s.sweepExpired(ctx, e.count, expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until})
+			rows := expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until}
+			return s.sweepExpired(ctx, e.count, rows)
 		})
 	}
 	for _, step := range append(steps,
@@ -109,8 +111,9 @@ func (e expired) batch(rows int) (condition string, args []any) {
 	if e.and != "" {
 		and = " AND " + e.and
 	}
-	return fmt.Sprintf("(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?", e.table, e.key, e.at, and),
-		[]any{e.from, e.until, rows, e.until}
+	const oldest = `(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s
+		ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?`
+	return fmt.Sprintf(oldest, e.table, e.key, e.at, and), []any{e.from, e.until, rows, e.until}
 }
 
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
@@ -140,7 +143,8 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at", args...).Find(&gone).Error
+			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at",
+				args...).Find(&gone).Error
 			if err != nil || len(gone) == 0 {
 				return err
 			}
@@ -150,8 +154,10 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 			}
 			return tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
 				UPDATE consents SET last_used_at = used.at
-				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
-				WHERE consents.sub = used.sub AND consents.client_id = used.client_id AND consents.last_used_at < used.at`, args...).Error
+				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at
+					FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
+				WHERE consents.sub = used.sub AND consents.client_id = used.client_id
+				AND consents.last_used_at < used.at`, args...).Error
 		})
 		if err != nil {
 			return false, err
@@ -168,11 +174,15 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 // and its session s, of whose end the client k is to be notified (addNotices). Only the newest
 // grant of a session counts for that, or a client that comes back every minute would leave a row
 // each time.
-const neededUntil = `(SELECT max(t) FROM (SELECT g.code_expires_at AS t UNION ALL SELECT max(expires_at) FROM tokens WHERE grant_id = g.id
+const neededUntil = `(SELECT max(t) FROM (
+	SELECT g.code_expires_at AS t
+	UNION ALL SELECT max(expires_at) FROM tokens WHERE grant_id = g.id
 	UNION ALL SELECT s.expires_at FROM sessions s JOIN clients k ON k.id = g.client_id
-		WHERE s.id = g.sid AND s.ended_at = 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
-		AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
-			AND (n.created_at, n.id) > (g.created_at, g.id))) held)`
+		WHERE s.id = g.sid AND s.ended_at = 0
+		AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
+		AND NOT EXISTS (SELECT 1 FROM grants n
+			WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
+			AND (n.created_at, n.id) > (g.created_at, g.id))) needed)`
 
 // sweepGrants checks each grant when its known need has ended: it deletes the grant, or puts the
 // check off to the end of its current need. So a grant is checked a few times in its life, however
@@ -184,7 +194,8 @@ func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) erro
 			ID      string
 			SweepAt int64
 		}
-		err := s.conn(ctx).Raw("SELECT id, sweep_at FROM grants WHERE sweep_at >= ? AND sweep_at <= ? ORDER BY sweep_at LIMIT ?", from, until, b.rows).Find(&due).Error
+		err := s.conn(ctx).Raw(`SELECT id, sweep_at FROM grants WHERE sweep_at >= ? AND sweep_at <= ?
+			ORDER BY sweep_at LIMIT ?`, from, until, b.rows).Find(&due).Error
 		if err != nil || len(due) == 0 {
 			return false, fail("sweep grants", err)
 		}
@@ -204,13 +215,16 @@ func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) erro
 // clearRevocations clears the bits of expired tokens. Their indices become free later, when no
 // verifier can have a copy in which they are set.
 func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
-	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0", until: toUnix(now.Add(-sweepMargin))}
+	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0",
+		until: toUnix(now.Add(-sweepMargin))}
 	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
 		var cleared []revocation
 		err := b.write(func(tx *gorm.DB) error {
 			cleared = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
+			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+` AND cleared_at = 0
+				RETURNING status_list, status_index, expires_at`,
+				append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
 			if err != nil {
 				return err
 			}
@@ -233,9 +247,13 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 				SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > @noted AND ended_at > 0
 				UNION ALL SELECT status_list, status_index, revoked_at + `+apiTokenLifetime+` FROM grants
 				WHERE revoked_at > @noted AND revoked_at > 0 AND status_list > 0) s
-			WHERE s.expires_at > @now AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
-			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = @whole) LIMIT @rows`,
-			map[string]any{"noted": s.revocationsNoted.Load(), "now": toUnix(now), "whole": wholeList, "rows": b.rows}).Find(&missing).Error
+			WHERE s.expires_at > @now
+			AND NOT EXISTS (SELECT 1 FROM revocations r
+				WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
+			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = @whole)
+			LIMIT @rows`, map[string]any{
+			"noted": s.revocationsNoted.Load(), "now": toUnix(now), "whole": wholeList, "rows": b.rows,
+		}).Find(&missing).Error
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}

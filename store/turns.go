@@ -114,9 +114,11 @@ func (s *Store) TakeTurn(
 func (s *Store) EndTurn(ctx context.Context, t Turn, done time.Time, detail string) error {
 	return s.writeOne(ctx, "end the turn of "+t.name, func(db *gorm.DB) error {
 		if done.IsZero() {
-			return db.Exec("UPDATE turns SET leased_until = 0 WHERE name = ? AND leased_until = ?", t.name, t.until).Error
+			return db.Exec(`UPDATE turns SET leased_until = 0
+				WHERE name = ? AND leased_until = ?`, t.name, t.until).Error
 		}
-		return db.Exec("UPDATE turns SET leased_until = 0, done_at = ?, detail = ? WHERE name = ? AND leased_until = ?",
+		return db.Exec(`UPDATE turns SET leased_until = 0, done_at = ?, detail = ?
+			WHERE name = ? AND leased_until = ?`,
 			toUnix(done), sanitize(detail), t.name, t.until).Error
 	})
 }
@@ -135,6 +137,7 @@ func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, deta
 func (s *Store) NoteDone(ctx context.Context, name string, done time.Time, detail string) error {
 	return s.writeOne(ctx, "note that "+name+" was done", func(db *gorm.DB) error {
 		return db.Exec(`INSERT INTO turns (name, done_at, detail) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`, name, toUnix(done), sanitize(detail)).Error
+			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`,
+			name, toUnix(done), sanitize(detail)).Error
 	})
 }

@@ -332,8 +332,8 @@ func each[R, V any](rows []R, f func(R) V) []V {
 }
 
 // columnsOf lists the columns of the row type R, which a SELECT names instead of *. After a newer
-// program has added a column, PostgreSQL refuses a prepared SELECT * ("cached plan must not change
-// result type").
+// program has added a column, PostgreSQL refuses a prepared statement that returned all columns
+// ("cached plan must not change result type").
 func columnsOf[R any](table string) string {
 	s, err := schema.Parse(new(R), &sync.Map{}, schema.NamingStrategy{})
 	if err != nil {

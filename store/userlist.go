@@ -24,7 +24,8 @@ func conditionsOf(q account.UserQuery) (list []condition) {
 	if q.Flag != "" {
 		list = append(list, condition{
 			"coalesce((SELECT 1 FROM user_flags f WHERE f.sub = u.sub AND f.flag = ? LIMIT 1), 0) <> 0",
-			"m.handle FROM user_flags f JOIN users m ON m.sub = f.sub WHERE f.flag = ?", "FROM user_flags WHERE flag = ?", []any{sanitize(q.Flag)},
+			"m.handle FROM user_flags f JOIN users m ON m.sub = f.sub WHERE f.flag = ?",
+			"FROM user_flags WHERE flag = ?", []any{sanitize(q.Flag)},
 		})
 	}
 	of := func(holds, indexed string) {
@@ -45,8 +46,10 @@ func conditionsOf(q account.UserQuery) (list []condition) {
 // conditionOfTerm is the condition that a user has a word with this prefix.
 func conditionOfTerm(term string) condition {
 	return condition{
-		"coalesce((SELECT 1 FROM user_words o WHERE o.handle = u.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0",
-		"DISTINCT handle FROM user_words WHERE word >= ? AND word < ?", "FROM user_words WHERE word >= ? AND word < ?", []any{term, term + lastRune},
+		`coalesce((SELECT 1 FROM user_words o
+			WHERE o.handle = u.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0`,
+		"DISTINCT handle FROM user_words WHERE word >= ? AND word < ?",
+		"FROM user_words WHERE word >= ? AND word < ?", []any{term, term + lastRune},
 	}
 }
 
@@ -60,7 +63,8 @@ func (s *Store) mostSelective(ctx context.Context, list []condition) (at int, si
 	size = maxCounted + 1
 	for i, c := range list {
 		var n int64
-		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 "+c.size+" LIMIT ?) found", append(slices.Clone(c.args), maxCounted)...).Find(&n).Error
+		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 "+c.size+" LIMIT ?) found",
+			append(slices.Clone(c.args), maxCounted)...).Find(&n).Error
 		if err != nil {
 			return 0, 0, err
 		}
@@ -174,7 +178,9 @@ func (s *Store) walkUsers(ctx context.Context, q account.UserQuery, list []condi
 
 // sortUsers reads and sorts the users who meet the condition at. It uses scalar subqueries like
 // findUsers.
-func (s *Store) sortUsers(ctx context.Context, q account.UserQuery, list []condition, at int) ([]account.User, string, error) {
+func (s *Store) sortUsers(
+	ctx context.Context, q account.UserQuery, list []condition, at int,
+) ([]account.User, string, error) {
 	o := orderOf(q)
 	after, args, err := o.after(q.After)
 	if err != nil {
@@ -197,16 +203,21 @@ func usersOfSet(list []condition, at int, also string, args []any) (string, []an
 			holds, all = holds+" AND "+c.holds, append(all, c.args...)
 		}
 	}
-	return `SELECT u.handle FROM (SELECT ` + list[at].set + `) u WHERE coalesce((SELECT 1 FROM users u0 WHERE u0.handle = u.handle AND ` +
+	return `SELECT u.handle FROM (SELECT ` + list[at].set + `) u
+		WHERE coalesce((SELECT 1 FROM users u0 WHERE u0.handle = u.handle AND ` +
 		strings.ReplaceAll(holds, "u.", "u0.") + ` LIMIT 1), 0) <> 0`, all
 }
 
 // pageOfUsers reads the users of a page; the query handles selects their handles in order.
-func (s *Store) pageOfUsers(ctx context.Context, q account.UserQuery, o userOrder, handles string, args []any) ([]account.User, string, error) {
+func (s *Store) pageOfUsers(
+	ctx context.Context, q account.UserQuery, o userOrder, handles string, args []any,
+) ([]account.User, string, error) {
 	// One more than the page holds shows whether there is a next page.
 	size := pageSize(q.Limit)
 	var rows []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM ("+handles+" LIMIT ?) p JOIN users u ON u.handle = p.handle"+o.by("u"), append(args, size+1)...).Find(&rows).Error
+	query := "SELECT " + userColumns + " FROM (" + handles + " LIMIT ?) p JOIN users u ON u.handle = p.handle"
+	query += o.by("u")
+	err := s.conn(ctx).Raw(query, append(args, size+1)...).Find(&rows).Error
 	next := ""
 	if len(rows) > size {
 		rows = rows[:size]

@@ -50,8 +50,9 @@ type storedUser struct {
 
 // Further columns of a user of the table u. A deleted inviter is no longer named.
 const (
-	userInviter = "coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter"
-	userFlags   = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
+	userInviter = `coalesce((SELECT i.handle FROM users i
+		WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter`
+	userFlags = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
 )
 
 // userColumns selects a whole user of the table u in one row.
@@ -59,7 +60,8 @@ var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlag
 
 // claimColumns selects from the table u what claims are made of, and whether the user is suspended
 // or deleted. For readRow.
-const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
+const claimColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor,
+	u.suspended_at, u.updated_at, u.deleted_at, ` + userFlags
 
 func (c *columns) claims(u *account.User) (deleted bool) {
 	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
@@ -89,10 +91,11 @@ func (u storedUser) user() account.User {
 	r, flags := u.Row, strings.Fields(u.Flags)
 	slices.Sort(flags)
 	return account.User{
-		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
-		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor, EmailAskedAt: fromUnix(r.EmailAskedAt),
-		DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
+		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified,
+		Profile: r.Profile, PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt),
+		SuspendReason: r.SuspendReason, CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt),
+		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
+		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 	}
 }
 
@@ -102,7 +105,8 @@ func userBy(db *gorm.DB, column, key string) (account.User, error) {
 		return account.User{}, account.ErrUserNotFound
 	}
 	var row storedUser
-	err := expect(db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row), account.ErrUserNotFound)
+	found := db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row)
+	err := expect(found, account.ErrUserNotFound)
 	if err != nil {
 		return account.User{}, err
 	}
@@ -124,9 +128,10 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 // newUserRow returns the row of a new user.
 func newUserRow(u account.User) userRow {
 	return userRow{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		SuspendedAt: toUnix(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+		Profile: u.Profile, PasswordHash: u.PasswordHash, SuspendedAt: toUnix(u.SuspendedAt),
+		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
+		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
 	}
 }
 
@@ -135,7 +140,9 @@ func newUserRow(u account.User) userRow {
 // account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
 // of takeIndex, so registrations are serialized.
 func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
-	err := expect(tx.Exec("UPDATE counters SET value = value + 1 WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)", limit, limit), account.ErrRegistrationFull)
+	counted := tx.Exec(`UPDATE counters SET value = value + 1
+		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit)
+	err := expect(counted, account.ErrRegistrationFull)
 	if err != nil {
 		return err
 	}
@@ -190,7 +197,8 @@ func lockUser(tx *gorm.DB, sub string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
-	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
+	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub)
+	return expect(locked, account.ErrUserNotFound)
 }
 
 // lockedUser locks and returns a user.
@@ -202,7 +210,9 @@ func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
 }
 
 // ChangeUser implements account.Store.
-func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit) (account.User, error) {
+func (s *Store) ChangeUser(
+	ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit,
+) (account.User, error) {
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
@@ -234,9 +244,15 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 				return err
 			}
 		}
-		u.DisplayName, u.Email, u.EmailVerified, u.EmailAskedAt, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.EmailAskedAt, changed.Profile, fromUnix(toUnix(now))
-		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now)}
-		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search", "updated_at"}
+		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
+		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
+		u.UpdatedAt = fromUnix(toUnix(now))
+		row := userRow{
+			DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now),
+		}
+		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
+			"updated_at"}
 		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
 			return err
 		}
@@ -265,7 +281,8 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 		return nil
 	}
 	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
-		return db.Exec("UPDATE users SET password_hash = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, sub, old).Error
+		return db.Exec(`UPDATE users SET password_hash = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, sub, old).Error
 	})
 }
 
@@ -283,19 +300,23 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 }
 
 // ChangePassword implements account.Store.
-func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit) error {
+func (s *Store) ChangePassword(
+	ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit,
+) error {
 	if invalidKey(sub) || invalidKey(old) {
 		return account.ErrInvalidCredentials
 	}
 	return s.write(ctx, "change password", func(tx *gorm.DB) error {
-		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, toUnix(now), sub, old)
+		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
 		keepSession = sanitize(keepSession)
 		// An authorization code that is being created in that session holds its row. Wait for it,
 		// so that its grant is revoked with the others.
-		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
+		err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error
+		if err != nil {
 			return err
 		}
 		if err := revokeAccess(tx, sub, keepSession, now); err != nil {
@@ -308,7 +329,9 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 // changeAccess calls do with a user while no other administrator can be suspended, deleted or lose
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others.
-func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error) error {
+func (s *Store) changeAccess(
+	ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error,
+) error {
 	return s.write(ctx, doing, func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
@@ -329,7 +352,8 @@ func keepAdministrator(tx *gorm.DB, u account.User) error {
 	}
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> '' LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
+		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> ''
+		LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
 }
 
 // Suspend implements account.Store.
@@ -341,7 +365,8 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ? WHERE sub = ?", toUnix(now), reason, toUnix(now), sub).Error
+		err := tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
+			WHERE sub = ?`, toUnix(now), reason, toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -358,7 +383,8 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		if !u.Suspended() {
 			return nil
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ? WHERE sub = ?", toUnix(now), sub).Error
+		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?
+			WHERE sub = ?`, toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -374,7 +400,9 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		if err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?", "DELETE FROM invites WHERE created_by = ? AND used_at = 0"); err != nil {
+		err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?",
+			"DELETE FROM invites WHERE created_by = ? AND used_at = 0")
+		if err != nil {
 			return err
 		}
 		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
@@ -382,10 +410,12 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		}
 		// All columns except the omitted ones, including those of later migrations.
 		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
-		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
+		err = tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error
+		if err != nil {
 			return err
 		}
-		if err := tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error; err != nil {
+		err = tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error
+		if err != nil {
 			return err
 		}
 		if err := setWords(tx, u.Handle, nil); err != nil {
@@ -395,12 +425,15 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			return err
 		}
 		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
-			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").Updates(&sessionRow{})
+			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
+			Updates(&sessionRow{})
 		if bare.Error != nil {
 			return bare.Error
 		}
-		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
-			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
+		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?",
+			"DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
+			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?",
+			"DELETE FROM passkeys WHERE sub = ?",
 			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
 			return err
 		}
@@ -442,7 +475,9 @@ func addFlags(tx *gorm.DB, sub string, flags []string) error {
 }
 
 // SetFlags implements account.Store.
-func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit) ([]string, error) {
+func (s *Store) SetFlags(
+	ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit,
+) ([]string, error) {
 	var after []string
 	err := s.changeAccess(ctx, "set flags", sub, func(tx *gorm.DB, u account.User) error {
 		var add, remove []string
@@ -507,7 +542,9 @@ func (s *Store) Preferences(ctx context.Context, sub string) (map[string]string,
 
 // MergePreferences implements account.Store. ErrInvalidPreference also for text that only one of
 // the databases would accept.
-func (s *Store) MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error) {
+func (s *Store) MergePreferences(
+	ctx context.Context, sub string, change map[string]*string, max int,
+) (map[string]string, error) {
 	var set []preferenceRow
 	var remove []string
 	for name, value := range change {
@@ -533,7 +570,8 @@ func (s *Store) MergePreferences(ctx context.Context, sub string, change map[str
 			}
 		}
 		if len(set) > 0 {
-			replace := clause.OnConflict{Columns: []clause.Column{{Name: "sub"}, {Name: "name"}}, DoUpdates: clause.AssignmentColumns([]string{"value"})}
+			key := []clause.Column{{Name: "sub"}, {Name: "name"}}
+			replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"value"})}
 			if err := tx.Table("preferences").Clauses(replace).Create(&set).Error; err != nil {
 				return err
 			}

@@ -310,7 +310,8 @@ func openWriter(ctx context.Context, pool *sql.DB) (*writerConn, error) {
 		query     string
 	}{
 		{&c.begin, "BEGIN IMMEDIATE"}, {&c.commit, "COMMIT"}, {&c.rollback, "ROLLBACK"},
-		{&c.savepoint, "SAVEPOINT operation"}, {&c.release, "RELEASE operation"}, {&c.restore, "ROLLBACK TO operation"},
+		{&c.savepoint, "SAVEPOINT operation"}, {&c.release, "RELEASE operation"},
+		{&c.restore, "ROLLBACK TO operation"},
 	} {
 		if *p.statement, err = conn.PrepareContext(ctx, p.query); err != nil {
 			c.close()

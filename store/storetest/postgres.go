@@ -84,7 +84,7 @@ func serverURL(t testing.TB) string {
 	t.Helper()
 	dsn, err := postgresDSN()
 	if err != nil {
-		message := fmt.Sprintf("no PostgreSQL to test on: %v (set %s=postgres://... or install a server)", err, address)
+		message := fmt.Sprintf("no PostgreSQL to test on: %v (set %s=postgres://... or install one)", err, address)
 		if os.Getenv("CI") == "true" {
 			t.Fatal(message)
 		}
@@ -154,7 +154,8 @@ func noteRows(ctx context.Context, dsn string) error {
 	}
 	defer func() { _ = db.Close() }()
 	var names string
-	err = db.QueryRowContext(ctx, "SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = current_schema()").Scan(&names)
+	err = db.QueryRowContext(ctx, `SELECT string_agg(tablename, ' ') FROM pg_tables
+		WHERE schemaname = current_schema()`).Scan(&names)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,9 @@ func noteRows(ctx context.Context, dsn string) error {
 	for _, table := range strings.Fields(names) {
 		deletes = append(deletes, table+"_ AS (DELETE FROM "+table+")")
 		var insert sql.NullString
-		err := db.QueryRowContext(ctx, "SELECT format('; INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM json_populate_recordset(NULL::"+table+", %L)', json_agg(x)) FROM "+table+" x HAVING count(*) > 0").Scan(&insert)
+		query := "SELECT format('; INSERT INTO " + table + " OVERRIDING SYSTEM VALUE SELECT * FROM " +
+			"json_populate_recordset(NULL::" + table + ", %L)', json_agg(x)) FROM " + table + " x HAVING count(*) > 0"
+		err := db.QueryRowContext(ctx, query).Scan(&insert)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}

@@ -27,7 +27,8 @@ func startPostgres() (dsn string, stop func(), err error) {
 	}
 	remove := func() { _ = os.RemoveAll(dir) }
 	data := filepath.Join(dir, "data")
-	initdb, err := Command(dir, "initdb", "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	initdb, err := Command(dir, "initdb", "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync", "--no-instructions")
 	if err != nil {
 		remove()
 		return "", nil, err
@@ -38,7 +39,8 @@ func startPostgres() (dsn string, stop func(), err error) {
 	}
 	var log bytes.Buffer
 	cmd, err := Command(dir, "postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "logging_collector=off")
+		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
+		"-c", "logging_collector=off")
 	var ended <-chan error
 	if err == nil {
 		cmd.Stderr, cmd.Stdout = &log, &log
