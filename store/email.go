@@ -16,8 +16,8 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 		return account.User{}, account.ErrUserNotFound
 	}
 	var rows []storedUser // two, if an earlier version has verified the address for two users
-	err := s.conn(ctx).Raw("SELECT "+userColumns+` FROM users u WHERE lower(u.email) = lower(?) AND u.email_verified
-		AND u.deleted_at = 0 LIMIT 2`, email).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+userColumns+` FROM users u
+		WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2`, email).Find(&rows).Error
 	if err == nil && len(rows) != 1 {
 		err = account.ErrUserNotFound
 	}

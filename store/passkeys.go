@@ -61,9 +61,8 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.name AS p_name,
 		p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
 		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible,
-		p.backup_state AS p_backup_state, p.created_at AS p_created_at,
-		p.last_used_at AS p_last_used_at FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.id = ?
-		AND u.deleted_at = 0`, id).Find(&row)
+		p.backup_state AS p_backup_state, p.created_at AS p_created_at, p.last_used_at AS p_last_used_at
+		FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.id = ? AND u.deleted_at = 0`, id).Find(&row)
 	if err := expect(found, account.ErrPasskeyNotFound); err != nil {
 		return account.Passkey{}, account.User{}, fail("find passkey", err)
 	}

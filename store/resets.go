@@ -37,12 +37,12 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub stri
 	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
 	}
-	err = expect(db.Raw(`SELECT u.sub FROM users u
-		JOIN (SELECT sub, hash, expires_at FROM reset_codes UNION ALL SELECT sub, hash, expires_at
-		FROM mailed_reset_codes) r ON r.sub = u.sub
+	found := db.Raw(`SELECT u.sub FROM users u
+		JOIN (SELECT sub, hash, expires_at FROM reset_codes
+			UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
 		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`,
-		handle, hash, toUnix(now)).Find(&sub), account.ErrInvalidResetCode)
-	return sub, err
+		handle, hash, toUnix(now)).Find(&sub)
+	return sub, expect(found, account.ErrInvalidResetCode)
 }
 
 // ResetCodeValid implements account.Store.
@@ -70,8 +70,8 @@ func (s *Store) ResetPassword(
 			return err
 		}
 		spend := func(table string) *gorm.DB {
-			return tx.Exec("DELETE FROM "+table+` WHERE sub = ? AND hash = ?
-				AND expires_at > ?`, sub, codeHash, toUnix(now))
+			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?",
+				sub, codeHash, toUnix(now))
 		}
 		given, mailed := spend("reset_codes"), false
 		if given.Error == nil && given.RowsAffected == 0 {

@@ -109,32 +109,32 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 			"INSERT INTO status_lists (id, issued) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM status_lists)",
 			// A verifier with a copy sees a new version in any case.
 			"UPDATE status_lists SET version = max(version + 1, @now)",
-			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists UNION ALL SELECT id + 1 FROM n
-				WHERE id < (SELECT max(id) FROM status_lists) + @more)
+			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists
+				UNION ALL SELECT id + 1 FROM n WHERE id < (SELECT max(id) FROM status_lists) + @more)
 				INSERT INTO status_lists (id, issued, version) SELECT id, @whole, @now FROM n`,
 		}
 		if r.KeepSessions {
-			statements = append(statements, `WITH RECURSIVE i (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i
-				WHERE n < @size - 1)
-				INSERT INTO revocations (status_list, status_index, expires_at) SELECT l.id, i.n, @until
-				FROM status_lists l, i
-				WHERE l.issued <> @whole AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = l.id
-				AND s.status_index = i.n AND s.ended_at = 0)
-				AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list = l.id AND g.status_list > 0
-				AND g.status_index = i.n AND g.revoked_at = 0)
-				AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list = l.id AND t.status_list > 0
-				AND t.status_index = i.n AND t.revoked_at = 0)
+			statements = append(statements, `WITH RECURSIVE i (n) AS
+				(SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
+				INSERT INTO revocations (status_list, status_index, expires_at)
+				SELECT l.id, i.n, @until FROM status_lists l, i WHERE l.issued <> @whole
+				AND NOT EXISTS (SELECT 1 FROM sessions s
+					WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list > 0
+					AND g.status_list = l.id AND g.status_index = i.n AND g.revoked_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list > 0
+					AND t.status_list = l.id AND t.status_index = i.n AND t.revoked_at = 0)
 				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`)
 		} else {
 			statements = append(statements, "UPDATE status_lists SET issued = @whole")
 		}
 		statements = append(statements,
 			// A revocation keeps a list until its last cookie has expired.
-			`INSERT INTO revocations (status_list, status_index, expires_at) SELECT id, 0, @until FROM status_lists
-				WHERE issued = @whole
+			`INSERT INTO revocations (status_list, status_index, expires_at)
+				SELECT id, 0, @until FROM status_lists WHERE issued = @whole
 				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`,
-			`INSERT INTO status_lists (id, issued, version) SELECT max(max(id) + 1, @first), 0, @now
-				FROM status_lists`,
+			`INSERT INTO status_lists (id, issued, version)
+				SELECT max(max(id) + 1, @first), 0, @now FROM status_lists`,
 		)
 		for _, statement := range statements {
 			named := args

@@ -124,15 +124,15 @@ func (s *Store) findUsers(
 	if q.After == "" {
 		at.word = term // PostgreSQL uses only one of two bounds to start reading
 	}
-	query := `SELECT w.word, w.handle FROM user_words w WHERE w.word >= ? AND w.word < ?
-		AND (w.word, w.handle) > (?, ?)
-		AND coalesce((SELECT 1 FROM user_words e WHERE e.handle = w.handle AND e.word >= ?
-		AND e.word < w.word LIMIT 1), 0) <> 1`
+	query := `SELECT w.word, w.handle FROM user_words w
+		WHERE w.word >= ? AND w.word < ? AND (w.word, w.handle) > (?, ?)
+		AND coalesce((SELECT 1 FROM user_words e
+			WHERE e.handle = w.handle AND e.word >= ? AND e.word < w.word LIMIT 1), 0) <> 1`
 	args := []any{term, term + lastRune, at.word, at.handle, term}
 	for i, other := range terms {
 		if i != at.term {
-			query += ` AND coalesce((SELECT 1 FROM user_words o WHERE o.handle = w.handle AND o.word >= ?
-				AND o.word < ? LIMIT 1), 0) <> 0`
+			query += ` AND coalesce((SELECT 1 FROM user_words o
+				WHERE o.handle = w.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0`
 			args = append(args, other, other+lastRune)
 		}
 	}
