@@ -22,13 +22,16 @@ type allowanceRow struct {
 }
 
 func (r allowanceRow) allowance() provider.Allowance {
-	return provider.Allowance{URL: r.URL, Scopes: strings.Fields(r.Scopes), APIs: strings.Fields(r.APIs), CreatedAt: fromUnix(r.CreatedAt)}
+	return provider.Allowance{
+		URL: r.URL, Scopes: strings.Fields(r.Scopes), APIs: strings.Fields(r.APIs), CreatedAt: fromUnix(r.CreatedAt),
+	}
 }
 
 // Allowances implements provider.AllowanceStore.
 func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
 	var rows []allowanceRow
-	err := s.conn(ctx).Raw("SELECT url, scopes, apis, created_at FROM client_allowances ORDER BY url").Find(&rows).Error
+	err := s.conn(ctx).Raw(`SELECT url, scopes, apis, created_at FROM client_allowances
+		ORDER BY url`).Find(&rows).Error
 	return each(rows, allowanceRow.allowance), fail("list allowances", err)
 }
 
@@ -37,10 +40,14 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("allow clients: %w", err)
 	}
-	row := allowanceRow{URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "), CreatedAt: toUnix(a.CreatedAt)}
+	row := allowanceRow{
+		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
+		CreatedAt: toUnix(a.CreatedAt),
+	}
 	return s.write(ctx, "allow clients", func(tx *gorm.DB) error {
 		for _, uri := range a.APIs {
-			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: "there is no such API: cairn api list shows them"}
+			const reason = "there is no such API: cairn api list shows them"
+			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: reason}
 			if invalidKey(uri) {
 				return none
 			}
@@ -48,7 +55,8 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 				return err
 			}
 		}
-		replace := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns([]string{"scopes", "apis"})}
+		set := clause.AssignmentColumns([]string{"scopes", "apis"})
+		replace := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: set}
 		if err := tx.Table("client_allowances").Clauses(replace).Create(&row).Error; err != nil {
 			return err
 		}
@@ -107,7 +115,9 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	if err != nil {
 		return err
 	}
-	if kept.Name == c.Name && kept.AuthMethod == c.AuthMethod && slices.Equal(kept.RedirectURIs, c.RedirectURIs) && slices.Equal(kept.Scopes, c.Scopes) && slices.Equal(kept.JWKS, c.JWKS) {
+	same := kept.Name == c.Name && kept.AuthMethod == c.AuthMethod
+	same = same && slices.Equal(kept.RedirectURIs, c.RedirectURIs)
+	if same && slices.Equal(kept.Scopes, c.Scopes) && slices.Equal(kept.JWKS, c.JWKS) {
 		return nil
 	}
 	if err := c.Check(); err != nil {
@@ -115,12 +125,15 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	}
 	row := newClientRow(c)
 	return s.write(ctx, "keep client", func(tx *gorm.DB) error {
-		// The first statement locks the row: whoever comes second sees the redirect URIs of the first.
-		ended := tx.Exec("UPDATE clients SET name = ? WHERE id = ? AND document = ? AND removed_at = 0", row.Name, row.ID, true)
+		// The first statement locks the row, so that a second request sees the redirect URIs of the
+		// first.
+		ended := tx.Exec(`UPDATE clients SET name = ?
+			WHERE id = ? AND document = ? AND removed_at = 0`, row.Name, row.ID, true)
 		if err := expect(ended, provider.ErrClientNotFound); err != nil {
 			return err
 		}
-		err := tx.Exec("DELETE FROM consents WHERE client_id = ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.redirect_uris <> ?)",
+		err := tx.Exec(`DELETE FROM consents
+			WHERE client_id = ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.redirect_uris <> ?)`,
 			row.ID, row.ID, row.RedirectURIs).Error
 		if err != nil {
 			return err
@@ -130,18 +143,22 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	})
 }
 
-// makeRoomForDocument removes clients with a document that nothing names, when there are as many as are kept.
+// makeRoomForDocument removes unused clients with a document when the limit is reached.
 func (s *Store) makeRoomForDocument(ctx context.Context) error {
 	const doing = "keep client"
 	var count int64
-	if err := s.conn(ctx).Raw("SELECT count(*) FROM clients WHERE document = ?", true).Find(&count).Error; err != nil || count < provider.MaxDocuments {
+	err := s.conn(ctx).Raw("SELECT count(*) FROM clients WHERE document = ?", true).Find(&count).Error
+	if err != nil || count < provider.MaxDocuments {
 		return fail(doing, err)
 	}
 	return s.writeOne(ctx, doing, func(db *gorm.DB) error {
-		return expect(db.Exec(`DELETE FROM clients WHERE document = ? AND NOT EXISTS (SELECT 1 FROM consents o WHERE o.client_id = clients.id)
+		removed := db.Exec(`DELETE FROM clients WHERE document = ?
+			AND NOT EXISTS (SELECT 1 FROM consents o WHERE o.client_id = clients.id)
 			AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.client_id = clients.id)
-			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id)`, true), errTooManyDocuments)
+			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id)`, true)
+		return expect(removed, errTooManyDocuments)
 	})
 }
 
-var errTooManyDocuments = errors.New("as many clients bring their own description as are kept: cairn client remove ID removes one")
+var errTooManyDocuments = errors.New("the limit of clients that bring their own description is reached: " +
+	"cairn client remove ID removes one")

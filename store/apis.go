@@ -58,15 +58,18 @@ var apiColumns = columnsOf[apiRow]("apis")
 func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
 	const doing = "list APIs"
 	var rows []apiRow
-	if err := s.conn(ctx).Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error; err != nil || len(rows) == 0 {
+	err := s.conn(ctx).Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error
+	if err != nil || len(rows) == 0 {
 		return []*provider.API{}, fail(doing, err)
 	}
 	var scopes []apiScopeRow
-	if err := s.conn(ctx).Raw("SELECT name, uri, position, sentence FROM api_scopes ORDER BY uri, position").Find(&scopes).Error; err != nil {
+	err = s.conn(ctx).Raw(`SELECT name, uri, position, sentence FROM api_scopes
+		ORDER BY uri, position`).Find(&scopes).Error
+	if err != nil {
 		return nil, fail(doing, err)
 	}
 	var clients []apiClientRow
-	err := s.conn(ctx).Raw(`SELECT a.uri, a.client_id FROM api_clients a JOIN clients k ON k.id = a.client_id
+	err = s.conn(ctx).Raw(`SELECT a.uri, a.client_id FROM api_clients a JOIN clients k ON k.id = a.client_id
 		WHERE k.removed_at = 0 ORDER BY a.uri, a.client_id`).Find(&clients).Error
 	if err != nil {
 		return nil, fail(doing, err)
@@ -93,8 +96,9 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
 		return fmt.Errorf("create API: %w", err)
 	}
 	row := apiRow{
-		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second), Algorithm: a.Algorithm,
-		AllClients: a.AllClients, Secret: a.Secrets[0].Hash, SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
+		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second),
+		Algorithm: a.Algorithm, AllClients: a.AllClients, Secret: a.Secrets[0].Hash,
+		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
 	}
 	return s.write(ctx, "create API", func(tx *gorm.DB) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
@@ -109,7 +113,8 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
 func insertAPIParts(tx *gorm.DB, a *provider.API) error {
 	for i, scope := range a.Scopes {
 		row := apiScopeRow{Name: scope.Name, URI: a.URI, Position: i, Sentence: scope.Sentence}
-		taken := &provider.RegistrationError{Member: "scopes", Value: scope.Name, Reason: "another API has a scope of this name"}
+		const reason = "another API has a scope of this name"
+		taken := &provider.RegistrationError{Member: "scopes", Value: scope.Name, Reason: reason}
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "name"}}, DoNothing: true}
 		if err := expect(tx.Table("api_scopes").Clauses(once).Create(&row), taken); err != nil {
 			return err
@@ -118,11 +123,13 @@ func insertAPIParts(tx *gorm.DB, a *provider.API) error {
 	clients := slices.Clone(a.Clients)
 	slices.Sort(clients)
 	for _, id := range slices.Compact(clients) {
-		none := &provider.RegistrationError{Member: "clients", Value: id, Reason: "there is no such client: cairn client list shows them"}
+		const reason = "there is no such client: cairn client list shows them"
+		none := &provider.RegistrationError{Member: "clients", Value: id, Reason: reason}
 		if invalidKey(id) {
 			return none
 		}
-		added := tx.Exec("INSERT INTO api_clients (uri, client_id) SELECT ?, id FROM clients WHERE id = ? AND removed_at = 0", a.URI, id)
+		added := tx.Exec(`INSERT INTO api_clients (uri, client_id) SELECT ?, id FROM clients
+			WHERE id = ? AND removed_at = 0`, a.URI, id)
 		if err := expect(added, none); err != nil {
 			return err
 		}
@@ -136,12 +143,14 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API) error {
 		return fmt.Errorf("update API: %w", err)
 	}
 	return s.write(ctx, "update API", func(tx *gorm.DB) error {
-		updated := tx.Exec("UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?",
+		const update = "UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?"
+		updated := tx.Exec(update,
 			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI)
 		if err := expect(updated, provider.ErrAPINotFound); err != nil {
 			return err
 		}
-		if err := execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?"); err != nil {
+		err := execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?")
+		if err != nil {
 			return err
 		}
 		return insertAPIParts(tx, a)
@@ -157,8 +166,9 @@ func (s *Store) RotateAPISecret(
 		free = math.MaxInt64
 	}
 	return s.write(ctx, "rotate secret of API", func(tx *gorm.DB) error {
-		// Two rotations at once come one after the other.
-		if err := expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound); err != nil {
+		// Serialize concurrent rotations.
+		updated := tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri)
+		if err := expect(updated, provider.ErrAPINotFound); err != nil {
 			return err
 		}
 		rotated := tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?

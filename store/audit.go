@@ -25,29 +25,34 @@ type auditRow struct {
 var auditColumns = columnsOf[auditRow]("audit")
 
 func (r auditRow) audit() account.Audit {
-	return account.Audit{ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target, Detail: r.Detail, Address: r.Address, RequestID: r.RequestID}
+	return account.Audit{
+		ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target,
+		Detail: r.Detail, Address: r.Address, RequestID: r.RequestID,
+	}
 }
 
-// insertAudit writes down an act in the transaction of the act, with the mails that
-// tell of it.
+// insertAudit records an action in its own transaction, and queues the mails about it.
 func insertAudit(tx *gorm.DB, a account.Audit) error {
 	if err := insertMails(tx, a.Mails, a.At); err != nil {
 		return err
 	}
-	return tx.Exec("INSERT INTO audit (at, actor, action, target, detail, address, request_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID)).Error
+	return tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail),
+		sanitize(a.Address), sanitize(a.RequestID)).Error
 }
 
-// signInsOf is the name of the counter of the sign-ins of a day.
+// signInsOf returns the name of the counter of sign-ins of a day.
 func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time.DateOnly) }
 
-// insertSignIn is insertAudit of a sign-in, which is counted too. The row of the counter
-// is locked last: all sign-ins of a day meet there.
+// insertSignIn is insertAudit for a sign-in, and counts it. The row of the counter is locked last:
+// all sign-ins of a day need it.
 func insertSignIn(tx *gorm.DB, n *account.Session, a account.Audit) error {
 	if err := insertAudit(tx, a); err != nil {
 		return err
 	}
-	return tx.Exec("INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + 1", signInsOf(n.AuthTime)).Error
+	return tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
+		ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, signInsOf(n.AuthTime)).Error
 }
 
 // SignIns implements account.Store.
@@ -56,7 +61,8 @@ func (s *Store) SignIns(ctx context.Context, from time.Time, days int) ([]int, e
 		Name  string
 		Value int
 	}
-	err := s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name >= ? AND name < ?", signInsOf(from), signInsOf(from.AddDate(0, 0, days))).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name >= ? AND name < ?",
+		signInsOf(from), signInsOf(from.AddDate(0, 0, days))).Find(&rows).Error
 	counts := make(map[string]int, len(rows))
 	for _, r := range rows {
 		counts[r.Name] = r.Value
@@ -68,13 +74,14 @@ func (s *Store) SignIns(ctx context.Context, from time.Time, days int) ([]int, e
 	return out, fail("count sign-ins", err)
 }
 
-// Record implements account.Store. It looks before it writes: what is recorded once may
-// be tried often.
+// Record implements account.Store. It reads before it writes: what is recorded once may be tried
+// often.
 func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration) error {
 	const doing = "record"
 	if once > 0 {
 		var found int64
-		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? LIMIT 1) young",
+		err := s.conn(ctx).Raw(`SELECT count(*)
+			FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? LIMIT 1) young`,
 			sanitize(a.Target), toUnix(a.At.Add(-once)), sanitize(a.Action)).Find(&found).Error
 		if err != nil || found > 0 {
 			return fail(doing, err)
@@ -84,7 +91,9 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.
-var auditKind = map[string]string{SQLite: "substr(action, 1, instr(action, '.') - 1)", Postgres: "split_part(action, '.', 1)"}
+var auditKind = map[string]string{
+	SQLite: "substr(action, 1, instr(action, '.') - 1)", Postgres: "split_part(action, '.', 1)",
+}
 
 // AuditLog implements account.Store.
 func (s *Store) AuditLog(ctx context.Context, q account.AuditQuery) ([]account.Audit, error) {
@@ -94,8 +103,7 @@ func (s *Store) AuditLog(ctx context.Context, q account.AuditQuery) ([]account.A
 	return each(rows, auditRow.audit), fail("read audit", err)
 }
 
-// auditQuery goes along an index in the order of the rows, so that a page costs what it
-// shows.
+// auditQuery walks an index in the order of the rows, so that a page costs no more than its rows.
 func (s *Store) auditQuery(q account.AuditQuery) (query string, args map[string]any) {
 	const order = " ORDER BY at DESC, id DESC LIMIT @limit"
 	args = map[string]any{"limit": pageSize(q.Limit)}
@@ -124,13 +132,14 @@ func (s *Store) auditQuery(q account.AuditQuery) (query string, args map[string]
 	if q.Person == "" {
 		return walk(), args
 	}
-	// One walk along an OR would have to sort all of a person's rows.
+	// A single query with OR would have to sort all of a person's rows.
 	args["person"] = sanitize(q.Person)
-	return "SELECT * FROM (" + walk("actor = @person") + ") a UNION SELECT * FROM (" + walk("target = @person") + ") t" + order, args
+	actor, target := walk("actor = @person"), walk("target = @person")
+	return "SELECT * FROM (" + actor + ") a UNION SELECT * FROM (" + target + ") t" + order, args
 }
 
-// sweepAudit deletes the rows that are older than the settings say, and the counts of
-// sign-ins of their days.
+// sweepAudit deletes the rows that are older than configured, and the counts of sign-ins of those
+// days.
 func (s *Store) sweepAudit(ctx context.Context, count *int64, now time.Time) error {
 	v, err := s.Settings(ctx)
 	if errors.Is(err, account.ErrNotInitialized) || err == nil && v.AuditDays == 0 {
@@ -140,11 +149,13 @@ func (s *Store) sweepAudit(ctx context.Context, count *int64, now time.Time) err
 		return err
 	}
 	until := now.AddDate(0, 0, -v.AuditDays)
-	err = s.sweepExpired(ctx, count, expired{table: "audit", key: "id", at: "at", until: toUnix(until.Add(-sweepMargin))})
+	old := expired{table: "audit", key: "id", at: "at", until: toUnix(until.Add(-sweepMargin))}
+	err = s.sweepExpired(ctx, count, old)
 	if err != nil {
 		return err
 	}
 	return s.writeOne(ctx, "sweep sign-ins", func(db *gorm.DB) error {
-		return db.Exec("DELETE FROM counters WHERE name >= 'signins:' AND name < ?", signInsOf(until.AddDate(0, 0, -1))).Error
+		before := signInsOf(until.AddDate(0, 0, -1))
+		return db.Exec("DELETE FROM counters WHERE name >= 'signins:' AND name < ?", before).Error
 	})
 }

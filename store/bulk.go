@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// bulkTimeout is how long a transaction of AddUsers may take: a million users.
+	// bulkTimeout bounds a transaction of AddUsers: a million users.
 	bulkTimeout = 10 * time.Minute
-	// bulkRows is how many rows one statement adds or looks for. A user has 18 columns, and a
+	// bulkRows is how many rows one statement adds or looks up. A user has 18 columns, and a
 	// statement of SQLite at most 32,766 values.
 	bulkRows = 500
 )
 
-// AddUsers implements account.Store. The counter of users and the verified addresses come
-// last: who registers or verifies one meanwhile does not wait until then.
+// AddUsers implements account.Store. The counter of users and the verified addresses come last, so
+// that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
 	var refused error // of the change of settings
 	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *gorm.DB) error {
@@ -66,7 +66,8 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 		if err := insertAudit(tx, a); err != nil {
 			return err
 		}
-		counted := tx.Exec("UPDATE counters SET value = value + ? WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)",
+		counted := tx.Exec(`UPDATE counters SET value = value + ?
+			WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)`,
 			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
 		if err := expect(counted, account.ErrRegistrationFull); err != nil {
 			return err
@@ -76,7 +77,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 	return cmp.Or(refused, err)
 }
 
-// addUsers adds some of them, with the words by which they are found, and an audit row each.
+// addUsers adds one batch of users with their words and an audit row each.
 func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 	type auditRow struct {
 		At                                                int64
@@ -94,7 +95,10 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 		for _, w := range wordsOf(u) {
 			words = append(words, userWord{w, u.Handle})
 		}
-		audit = append(audit, auditRow{toUnix(a.At), sanitize(a.Actor), "user.create", u.Handle, "imported", sanitize(a.Address), sanitize(a.RequestID)})
+		audit = append(audit, auditRow{
+			toUnix(a.At), sanitize(a.Actor), "user.create", u.Handle, "imported",
+			sanitize(a.Address), sanitize(a.RequestID),
+		})
 	}
 	added := tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows)
 	if added.Error != nil {
@@ -114,7 +118,7 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 	return tx.Table("audit").Create(&audit).Error
 }
 
-// claimEmails is claimEmail for users who have been added.
+// claimEmails is claimEmail for users who have just been added.
 func claimEmails(tx *gorm.DB, users []account.User) error {
 	var subs []string
 	for _, u := range users {

@@ -52,7 +52,7 @@ type clientSecretRow struct {
 	ExpiresAt int64
 }
 
-// clientRead is a client as it is read: with the hash of its logo, and not the picture.
+// clientRead is a client as it is read: with the hash of its logo instead of the image.
 type clientRead struct {
 	Row      clientRow `gorm:"embedded"`
 	LogoHash string
@@ -66,12 +66,16 @@ func (r clientRead) client() *provider.Client {
 
 func (r clientRow) client() *provider.Client {
 	c := &provider.Client{
-		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes), AuthMethod: r.AuthMethod,
-		RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR, Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
-		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials, DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile, RefreshGrace: time.Duration(r.RefreshGrace) * time.Second,
-		BackchannelLogoutURI: r.BackchannelURI, BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document, HomeURI: r.HomeURI,
+		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes),
+		AuthMethod: r.AuthMethod, RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR,
+		Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
+		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials,
+		DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile,
+		RefreshGrace: time.Duration(r.RefreshGrace) * time.Second, BackchannelLogoutURI: r.BackchannelURI,
+		BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
+		HomeURI: r.HomeURI,
 	}
-	// nil where there is none, as the client was made.
+	// Empty means nil, as when the client was created.
 	if r.JWKS != "" {
 		c.JWKS = []byte(r.JWKS)
 	}
@@ -89,17 +93,20 @@ func (r clientRow) client() *provider.Client {
 
 func newClientRow(c *provider.Client) clientRow {
 	return clientRow{
-		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "), AuthMethod: c.AuthMethod,
-		RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
-		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials, DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS),
-		RefreshGrace: int64(c.RefreshGrace / time.Second), PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"),
-		BackchannelURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt), Document: c.Document,
-		DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI, OptionalScopes: strings.Join(c.OptionalScopes, " "),
+		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "),
+		AuthMethod: c.AuthMethod, RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR,
+		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
+		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials,
+		DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS), RefreshGrace: int64(c.RefreshGrace / time.Second),
+		PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"), BackchannelURI: c.BackchannelLogoutURI,
+		BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
+		Document: c.Document, DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI,
+		OptionalScopes: strings.Join(c.OptionalScopes, " "),
 	}
 }
 
-// CreateClient implements provider.ClientStore. A removed client of that id, of which
-// something is left, goes first.
+// CreateClient implements provider.ClientStore. It first deletes what is left of a removed client
+// with that id.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
@@ -109,7 +116,8 @@ func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 		return err
 	}
 	var removed []string
-	if err := s.conn(ctx).Raw("SELECT id FROM clients WHERE id = ? AND removed_at > 0", c.ID).Find(&removed).Error; err != nil {
+	const query = "SELECT id FROM clients WHERE id = ? AND removed_at > 0"
+	if err := s.conn(ctx).Raw(query, c.ID).Find(&removed).Error; err != nil {
 		return fail("create client", err)
 	}
 	if len(removed) == 0 {
@@ -128,10 +136,11 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
 			return err
 		}
-		// The oldest first, so that the order of ids is that of age.
+		// Oldest first, so that ids are in order of age.
 		for i := len(c.Secrets) - 1; i >= 0; i-- {
 			n := c.Secrets[i]
-			err := tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)", c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt)).Error
+			err := tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at, expires_at)
+				VALUES (?, ?, ?, ?)`, c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt)).Error
 			if err != nil {
 				return err
 			}
@@ -140,7 +149,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 	})
 }
 
-// writeClientLogo stores a new logo; one of which there is only the hash is unchanged.
+// writeClientLogo stores a new logo. A logo with only a hash is unchanged.
 func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
 	if c.Logo.PNG == nil && c.Logo.Hash != "" {
 		return nil
@@ -149,7 +158,8 @@ func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
 	if err != nil || c.Logo.PNG == nil {
 		return err
 	}
-	return tx.Exec("INSERT INTO client_logos (client_id, hash, image) VALUES (?, ?, ?)", c.ID, c.Logo.Hash, c.Logo.PNG).Error
+	return tx.Exec(`INSERT INTO client_logos (client_id, hash, image)
+		VALUES (?, ?, ?)`, c.ID, c.Logo.Hash, c.Logo.PNG).Error
 }
 
 // ClientLogo implements account.Store.
@@ -184,8 +194,9 @@ var clientColumns, secretColumns = columnsOf[clientRow]("clients"), columnsOf[cl
 
 func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRead
-	err := s.conn(ctx).Raw("SELECT "+clientColumns+", coalesce((SELECT l.hash FROM client_logos l WHERE l.client_id = clients.id), '') AS logo_hash"+
-		" FROM clients WHERE removed_at = 0"+and+" ORDER BY name, id", args...).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+clientColumns+`,
+		coalesce((SELECT l.hash FROM client_logos l WHERE l.client_id = clients.id), '') AS logo_hash
+		FROM clients WHERE removed_at = 0`+and+" ORDER BY name, id", args...).Find(&rows).Error
 	out, byID := each(rows, clientRead.client), make(map[string]*provider.Client, len(rows))
 	if err != nil || len(rows) == 0 {
 		return out, err
@@ -194,11 +205,14 @@ func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*pr
 		byID[c.ID] = c
 	}
 	var secrets []clientSecretRow
-	err = s.conn(ctx).Raw("SELECT "+secretColumns+" FROM client_secrets WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC",
+	err = s.conn(ctx).Raw("SELECT "+secretColumns+` FROM client_secrets
+		WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC`,
 		slices.Collect(maps.Keys(byID)), s.now()).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]
-		c.Secrets = append(c.Secrets, provider.ClientSecret{Hash: r.Hash, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt)})
+		c.Secrets = append(c.Secrets, provider.ClientSecret{
+			Hash: r.Hash, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		})
 	}
 	return out, err
 }
@@ -214,7 +228,8 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	row := newClientRow(c)
 	return s.write(ctx, "update client", func(tx *gorm.DB) error {
 		// Select("*") writes zero values too.
-		update := tx.Table("clients").Where("id = ? AND removed_at = 0", c.ID).Select("*").Omit("id", "created_at").Updates(&row)
+		update := tx.Table("clients").Where("id = ? AND removed_at = 0", c.ID)
+		update = update.Select("*").Omit("id", "created_at").Updates(&row)
 		if err := expect(update, provider.ErrClientNotFound); err != nil {
 			return err
 		}
@@ -222,36 +237,41 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	})
 }
 
-// RotateClientSecret implements provider.ClientStore. An earlier end of a
-// secret is not put off.
+// RotateClientSecret implements provider.ClientStore. An earlier expiry of a secret stays.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
 	return s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
-		// Two rotations at once come one after the other.
-		if err := expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound); err != nil {
+		// Serialize concurrent rotations.
+		updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
+		if err := expect(updated, provider.ErrClientNotFound); err != nil {
 			return err
 		}
-		if err := tx.Exec("UPDATE client_secrets SET expires_at = ? WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)", end, id, end).Error; err != nil {
+		err := tx.Exec(`UPDATE client_secrets SET expires_at = ?
+			WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)`, end, id, end).Error
+		if err != nil {
 			return err
 		}
-		return tx.Exec("INSERT INTO client_secrets (client_id, hash, created_at) VALUES (?, ?, ?)", id, hash, toUnix(now)).Error
+		return tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at)
+			VALUES (?, ?, ?)`, id, hash, toUnix(now)).Error
 	})
 }
 
-// RemoveClient implements provider.ClientStore. The client is unknown at once.
-// What is stored of it goes in batches; should this end before, the sweep goes on.
+// RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
+// in batches; if this is interrupted, the sweep continues.
 func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
 	err := s.write(ctx, "remove client", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id), provider.ErrClientNotFound); err != nil {
+		updated := tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id)
+		if err := expect(updated, provider.ErrClientNotFound); err != nil {
 			return err
 		}
-		return execEach(tx, id, "DELETE FROM client_secrets WHERE client_id = ?", "DELETE FROM client_logos WHERE client_id = ?")
+		return execEach(tx, id,
+			"DELETE FROM client_secrets WHERE client_id = ?", "DELETE FROM client_logos WHERE client_id = ?")
 	})
 	if err != nil {
 		return err
@@ -259,17 +279,17 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	return s.purgeClient(ctx, id)
 }
 
-// ifRemoved is a condition: another process may finish the removal first, and the id
-// be registered again.
+// ifRemoved is the condition that the client is still removed: another process may finish the
+// removal first, and the id may be registered again.
 const ifRemoved = " AND EXISTS (SELECT 1 FROM clients k WHERE k.id = @client AND k.removed_at > 0)"
 
-// listedRow is a row that may have a place in the status lists.
+// listedRow is a row that may have an index in a status list.
 type listedRow struct {
 	ID         string
 	StatusList int64
 }
 
-// idsOf returns the ids, and whether one has such a place.
+// idsOf returns the ids, and whether one has such an index.
 func idsOf(rows []listedRow) (ids []string, listed bool) {
 	for _, r := range rows {
 		ids, listed = append(ids, r.ID), listed || r.StatusList > 0
@@ -277,13 +297,15 @@ func idsOf(rows []listedRow) (ids []string, listed bool) {
 	return ids, listed
 }
 
-// purgeClient deletes what is stored of a removed client, its own row last. The rest
-// would go with that (ON DELETE CASCADE), but all at once.
+// purgeClient deletes the data of a removed client, its own row last. Deleting that row first would
+// cascade to all the rest at once.
 func (s *Store) purgeClient(ctx context.Context, id string) error {
 	const doing = "remove client"
 	for _, rows := range []string{
-		"consents WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consents WHERE client_id = @client LIMIT @rows)",
-		"consent_refusals WHERE (sub, client_id, scope) IN (SELECT sub, client_id, scope FROM consent_refusals WHERE client_id = @client LIMIT @rows)",
+		`consents WHERE (sub, client_id, scope) IN
+			(SELECT sub, client_id, scope FROM consents WHERE client_id = @client LIMIT @rows)`,
+		`consent_refusals WHERE (sub, client_id, scope) IN
+			(SELECT sub, client_id, scope FROM consent_refusals WHERE client_id = @client LIMIT @rows)`,
 		"logout_outbox WHERE id IN (SELECT id FROM logout_outbox WHERE client_id = @client LIMIT @rows)",
 	} {
 		err := s.batches(ctx, doing, func(b *batch) (bool, error) {
@@ -296,7 +318,8 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 	}
 	err := s.batches(ctx, doing, func(b *batch) (bool, error) {
 		var grants []listedRow
-		err := s.conn(ctx).Raw("SELECT id, status_list FROM grants WHERE client_id = ? ORDER BY created_at LIMIT ?", id, b.rows).Find(&grants).Error
+		err := s.conn(ctx).Raw(`SELECT id, status_list FROM grants WHERE client_id = ?
+			ORDER BY created_at LIMIT ?`, id, b.rows).Find(&grants).Error
 		if err != nil || len(grants) == 0 {
 			return false, fail(doing, err)
 		}
@@ -304,7 +327,8 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		args := map[string]any{"client": id, "grants": ids, "rows": b.rows}
 		if listed {
 			err := b.write(func(tx *gorm.DB) error {
-				_, tokens, err := revokeGrants(tx, fromUnix(s.now()), "g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
+				_, tokens, err := revokeGrants(tx, fromUnix(s.now()),
+					"g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
 				if err != nil {
 					return err
 				}
@@ -314,26 +338,29 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 				return false, err
 			}
 		}
-		n, err := b.exec("DELETE FROM tokens WHERE sig IN (SELECT sig FROM tokens WHERE grant_id IN @grants LIMIT @rows)"+ifRemoved, args)
+		n, err := b.exec(`DELETE FROM tokens
+			WHERE sig IN (SELECT sig FROM tokens WHERE grant_id IN @grants LIMIT @rows)`+ifRemoved, args)
 		if err != nil || n == int64(b.rows) {
-			return true, err // there may be more of them
+			return true, err // there may be more tokens
 		}
 		n, err = b.exec("DELETE FROM grants WHERE id IN @grants AND client_id = @client"+ifRemoved, args)
-		return n > 0, err // none when the id was registered again
+		return n > 0, err // 0 if the id was registered again
 	})
 	if err != nil {
 		return err
 	}
 	err = s.batches(ctx, doing, func(b *batch) (bool, error) {
 		var own []listedRow
-		err := s.conn(ctx).Raw("SELECT id, status_list FROM client_tokens WHERE client_id = ? ORDER BY sig LIMIT ?", id, b.rows).Find(&own).Error
+		err := s.conn(ctx).Raw(`SELECT id, status_list FROM client_tokens WHERE client_id = ?
+			ORDER BY sig LIMIT ?`, id, b.rows).Find(&own).Error
 		if err != nil || len(own) == 0 {
 			return false, fail(doing, err)
 		}
 		ids, _ := idsOf(own)
 		var tokens []revocation
 		err = b.write(func(tx *gorm.DB) error {
-			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+" RETURNING status_list, status_index, expires_at",
+			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+`
+				RETURNING status_list, status_index, expires_at`,
 				map[string]any{"ids": ids, "client": id}).Find(&tokens).Error
 			if err != nil {
 				return err

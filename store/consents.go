@@ -34,35 +34,44 @@ func (s *Store) scopesIn(ctx context.Context, table, sub, clientID string) ([]st
 		return nil, nil
 	}
 	var scopes []string
-	err := s.conn(ctx).Raw("SELECT scope FROM "+table+" WHERE sub = ? AND client_id = ? ORDER BY scope", sub, clientID).Find(&scopes).Error
+	err := s.conn(ctx).Raw("SELECT scope FROM "+table+` WHERE sub = ? AND client_id = ?
+		ORDER BY scope`, sub, clientID).Find(&scopes).Error
 	if err != nil || len(scopes) == 0 {
 		return nil, fail("read consent", err)
 	}
 	return scopes, nil
 }
 
-// SaveConsent implements provider.Storage. account.ErrUserNotFound for a user
-// who was deleted since.
-func (s *Store) SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error {
+// SaveConsent implements provider.Storage. account.ErrUserNotFound for a user who was deleted
+// meanwhile.
+func (s *Store) SaveConsent(
+	ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string,
+) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
 	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
 		for _, scope := range refused {
-			if err := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?", sub, clientID, scope).Error; err != nil {
+			err := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?",
+				sub, clientID, scope).Error
+			if err != nil {
 				return err
 			}
-			if err := tx.Exec("INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-				sub, clientID, scope, toUnix(now)).Error; err != nil {
+			err = tx.Exec(`INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`, sub, clientID, scope, toUnix(now)).Error
+			if err != nil {
 				return err
 			}
 		}
 		if len(rows) > 0 {
-			if err := tx.Exec("DELETE FROM consent_refusals WHERE sub = ? AND client_id = ? AND scope IN ?", sub, clientID, scopes).Error; err != nil {
+			err := tx.Exec(`DELETE FROM consent_refusals
+				WHERE sub = ? AND client_id = ? AND scope IN ?`, sub, clientID, scopes).Error
+			if err != nil {
 				return err
 			}
-			if err := tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+			err = tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
+			if err != nil {
 				return err
 			}
 		}
@@ -78,7 +87,7 @@ type appRow struct {
 	GrantedAt  int64
 	LastUsedAt int64
 	LastToken  int64
-	// Those that OfferedApps reads.
+	// Only OfferedApps reads these.
 	RequireFlag string
 	HomeURI     string `gorm:"column:home_uri"`
 	Hash        string
@@ -94,9 +103,9 @@ func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App,
 	return each(rows, appRow.app), fail("list offered applications", err)
 }
 
-// liveGrant is the condition that a grant g can be used at a time, which it
-// takes twice: its code, or a token of it. A rotated refresh token is dead but
-// for a grace, in which its successor is alive.
+// liveGrant is the condition that a grant g can be used at a time, given twice: it has a live code
+// or token. A rotated refresh token is not live, except during a grace period, in which its
+// successor is.
 const liveGrant = `g.revoked_at = 0 AND (g.code_used_at = 0 AND g.code_expires_at > ?
 	OR EXISTS (SELECT 1 FROM tokens t WHERE t.grant_id = g.id AND t.expires_at > ? AND t.used_at = 0))`
 
@@ -106,11 +115,16 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 		return []account.App{}, nil
 	}
 	var rows []appRow
-	err := s.conn(ctx).Raw(`SELECT a.client_id, k.name, k.require_acr, string_agg(a.scope, ' ') AS scopes, min(a.granted_at) AS granted_at, max(a.last_used_at) AS last_used_at,
-		coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
+	err := s.conn(ctx).Raw(`SELECT a.client_id, k.name, k.require_acr, string_agg(a.scope, ' ') AS scopes,
+			min(a.granted_at) AS granted_at, max(a.last_used_at) AS last_used_at,
+			coalesce((SELECT max(t.issued_at) FROM grants g JOIN tokens t ON t.grant_id = g.id
+				WHERE g.sub = ? AND g.client_id = a.client_id), 0) AS last_token
 		FROM (SELECT client_id, scope, granted_at, last_used_at FROM consents WHERE sub = ?
-			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g WHERE g.sub = ? AND `+liveGrant+`) a
-		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0 GROUP BY a.client_id, k.name, k.require_acr ORDER BY k.name, a.client_id`, sub, sub, sub, toUnix(now), toUnix(now)).Find(&rows).Error
+			UNION ALL SELECT g.client_id, g.granted_scope, g.created_at, 0 FROM grants g
+			WHERE g.sub = ? AND `+liveGrant+`) a
+		JOIN clients k ON k.id = a.client_id AND k.removed_at = 0
+		GROUP BY a.client_id, k.name, k.require_acr ORDER BY k.name, a.client_id`,
+		sub, sub, sub, toUnix(now), toUnix(now)).Find(&rows).Error
 	return each(rows, appRow.app), fail("list applications", err)
 }
 
@@ -118,7 +132,8 @@ func (r appRow) app() account.App {
 	scopes := strings.Fields(r.Scopes)
 	slices.Sort(scopes)
 	return account.App{
-		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes), GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
+		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes),
+		GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
 		RequireFlag: r.RequireFlag, HomeURI: r.HomeURI, Logo: r.Hash,
 	}
 }
@@ -133,7 +148,8 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 			return err
 		}
 		var live int64
-		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant, sub, clientID, toUnix(now), toUnix(now)).Find(&live).Error
+		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant,
+			sub, clientID, toUnix(now), toUnix(now)).Find(&live).Error
 		if err != nil {
 			return err
 		}
@@ -148,7 +164,8 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 		if live == 0 && consent.RowsAffected+refusals.RowsAffected == 0 {
 			return account.ErrAppNotFound
 		}
-		_, tokens, err := revokeGrants(tx, now, "sub = @sub AND client_id = @client", map[string]any{"sub": sub, "client": clientID})
+		_, tokens, err := revokeGrants(tx, now, "sub = @sub AND client_id = @client",
+			map[string]any{"sub": sub, "client": clientID})
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ const (
 // CreateDevice implements provider.DeviceStore.
 func (s *Store) CreateDevice(ctx context.Context, d *provider.DeviceRequest) error {
 	return s.writeOne(ctx, "create device request", func(db *gorm.DB) error {
-		return db.Exec(`INSERT INTO device_requests (code_sig, user_hash, client_id, query, address, created_at, expires_at, wait)
+		return db.Exec(`INSERT INTO device_requests
+			(code_sig, user_hash, client_id, query, address, created_at, expires_at, wait)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, d.CodeSignature, d.UserHash, d.ClientID, d.Query, sanitize(d.Address),
 			toUnix(d.CreatedAt), toUnix(d.ExpiresAt), int64(provider.DeviceInterval/time.Second)).Error
 	})
@@ -31,7 +32,8 @@ func (s *Store) DeviceOfUser(ctx context.Context, userHash []byte, now time.Time
 		CodeSig, ClientID, Query, Address string
 		CreatedAt, ExpiresAt              int64
 	}
-	found := s.conn(ctx).Raw(`SELECT d.code_sig, d.client_id, d.query, d.address, d.created_at, d.expires_at FROM device_requests d
+	found := s.conn(ctx).Raw(`SELECT d.code_sig, d.client_id, d.query, d.address, d.created_at, d.expires_at
+		FROM device_requests d
 		WHERE d.user_hash = ? AND d.state = ? AND d.expires_at > ?`, userHash, deviceWaits, toUnix(now)).Find(&row)
 	if err := expect(found, provider.ErrNotFound); err != nil {
 		return nil, fail("find device request", err)
@@ -47,7 +49,8 @@ const decideDevice = "UPDATE device_requests SET state = ? WHERE user_hash = ? A
 // AllowDevice implements provider.DeviceStore.
 func (s *Store) AllowDevice(ctx context.Context, userHash []byte, g *provider.Grant, now time.Time) error {
 	return s.perform(ctx, operation{doing: "allow device", several: true, do: func(w *statements) error {
-		err := expect(w.gorm(w.ctx).Exec(decideDevice, deviceAllowed, userHash, deviceWaits, toUnix(now)), provider.ErrNotFound)
+		decided := w.gorm(w.ctx).Exec(decideDevice, deviceAllowed, userHash, deviceWaits, toUnix(now))
+		err := expect(decided, provider.ErrNotFound)
 		if err != nil {
 			return err
 		}
@@ -74,7 +77,8 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 	var verdict error
 	err := s.write(ctx, "poll device request", func(tx *gorm.DB) error {
 		var row struct{ State, ExpiresAt, Wait, PolledAt int64 }
-		found := tx.Raw("SELECT state, expires_at, wait, polled_at FROM device_requests WHERE code_sig = ? AND client_id = ?"+lock,
+		found := tx.Raw(`SELECT state, expires_at, wait, polled_at FROM device_requests
+			WHERE code_sig = ? AND client_id = ?`+lock,
 			codeSignature, clientID).Find(&row)
 		if err := expect(found, provider.ErrNotFound); err != nil {
 			return err
@@ -95,7 +99,8 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 		default:
 			verdict = provider.ErrDevicePending
 		}
-		return tx.Exec("UPDATE device_requests SET polled_at = ?, wait = ? WHERE code_sig = ?", at, wait, codeSignature).Error
+		const set = "UPDATE device_requests SET polled_at = ?, wait = ? WHERE code_sig = ?"
+		return tx.Exec(set, at, wait, codeSignature).Error
 	})
 	if err != nil {
 		return err

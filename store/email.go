@@ -15,8 +15,9 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	if invalidKey(email) {
 		return account.User{}, account.ErrUserNotFound
 	}
-	var rows []storedUser // two, where the version before has verified the address of another once more
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2", email).Find(&rows).Error
+	var rows []storedUser // two, if an earlier version has verified the address for two users
+	err := s.conn(ctx).Raw("SELECT "+userColumns+` FROM users u
+		WHERE lower(u.email) = lower(?) AND u.email_verified AND u.deleted_at = 0 LIMIT 2`, email).Find(&rows).Error
 	if err == nil && len(rows) != 1 {
 		err = account.ErrUserNotFound
 	}
@@ -26,19 +27,21 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	return rows[0].user(), nil
 }
 
-// lockEmails makes every other operation that verifies an address wait for the end of the transaction. It comes
-// after the rows of users and counters.
+// lockEmails makes every other operation that verifies an address wait for the end of the
+// transaction. It comes after the rows of users and counters.
 func lockEmails(tx *gorm.DB) error {
 	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
 }
 
-// claimEmail is account.ErrEmailTaken when another account has verified the address.
+// claimEmail returns account.ErrEmailTaken if another account has verified the address.
 func claimEmail(tx *gorm.DB, email, sub string) error {
 	if err := lockEmails(tx); err != nil {
 		return err
 	}
 	var others []string
-	err := tx.Raw("SELECT sub FROM users WHERE lower(email) = lower(?) AND email_verified AND deleted_at = 0 AND sub <> ? LIMIT 1", email, sub).Find(&others).Error
+	err := tx.Raw(`SELECT sub FROM users
+		WHERE lower(email) = lower(?) AND email_verified AND deleted_at = 0 AND sub <> ? LIMIT 1`,
+		email, sub).Find(&others).Error
 	if err == nil && len(others) > 0 {
 		return account.ErrEmailTaken
 	}
@@ -51,7 +54,8 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 		return account.ErrInvalidLink
 	}
 	return s.write(ctx, "ask for verification", func(tx *gorm.DB) error {
-		mark := tx.Exec("UPDATE users SET email_asked_at = ? WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0", toUnix(asked), sub, email)
+		mark := tx.Exec(`UPDATE users SET email_asked_at = ?
+			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email)
 		if err := expect(mark, account.ErrInvalidLink); err != nil {
 			return err
 		}
@@ -91,7 +95,7 @@ type emailChangeRow struct {
 	ChangedAt int64
 	ExpiresAt int64
 	UndoneAt  int64
-	Seq       int64 // of the changes of a user
+	Seq       int64 // counts the changes of a user
 }
 
 func (r emailChangeRow) change() account.EmailChange {
@@ -100,8 +104,8 @@ func (r emailChangeRow) change() account.EmailChange {
 	}
 }
 
-// keepEmail keeps what an account.Audit says of the address before, in the transaction of
-// its change.
+// keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
+// change.
 func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error {
 	if id == "" {
 		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
@@ -110,7 +114,8 @@ func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error
 		return nil
 	}
 	var last int64
-	if err := tx.Raw("SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub).Find(&last).Error; err != nil {
+	err := tx.Raw("SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub).Find(&last).Error
+	if err != nil {
 		return err
 	}
 	return tx.Table("email_changes").Create(&emailChangeRow{
@@ -119,14 +124,15 @@ func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error
 	}).Error
 }
 
-func keptID(a *account.Audit) string {
+func formerEmailID(a *account.Audit) string {
 	if a == nil {
 		return ""
 	}
 	return a.KeepEmail
 }
 
-var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + " FROM email_changes WHERE undone_at = 0 AND expires_at > ?"
+var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + ` FROM email_changes
+	WHERE undone_at = 0 AND expires_at > ?`
 
 // EmailChange implements account.Store.
 func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error) {
@@ -134,7 +140,8 @@ func (s *Store) EmailChange(ctx context.Context, id string, now time.Time) (acco
 		return account.EmailChange{}, account.ErrInvalidLink
 	}
 	var row emailChangeRow
-	if err := expect(s.conn(ctx).Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row), account.ErrInvalidLink); err != nil {
+	found := s.conn(ctx).Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row)
+	if err := expect(found, account.ErrInvalidLink); err != nil {
 		return account.EmailChange{}, fail("find change of email", err)
 	}
 	return row.change(), nil
@@ -146,7 +153,8 @@ func (s *Store) FormerEmails(ctx context.Context, sub string, now time.Time) ([]
 		return nil, nil
 	}
 	var rows []emailChangeRow
-	err := s.conn(ctx).Raw(selectEmailChange+" AND sub = ? ORDER BY seq, changed_at", toUnix(now), sub).Find(&rows).Error
+	err := s.conn(ctx).Raw(selectEmailChange+" AND sub = ? ORDER BY seq, changed_at", toUnix(now),
+		sub).Find(&rows).Error
 	return each(rows, emailChangeRow.change), fail("list changes of email", err)
 }
 
@@ -157,18 +165,21 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 	}
 	return s.write(ctx, "undo change of email", func(tx *gorm.DB) error {
 		var row emailChangeRow
-		if err := expect(tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row), account.ErrInvalidLink); err != nil {
+		found := tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row)
+		if err := expect(found, account.ErrInvalidLink); err != nil {
 			return err
 		}
 		u, err := lockedUser(tx, row.Sub)
 		if err != nil {
 			return err
 		}
-		if err := expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id), account.ErrInvalidLink); err != nil {
+		updated := tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id)
+		if err := expect(updated, account.ErrInvalidLink); err != nil {
 			return err
 		}
-		// The addresses that came after it are not of the owner: none of them undoes this.
-		err = tx.Exec("UPDATE email_changes SET undone_at = ? WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0",
+		// Later addresses are not the owner's: none of them may undo this.
+		err = tx.Exec(`UPDATE email_changes SET undone_at = ?
+			WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0`,
 			toUnix(now), row.Sub, row.Seq, row.Seq, row.ChangedAt).Error
 		if err != nil {
 			return err
@@ -179,7 +190,8 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		case err != nil:
 			return err
 		}
-		err = tx.Exec("UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '', updated_at = ? WHERE sub = ?", row.Email, row.Verified, toUnix(now), row.Sub).Error
+		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '', updated_at = ?
+			WHERE sub = ?`, row.Email, row.Verified, toUnix(now), row.Sub).Error
 		if err != nil {
 			return err
 		}

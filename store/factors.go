@@ -24,7 +24,8 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 	}
 	err := s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys,
 		(SELECT count(*) FROM recovery_codes WHERE sub = ? AND used_at = 0) AS codes,
-		(SELECT coalesce(max(created_at), 0) FROM recovery_codes WHERE sub = ?) AS made_at`, sub, sub, sub).Find(&counts).Error
+		(SELECT coalesce(max(created_at), 0) FROM recovery_codes WHERE sub = ?) AS made_at`,
+		sub, sub, sub).Find(&counts).Error
 	if err != nil {
 		return f, fail("find factors", err)
 	}
@@ -55,20 +56,23 @@ type totpRow struct {
 
 var totpColumns = columnsOf[totpRow]("totp")
 
-// liveSession is account.ErrNotAuthenticated when the session, in which a user asks for something, is no longer live;
-// empty: they ask in none. The row of the user is locked: whoever ends their sessions locks it too, and came before or waits.
+// liveSession returns account.ErrNotAuthenticated if the session in which a user acts is no longer
+// live. An empty session passes. The user's row is locked, so whoever ends the sessions came before
+// or waits.
 func liveSession(tx *gorm.DB, sub, session string, now time.Time) error {
 	_, err := methodsOf(tx, sub, session, now)
 	return err
 }
 
-// methodsOf is liveSession, and returns what the session has proven.
+// methodsOf is liveSession, and returns the methods by which the session was authenticated.
 func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error) {
 	if session == "" {
 		return []string{account.MethodMultiFactor}, nil
 	}
 	var amr []string
-	err := tx.Raw("SELECT amr FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?", sanitize(session), sub, toUnix(now)).Find(&amr).Error
+	err := tx.Raw(`SELECT amr FROM sessions
+		WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`,
+		sanitize(session), sub, toUnix(now)).Find(&amr).Error
 	if err == nil && len(amr) == 0 {
 		err = account.ErrNotAuthenticated
 	}
@@ -78,8 +82,8 @@ func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error
 	return strings.Fields(amr[0]), nil
 }
 
-// lockForFactors locks a user whose factors are about to change in a session that has to have proven those that
-// there are.
+// lockForFactors locks a user whose factors are about to change. The session must have used a
+// second factor if the user has one.
 func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.User, err error) {
 	if u, err = lockedUser(tx, sub); err != nil {
 		return u, err
@@ -91,8 +95,10 @@ func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.
 	return u, err
 }
 
-// addFactor adds a row of a second factor by add: see account.NewFactor.
-func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *gorm.DB) error) (first bool, err error) {
+// addFactor adds a second factor by calling add: see account.NewFactor.
+func (s *Store) addFactor(
+	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *gorm.DB) error,
+) (first bool, err error) {
 	err = s.write(ctx, doing, func(tx *gorm.DB) error {
 		u, err := lockForFactors(tx, sub, n.Session, n.Now)
 		if err != nil {
@@ -102,14 +108,17 @@ func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewF
 			return err
 		}
 		if first = !u.SecondFactor; first {
-			if err := tx.Exec("UPDATE users SET second_factor = true, updated_at = ? WHERE sub = ?", toUnix(n.Now), sub).Error; err != nil {
+			err := tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
+				WHERE sub = ?`, toUnix(n.Now), sub).Error
+			if err != nil {
 				return err
 			}
 			if err := replaceRecoveryCodes(tx, sub, n.Codes, n.Now); err != nil {
 				return err
 			}
-			// A session that is kept, or has ended, has not proven this factor.
-			err := tx.Exec("UPDATE sessions SET amr = replace(amr, ?, '') WHERE sub = ?", " "+account.MethodMultiFactor, sub).Error
+			// No session has used the new factor yet.
+			err = tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')
+				WHERE sub = ?`, " "+account.MethodMultiFactor, sub).Error
 			if err == nil && !n.KeepOthers {
 				_, err = signOutOthers(tx, sub, sanitize(n.Session), n.Now)
 			}
@@ -122,8 +131,11 @@ func (s *Store) addFactor(ctx context.Context, doing, sub string, n account.NewF
 	return first && err == nil, err
 }
 
-// removeFactor removes a row of a second factor by remove: see account.OldFactor. passkey is the one that goes, or nil.
-func (s *Store) removeFactor(ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *gorm.DB) error) error {
+// removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id
+// of a removed passkey, nil for other factors.
+func (s *Store) removeFactor(
+	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *gorm.DB) error,
+) error {
 	return s.write(ctx, doing, func(tx *gorm.DB) error {
 		if _, err := lockForFactors(tx, sub, o.Session, o.Now); err != nil {
 			return err
@@ -132,16 +144,20 @@ func (s *Store) removeFactor(ctx context.Context, doing, sub string, o account.O
 			return err
 		}
 		var left struct{ Apps, Passkeys int }
-		err := tx.Raw("SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps, (SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys", sub, sub).Find(&left).Error
+		err := tx.Raw(`SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps,
+			(SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys`, sub, sub).Find(&left).Error
 		if err != nil {
 			return err
 		}
 		last := left.Apps+left.Passkeys == 0
-		if last && o.Demanded != "" || passkey != nil && left.Passkeys == 0 && o.Demanded == account.ACRPhishingResistant {
+		lastPasskey := passkey != nil && left.Passkeys == 0
+		if last && o.Demanded != "" || lastPasskey && o.Demanded == account.ACRPhishingResistant {
 			return account.ErrFactorDemanded
 		}
 		if last {
-			if err := execEach(tx, sub, "UPDATE users SET second_factor = false WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
+			err := execEach(tx, sub,
+				"UPDATE users SET second_factor = false WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?")
+			if err != nil {
 				return err
 			}
 		}
@@ -150,8 +166,9 @@ func (s *Store) removeFactor(ctx context.Context, doing, sub string, o account.O
 		case !o.KeepOthers:
 			_, err = signOutOthers(tx, sub, sanitize(o.Session), o.Now)
 		case passkey != nil:
-			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey",
-				"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)"+signOutGrants, args)
+			const grants = `sid IN
+				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
+			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)
 		}
 		if err != nil {
 			return err
@@ -165,7 +182,9 @@ func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time
 		return err
 	}
 	for _, hash := range codes {
-		if err := tx.Exec("INSERT INTO recovery_codes (sub, hash, created_at) VALUES (?, ?, ?)", sub, hash, toUnix(now)).Error; err != nil {
+		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, created_at)
+			VALUES (?, ?, ?)`, sub, hash, toUnix(now)).Error
+		if err != nil {
 			return err
 		}
 	}
@@ -179,7 +198,8 @@ func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n accou
 		if err != nil {
 			return err
 		}
-		add := tx.Exec("INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (sub) DO NOTHING",
+		add := tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (sub) DO NOTHING`,
 			sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(n.Now))
 		return expect(add, account.ErrFactorExists)
 	})
@@ -191,7 +211,8 @@ func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Ti
 		return false, nil
 	}
 	err = s.writeOne(ctx, "accept time step", func(db *gorm.DB) error {
-		use := db.Exec("UPDATE totp SET last_step = ?, last_used_at = ? WHERE sub = ? AND last_step < ?", step, toUnix(now), sub, step)
+		use := db.Exec(`UPDATE totp SET last_step = ?, last_used_at = ?
+			WHERE sub = ? AND last_step < ?`, step, toUnix(now), sub, step)
 		later = use.RowsAffected == 1
 		return use.Error
 	})
@@ -206,7 +227,9 @@ func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor)
 }
 
 // ReplaceRecoveryCodes implements account.Store.
-func (s *Store) ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit) error {
+func (s *Store) ReplaceRecoveryCodes(
+	ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit,
+) error {
 	return s.write(ctx, "replace recovery codes", func(tx *gorm.DB) error {
 		u, err := lockForFactors(tx, sub, session, now)
 		if err != nil {
@@ -223,12 +246,15 @@ func (s *Store) ReplaceRecoveryCodes(ctx context.Context, sub, session string, c
 }
 
 // UseRecoveryCode implements account.Store.
-func (s *Store) UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a account.Audit) (bool, error) {
+func (s *Store) UseRecoveryCode(
+	ctx context.Context, sub string, hash []byte, now time.Time, a account.Audit,
+) (bool, error) {
 	if invalidKey(sub) {
 		return false, nil
 	}
 	err := s.write(ctx, "use recovery code", func(tx *gorm.DB) error {
-		use := tx.Exec("UPDATE recovery_codes SET used_at = ? WHERE sub = ? AND hash = ? AND used_at = 0", toUnix(now), sub, hash)
+		use := tx.Exec(`UPDATE recovery_codes SET used_at = ?
+			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash)
 		if err := expect(use, account.ErrFactorNotFound); err != nil {
 			return err
 		}
@@ -246,7 +272,8 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		if err := execEach(tx, sub, "DELETE FROM totp WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?",
+		if err := execEach(tx, sub, "DELETE FROM totp WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
+			"DELETE FROM recovery_codes WHERE sub = ?",
 			"UPDATE users SET second_factor = false WHERE sub = ?"); err != nil {
 			return err
 		}
@@ -260,8 +287,9 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 // SpendOnce implements account.Store.
 func (s *Store) SpendOnce(ctx context.Context, hash []byte, expires time.Time) (first bool, err error) {
 	err = s.writeOne(ctx, "spend once", func(db *gorm.DB) error {
-		// A slice right after a parenthesis would become a list.
-		spend := db.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", toUnix(expires), hash)
+		// GORM expands a slice right after a parenthesis into a list, so the hash comes second.
+		spend := db.Exec(`INSERT INTO spent (expires_at, hash) VALUES (?, ?)
+			ON CONFLICT (hash) DO NOTHING`, toUnix(expires), hash)
 		first = spend.RowsAffected == 1
 		return spend.Error
 	})

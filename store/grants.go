@@ -16,16 +16,18 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// grantColumns are a grant g with its user u, but for its code and, before them, its scopes.
-const grantColumns = ", g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims, g.auth_time, g.created_at, g.revoked_at, " + claimColumns
+// grantColumns selects a grant g with its user u, without its code and its scopes, which come
+// first.
+const grantColumns = `, g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims,
+	g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
 
 func (c *columns) grant() *provider.Grant {
 	g := &provider.Grant{Scopes: strings.Fields(c.text()), ID: c.text(), ClientID: c.text(), SessionID: c.text()}
-	if named := c.text(); named != "" { // nil where there is none, as the grant was made
+	if named := c.text(); named != "" { // else nil, as when the grant was created
 		g.Resources = strings.Fields(named)
 	}
 	g.StatusList, g.StatusIndex, g.ACR = int(c.number()), int(c.number()), c.text()
-	if amr := c.text(); amr != "" { // nil where there is none, as the grant was made
+	if amr := c.text(); amr != "" { // else nil, as when the grant was created
 		g.AMR = strings.Fields(amr)
 	}
 	g.Claims, g.AuthTime, g.CreatedAt, g.Revoked = c.text(), c.time(), c.time(), c.number() != 0
@@ -37,20 +39,23 @@ func (c *columns) grant() *provider.Grant {
 	return g
 }
 
-// insertGrant adds a grant only while the session lives in which it was given:
-// a code must not be made after what would have revoked it.
-var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline, code_sig, code_expires_at, redirect_uri,
-	code_challenge, code_challenge_method, nonce, acr, amr, claims, auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
-	" FOR SHARE") // the end of the session waits, and then finds the grant to revoke
+// insertGrant adds a grant only while its session lives: no code may be created after the
+// revocation of its session.
+var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
+		code_sig, code_expires_at, redirect_uri, code_challenge, code_challenge_method, nonce, acr, amr, claims,
+		auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+	FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
+	" FOR SHARE") // whoever ends the session waits, and then finds the grant to revoke
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
-	forAPIs := len(g.Resources) > 0
-	return s.perform(ctx, operation{doing: "create grant", several: forAPIs, do: func(w *statements) error { return w.insertGrant(g) }})
+	op := operation{doing: "create grant", several: len(g.Resources) > 0}
+	op.do = func(w *statements) error { return w.insertGrant(g) }
+	return s.perform(ctx, op)
 }
 
-// insertGrant is more than one statement where the grant is for APIs.
+// insertGrant runs more than one statement if the grant is for APIs.
 func (w *statements) insertGrant(g *provider.Grant) error {
 	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
 		return account.ErrSessionNotFound
@@ -65,8 +70,10 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 	}
 	scope := strings.Join(g.Scopes, " ")
 	n, err := w.exec(insertGrant,
-		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"), g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI,
-		g.CodeChallenge, method, nonce, g.ACR, strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt), toUnix(g.CodeExpires), g.DPoPJKT,
+		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"),
+		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, method, nonce, g.ACR,
+		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
+		toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub)
 	if err == nil && n == 0 {
 		return account.ErrSessionNotFound
@@ -74,7 +81,7 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 	if err != nil || len(g.Resources) == 0 {
 		return err
 	}
-	// After the lock of the session, which whoever ends it takes before that of the list.
+	// The session is locked before the list, in the same order as when a session ends.
 	tx := w.gorm(w.ctx)
 	if g.StatusList, g.StatusIndex, err = takeIndex(tx); err != nil {
 		return err
@@ -83,7 +90,7 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 		strings.Join(g.Resources, " "), g.StatusList, g.StatusIndex, g.ID).Error
 }
 
-// audienceOf reads the column back: nil where the token is for userinfo alone.
+// audienceOf parses the column, nil for a token that is for userinfo only.
 func audienceOf(column string) []string {
 	if column == "" {
 		return nil
@@ -91,7 +98,8 @@ func audienceOf(column string) []string {
 	return strings.Fields(column)
 }
 
-var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at, g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
+var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
+	g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
 // GrantOfCode implements provider.GrantStore.
@@ -104,25 +112,29 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 		return nil, fail("find code", err)
 	}
 	g := c.grant()
-	g.CodeSignature, g.CodeExpires, g.CodeUsed, g.RedirectURI, g.CodeChallenge, g.Nonce = signature, c.time(), c.number() != 0, c.text(), c.text(), string(c.bytes())
+	g.CodeSignature, g.CodeExpires, g.CodeUsed = signature, c.time(), c.number() != 0
+	g.RedirectURI, g.CodeChallenge, g.Nonce = c.text(), c.text(), string(c.bytes())
 	g.DPoPJKT = c.text()
 	return g, fail("find code", c.err)
 }
 
 var (
 	spendCode = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
-	// rotateToken lets a token be rotated once, and again in the grace of its client, which
-	// begins with the first time.
-	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END WHERE sig = ? AND kind = ? AND grant_id = ?
-		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id WHERE g.id = tokens.grant_id AND g.revoked_at = 0
-		AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
+	// rotateToken rotates a token once, and again during the grace period of its client, which
+	// starts with the first time.
+	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END
+		WHERE sig = ? AND kind = ? AND grant_id = ?
+		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id
+			WHERE g.id = tokens.grant_id AND g.revoked_at = 0
+			AND (tokens.used_at = 0 OR k.refresh_grace > 0 AND tokens.used_at > ? - k.refresh_grace))`, "")
 )
 
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
 	now := s.now()
-	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID},
-		"code_used_at > 0 AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)", map[string]any{})
+	const spent = `code_used_at > 0
+		AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)`
+	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, spent, map[string]any{})
 }
 
 // RotateRefreshToken implements provider.GrantStore.
@@ -131,31 +143,39 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 		return provider.ErrNotFound
 	}
 	now := s.now()
-	return s.spendOnce(ctx, "rotate refresh token", grantID, issued,
-		rotateToken, []any{now, signature, kindRefresh, grantID, now}, rotated, map[string]any{"sig": signature, "kind": kindRefresh})
+	args := []any{now, signature, kindRefresh, grantID, now}
+	return s.spendOnce(ctx, "rotate refresh token", grantID, issued, rotateToken, args,
+		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
-// keepToken makes a refresh token live on.
+// keepToken extends the lifetime of a refresh token.
 var keepToken = newQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
 	AND EXISTS (SELECT 1 FROM grants g WHERE g.id = tokens.grant_id AND g.revoked_at = 0)`, "")
 
 // KeepRefreshToken implements provider.GrantStore.
-func (s *Store) KeepRefreshToken(ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token) error {
+func (s *Store) KeepRefreshToken(
+	ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token,
+) error {
 	if invalidKey(signature) {
 		return provider.ErrNotFound
 	}
-	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, []any{toUnix(expires), signature, kindRefresh, grantID}, rotated,
-		map[string]any{"sig": signature, "kind": kindRefresh})
+	args := []any{toUnix(expires), signature, kindRefresh, grantID}
+	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, args,
+		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
 // rotated is the condition that a refresh token of the grant g was rotated.
-const rotated = "EXISTS (SELECT 1 FROM tokens t WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)"
+const rotated = `EXISTS (SELECT 1 FROM tokens t
+	WHERE t.sig = @sig AND t.kind = @kind AND t.grant_id = g.id AND t.used_at > 0)`
 
-// spendOnce spends a code or a refresh token and stores what was issued for it.
-// A caller that finds it spent is a second use, even at the same time, and
-// revokes the grant. On PostgreSQL each of the two is one statement, whose conditions hold
-// when it changes the row: they need no common transaction.
-func (s *Store) spendOnce(ctx context.Context, doing, grantID string, issued []provider.Token, spend query, spendArgs []any, reused string, reusedArgs map[string]any) error {
+// spendOnce spends a code or a refresh token and stores the tokens issued for it. A caller that
+// finds it spent, even at the same time, is a second use and revokes the grant. On PostgreSQL each
+// of the two is one statement, whose conditions hold when it changes the row, so they need no
+// common transaction.
+func (s *Store) spendOnce(
+	ctx context.Context, doing, grantID string, issued []provider.Token,
+	spend query, spendArgs []any, reused string, reusedArgs map[string]any,
+) error {
 	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
@@ -198,7 +218,7 @@ const (
 	kindRefresh = "r"
 )
 
-// tokenValues are the values of the rows of tokens.
+// tokenValues returns the values of the rows of tokens.
 func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, error) {
 	values := make([]any, 0, len(tokenTypes)*len(issued))
 	for _, t := range issued {
@@ -209,16 +229,17 @@ func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, err
 		if t.Refresh {
 			kind = kindRefresh
 		}
-		var scope any // NULL: that of the grant
+		var scope any // NULL: the scope of the grant
 		if t.Narrowed {
 			scope = strings.Join(t.Scopes, " ")
 		}
-		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "), scope, t.JKT)
+		values = append(values, t.Signature, kind, grantID, now, toUnix(t.Expires), strings.Join(t.Audience, " "),
+			scope, t.JKT)
 	}
 	return values, nil
 }
 
-// exchange spends something and, if that was possible, adds tokens. It returns 0 if it was not.
+// exchange runs spend and, if that changed a row, adds tokens. It returns 0 if it did not.
 func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
 	n := len(tokens) / len(tokenTypes)
 	if w.s.dialect == Postgres && n > 0 {
@@ -228,15 +249,16 @@ func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
 	if err != nil || spent == 0 || n == 0 {
 		return spent, err
 	}
-	return w.exec(query{sqlite: "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)}, tokens...)
+	insert := "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)
+	return w.exec(query{sqlite: insert}, tokens...)
 }
 
 const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope, jkt)"
 
 var tokenTypes = [...]string{"TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT", "TEXT", "TEXT", "TEXT"}
 
-// addSpent is a statement of PostgreSQL that adds n tokens if another, with so many parameters,
-// has changed a row.
+// addSpent returns a PostgreSQL statement that adds n tokens if spend, with that many parameters,
+// changes a row.
 func addSpent(spend string, parameters, n int) string {
 	var b strings.Builder
 	b.WriteString("WITH spent AS (" + spend + " RETURNING 1) INSERT INTO tokens " + tokenColumns)
@@ -260,11 +282,12 @@ func addSpent(spend string, parameters, n int) string {
 // errBadToken is wrapped with account.ErrUnavailable.
 var errBadToken = errors.New("a token needs a signature, an expiry and a client")
 
-// CreateClientToken implements provider.GrantStore. No user can revoke such a grant
-// but its client: it has a table of its own, without a user.
+// CreateClientToken implements provider.GrantStore. Only its client can revoke such a grant: it has
+// a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error {
 	const doing = "create client token"
-	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
+	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh ||
+		invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
 		return fail(doing, errBadToken)
 	}
 	forAPIs := len(t.Audience) > 0
@@ -274,18 +297,23 @@ func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error 
 				return err
 			}
 		}
-		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID, strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
+		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID,
+			strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
 			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex, t.JKT)
 		return err
 	}})
 }
 
-var insertClientToken = newQuery("INSERT INTO client_tokens (sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
+var insertClientToken = newQuery(`INSERT INTO client_tokens
+	(sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, "")
 
 var (
-	readToken = newKeyRead("tokens", "SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience, coalesce(t.scope, g.granted_scope)"+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
+	readToken = newKeyRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
+		coalesce(t.scope, g.granted_scope)`+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id, t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
+	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
+		t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
 
@@ -298,14 +326,15 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
 	switch {
 	case err == nil:
-		t.Refresh, t.Issued, t.Expires, t.Rotated, t.JKT = c.text() == kindRefresh, c.time(), c.time(), c.time(), c.text()
+		t.Refresh = c.text() == kindRefresh
+		t.Issued, t.Expires, t.Rotated, t.JKT = c.time(), c.time(), c.time(), c.text()
 		t.Audience, t.Grant = audienceOf(c.text()), c.grant()
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
 			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())
 			t.Grant = &provider.Grant{
-				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued, Revoked: c.number() != 0,
-				StatusList: int(c.number()), StatusIndex: int(c.number()),
+				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued,
+				Revoked: c.number() != 0, StatusList: int(c.number()), StatusIndex: int(c.number()),
 			}
 		}
 	}
@@ -326,7 +355,8 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 			return err
 		}
 		if n == 0 {
-			err = tx.Raw("UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0 RETURNING status_list, status_index, expires_at",
+			err = tx.Raw(`UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+				RETURNING status_list, status_index, expires_at`,
 				toUnix(now), id).Find(&tokens).Error
 			noteRevoked(tx.Statement.Context, revokedToken, int64(len(tokens)))
 			tokens = onLists(tokens)

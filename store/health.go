@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Health is what can be wrong with a database without a statement failing.
+// Health describes what can be wrong with a database without any statement failing.
 type Health struct {
 	Version string // of the SQLite in this program, or of the PostgreSQL server
-	Number  int    // the same as SQLite and PostgreSQL count: 3051003, 150004
-	// Durability are the settings on which it depends that an acknowledged write survives
-	// a power cut, and that references hold, with their values.
+	Number  int    // the version as SQLite and PostgreSQL number it: 3051003, 150004
+	// Durability holds the settings by which an acknowledged write survives a power cut and
+	// references are enforced.
 	Durability map[string]string
 	Bytes      int64
-	DailyBytes int64 // by how much it grows a day, judged by the audit log
-	Tokens     int64 // up to ManyTokens
+	DailyBytes int64 // growth in a day, estimated by the audit log
+	Tokens     int64 // counted up to ManyTokens
 }
 
-// ManyTokens are as many tokens as are counted.
+// ManyTokens bounds the count of tokens.
 const ManyTokens = 5_000_000
 
-// growthDays are the last days by which the growth is judged.
+// growthDays is the number of days from which the growth is estimated.
 const growthDays = 7
 
-// Health changes nothing. It needs the schema of this program.
+// Health inspects the database. It changes nothing and needs the schema of this program.
 func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	h := Health{Durability: map[string]string{}}
 	var names []string
@@ -34,7 +34,8 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	if s.dialect == Postgres {
 		names = []string{"synchronous_commit", "fsync", "full_page_writes"}
 		size = "SELECT pg_database_size(current_database())"
-		version, number, value = "SELECT current_setting('server_version')", "SELECT current_setting('server_version_num')::int", "SHOW "
+		version, value = "SELECT current_setting('server_version')", "SHOW "
+		number = "SELECT current_setting('server_version_num')::int"
 	} else {
 		names = []string{"journal_mode", "synchronous", "foreign_keys"}
 	}
@@ -65,7 +66,8 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	}
 	var audit struct{ Total, Recent, First int64 }
 	since := now.AddDate(0, 0, -growthDays)
-	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent, coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
+	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent,
+		coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
 	if err == nil && audit.Total > 0 {
 		days := min(growthDays, max(1, int64(now.Sub(fromUnix(audit.First)).Hours()/24)))
 		h.DailyBytes = h.Bytes / audit.Total * audit.Recent / days
@@ -73,8 +75,8 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	return h, fail("health of the database", err)
 }
 
-// QuickCheck reads the whole SQLite file and returns what is damaged in it, nothing where
-// all is well; PostgreSQL has tools of its own for that.
+// QuickCheck reads the whole SQLite file and returns what is damaged, nil if nothing is. PostgreSQL
+// has its own tools for that.
 func (s *Store) QuickCheck(ctx context.Context) ([]string, error) {
 	var found []string
 	if s.dialect != SQLite {

@@ -12,19 +12,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrInUse means that the service runs on the database, or that it is being replaced.
+// ErrInUse means that the service is running on the database, or the database is being replaced.
 var ErrInUse = errors.New("the database is in use")
 
-// useLock begins the numbers of the advisory locks that mark a database as in use; the
-// schema gives the rest, because installations may share a database.
+// useLock is the base of the advisory locks that mark a database as in use. The schema is mixed in,
+// because installations may share a database.
 const useLock int64 = 0x636169726e << 16
 
-// reconnectPause is between two attempts to lock again when the connection was lost.
+// reconnectPause is the pause between attempts to lock again after the connection was lost.
 const reconnectPause = time.Second
 
-// lockFile is beside the SQLite file: closing a second handle of the file itself would
-// drop SQLite's own locks. It is never removed, or two processes could lock two files of
-// that name. Of a link it is beside the file, as SQLite's own files are.
+// lockFile returns the path of the lock file, next to the SQLite file: closing a second handle of
+// the SQLite file itself would drop SQLite's own locks. It is never removed, or two processes could
+// lock two files of that name. A link is resolved first, as SQLite does for its own files.
 func lockFile(database string) string {
 	if file, err := filepath.EvalSymlinks(database); err == nil {
 		database = file
@@ -32,14 +32,14 @@ func lockFile(database string) string {
 	return database + ".lock"
 }
 
-// IsPostgres reports whether dsn names a PostgreSQL database. It names an SQLite file otherwise.
+// IsPostgres reports whether dsn names a PostgreSQL database. Otherwise it is the path of a SQLite
+// file.
 func IsPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// Use marks the database at dsn, which need not exist, as in use until release is called
-// or the process ends, however it does. Any number may use it at once, and one alone:
-// then no one else may. ErrInUse.
+// Use marks the database at dsn, which need not exist, as in use until release is called or the
+// process ends in any way. alone excludes all other users. ErrInUse.
 func Use(ctx context.Context, dsn string, alone bool) (release func(), err error) {
 	if !IsPostgres(dsn) {
 		release, err := lockPath(lockFile(dsn), alone)
@@ -57,7 +57,7 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 	go func() {
 		defer close(ended)
 		for {
-			_, _ = conn.WaitForNotification(ctx) // there is none: it returns when the connection is lost
+			_, _ = conn.WaitForNotification(ctx) // none comes: it returns when the connection is lost
 			unlock(context.WithoutCancel(ctx), conn)
 			for conn = nil; conn == nil && ctx.Err() == nil; {
 				var err error
@@ -73,8 +73,8 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 	return func() { cancel(); <-ended }, nil
 }
 
-// unlock closes a connection. The server notices that only later: the locks are given up before, so that whoever comes
-// next has them at once.
+// unlock closes a connection. It gives up the locks first, because the server may notice the closed
+// connection late.
 func unlock(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, reconnectPause)
 	defer cancel()
@@ -107,7 +107,8 @@ func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error
 	var schema string
 	var got bool
 	if err = conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err == nil {
-		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", useLock^int64(crc32.ChecksumIEEE([]byte(schema)))).Scan(&got)
+		lock := useLock ^ int64(crc32.ChecksumIEEE([]byte(schema)))
+		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", lock).Scan(&got)
 	}
 	if err == nil && !got {
 		err = ErrInUse

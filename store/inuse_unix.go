@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lockPath locks a file, which is made where it is missing, but not where a link leads. The
-// system drops the lock with the process.
+// lockPath locks a file, which it creates if it is missing. It does not follow a link. The system
+// drops the lock with the process.
 func lockPath(path string, alone bool) (release func(), err error) {
 	const flags = os.O_RDWR | syscall.O_NOFOLLOW
 	f, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
@@ -18,7 +18,7 @@ func lockPath(path string, alone bool) (release func(), err error) {
 	case errors.Is(err, os.ErrExist):
 		f, err = os.OpenFile(path, flags, 0)
 	case err == nil:
-		err = giveAway(f)
+		err = chownToFolder(f)
 	}
 	if err != nil {
 		return nil, err
@@ -37,9 +37,9 @@ func lockPath(path string, alone bool) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// giveAway gives a file that root has made to the owner of its folder: the service is to
-// lock it too.
-func giveAway(f *os.File) error {
+// chownToFolder gives a file that root has created to the owner of its folder, so that the service
+// can lock it too.
+func chownToFolder(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

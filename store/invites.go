@@ -28,11 +28,12 @@ const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') A
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
-// inviteCounts is the condition that an invite's creator can still vouch for
-// it; an invite of the operator has no creator.
-const inviteCounts = "(created_by IS NULL OR EXISTS (SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))"
+// inviteCounts is the condition that an invite's creator may still vouch for it. An invite of the
+// operator has no creator.
+const inviteCounts = `(created_by IS NULL OR EXISTS
+	(SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))`
 
-// invite is a row with its code, where that is not lost.
+// invite converts a row and opens its code. The code is empty if it was lost with a data key.
 func (s *Store) invite(r inviteRow) (account.Invite, error) {
 	code := r.Code
 	if r.SealedCode != "" {
@@ -42,12 +43,12 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 		}
 	}
 	return account.Invite{
-		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note,
-		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt),
+		ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 	}, nil
 }
 
-// findInvites reads the invites of a query that goes on after selectInvite.
+// findInvites reads invites; query continues selectInvite.
 func (s *Store) findInvites(ctx context.Context, doing, query string, args ...any) ([]account.Invite, error) {
 	var rows []inviteRow
 	if err := s.conn(ctx).Raw(selectInvite+query, args...).Find(&rows).Error; err != nil {
@@ -64,8 +65,8 @@ func (s *Store) findInvites(ctx context.Context, doing, query string, args ...an
 	return list, nil
 }
 
-// CreateInvite implements account.Store. ErrUserNotFound and ErrSuspended for a
-// creator that is deleted or suspended.
+// CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
+// or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
 	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
 		if i.CreatedBy != "" {
@@ -95,7 +96,7 @@ func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) err
 		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
 }
 
-// mayInvite counts while no other invite of the same user can be made.
+// mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
 func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 	u, err := lockedUser(tx, i.CreatedBy)
 	if err != nil {
@@ -108,7 +109,9 @@ func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
 		return nil
 	}
 	var count int64
-	err = tx.Raw("SELECT count(*) FROM invites WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)", i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
+	err = tx.Raw(`SELECT count(*) FROM invites
+		WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)`,
+		i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
 	if err != nil {
 		return err
 	}
@@ -131,9 +134,11 @@ func (s *Store) AllInvites(ctx context.Context, after account.InvitePlace, limit
 	return s.listInvites(ctx, "i.code <> ?", "", after, limit)
 }
 
-func (s *Store) listInvites(ctx context.Context, whose, arg string, after account.InvitePlace, limit int) ([]account.Invite, error) {
+func (s *Store) listInvites(
+	ctx context.Context, where, arg string, after account.InvitePlace, limit int,
+) ([]account.Invite, error) {
 	const doing = "list invites"
-	query, args := "WHERE "+whose, []any{arg}
+	query, args := "WHERE "+where, []any{arg}
 	if after != (account.InvitePlace{}) {
 		at := toUnix(after.CreatedAt)
 		code, err := s.invitePlace(ctx, sanitize(after.Code))
@@ -155,12 +160,13 @@ func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int)
 // CountOpenInvites implements account.Store.
 func (s *Store) CountOpenInvites(ctx context.Context, now time.Time) (int, error) {
 	var n int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM invites WHERE used_at = 0 AND expires_at > ?", toUnix(now)).Find(&n).Error
+	err := s.conn(ctx).Raw(`SELECT count(*) FROM invites
+		WHERE used_at = 0 AND expires_at > ?`, toUnix(now)).Find(&n).Error
 	return int(n), fail("count open invites", err)
 }
 
-// RevokeBranch implements account.Store. It goes down the tree in parts: where few have
-// invited many, SQLite reads all users for each one in a recursive statement.
+// RevokeBranch implements account.Store. It walks the tree in batches: in a recursive statement
+// SQLite may read all users for each one.
 func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a account.Audit) (int, error) {
 	if invalidKey(sub) {
 		return 0, account.ErrUserNotFound
@@ -169,17 +175,19 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	var revoked int64
 	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *gorm.DB) error {
 		revoked = 0
-		branch, seen := []string{sub}, map[string]bool{sub: true} // a circle would end
+		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
-			gone := tx.Exec("DELETE FROM invites WHERE used_at = 0 AND expires_at > ? AND created_by IN ?", toUnix(now), part)
+			gone := tx.Exec(`DELETE FROM invites
+				WHERE used_at = 0 AND expires_at > ? AND created_by IN ?`, toUnix(now), part)
 			if gone.Error != nil {
 				return gone.Error
 			}
 			revoked += gone.RowsAffected
 			var below []string
-			if err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error; err != nil {
+			err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error
+			if err != nil {
 				return err
 			}
 			for _, b := range below {
@@ -197,17 +205,21 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	return int(revoked), err
 }
 
-// Branches implements account.Store. What those of a page have invited is counted for all
-// of them at once: one may have invited many.
-func (s *Store) Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]account.Branch, error) {
+// Branches implements account.Store. One query counts for the whole page, because a user may have
+// invited many.
+func (s *Store) Branches(
+	ctx context.Context, sub, after string, since, now time.Time, limit int,
+) ([]account.Branch, error) {
 	const doing = "list branches of invites"
-	whose, args := "u.invited_by = ?", []any{sub}
+	where, args := "u.invited_by = ?", []any{sub}
 	if sub == "" {
-		whose = "u.invited_by IS NULL AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)"
+		where = `u.invited_by IS NULL
+			AND EXISTS (SELECT 1 FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0)`
 		args = nil
 	}
 	var users []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+whose+" AND u.deleted_at = 0 AND u.handle > ? ORDER BY u.handle LIMIT ?", append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+where+` AND u.deleted_at = 0 AND u.handle > ?
+		ORDER BY u.handle LIMIT ?`, append(args, sanitize(after), pageSize(limit))...).Find(&users).Error
 	if err != nil || len(users) == 0 {
 		return []account.Branch{}, fail(doing, err)
 	}
@@ -218,7 +230,8 @@ func (s *Store) Branches(ctx context.Context, sub, after string, since, now time
 	}
 	counts := make(map[string]count, len(users))
 	var invited, open []count
-	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited, sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
+	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited,
+		sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
 		WHERE invited_by IN ? AND deleted_at = 0 GROUP BY invited_by`, toUnix(since), subs).Find(&invited).Error
 	if err != nil {
 		return nil, fail(doing, err)
@@ -226,7 +239,9 @@ func (s *Store) Branches(ctx context.Context, sub, after string, since, now time
 	for _, c := range invited {
 		counts[c.Sub] = c
 	}
-	err = s.conn(ctx).Raw("SELECT created_by AS sub, count(*) AS open FROM invites WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by", subs, toUnix(now)).Find(&open).Error
+	err = s.conn(ctx).Raw(`SELECT created_by AS sub, count(*) AS open FROM invites
+		WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by`,
+		subs, toUnix(now)).Find(&open).Error
 	for _, c := range open {
 		of := counts[c.Sub]
 		of.Open = c.Open
@@ -316,7 +331,9 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 }
 
 // Register implements account.Store.
-func (s *Store) Register(ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit) error {
+func (s *Store) Register(
+	ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit,
+) error {
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
@@ -325,13 +342,15 @@ func (s *Store) Register(ctx context.Context, code string, u account.User, n *ac
 		if err != nil {
 			return err
 		}
-		spend := tx.Exec("UPDATE invites SET used_at = ?, used_by = ? WHERE code IN ? AND used_at = 0 AND expires_at > ? AND "+
+		spend := tx.Exec(`UPDATE invites SET used_at = ?, used_by = ?
+			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
 			inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}
 		var creator string
-		if err := tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error; err != nil {
+		err = tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error
+		if err != nil {
 			return err
 		}
 		if err := insertUser(tx, u, creator, maxUsers); err != nil {

@@ -13,34 +13,37 @@ import (
 	"gorm.io/driver/sqlite"
 )
 
-// LegacyTable is a table of another program's SQLite file: its rows as texts by column, NULL
-// left out.
+// LegacyTable is a table of another program's SQLite file, with its rows as texts by column. NULL
+// is left out.
 type LegacyTable struct {
 	Columns []string
 	Rows    []map[string]string
 }
 
-// ReadLegacy reads the named tables of a SQLite file, those that there are, and names the
-// others. The file is not changed.
-func ReadLegacy(ctx context.Context, path string, names ...string) (tables map[string]LegacyTable, others []string, err error) {
+// ReadLegacy reads the named tables of a SQLite file, if they exist, and returns the names of the
+// others. It does not change the file.
+func ReadLegacy(
+	ctx context.Context, path string, names ...string,
+) (tables map[string]LegacyTable, others []string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, nil, errors.New("the file cannot be read: name the SQLite file of the older service")
 	}
 	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&_query_only=1"
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) {
-		file += "&immutable=1" // else SQLite makes that file for a copy in WAL mode
+		file += "&immutable=1" // else SQLite creates that file for a copy in WAL mode
 	}
 	db, err := sql.Open(sqlite.DriverName, file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open: %w", err)
 	}
 	defer func() { _ = db.Close() }()
-	tx, err := db.BeginTx(ctx, nil) // one state of a file that its service still writes
+	tx, err := db.BeginTx(ctx, nil) // one consistent state: its service may still write
 	if err != nil {
 		return nil, nil, fmt.Errorf("this is no SQLite file that can be read: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	found, err := readTable(ctx, tx, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+	found, err := readTable(ctx, tx, `SELECT name FROM sqlite_master
+		WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`)
 	if err != nil {
 		return nil, nil, fmt.Errorf("this is no SQLite file that can be read: %w", err)
 	}
@@ -91,7 +94,7 @@ func readTable(ctx context.Context, tx *sql.Tx, query string) (t LegacyTable, er
 	return t, rows.Err()
 }
 
-// legacyText is a value as the driver gives it, by the type that the column was declared with.
+// legacyText formats a value, whose type the driver derives from the declaration of the column.
 func legacyText(value any) string {
 	switch v := value.(type) {
 	case []byte:

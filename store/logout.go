@@ -11,25 +11,29 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-var logoutOutbox = outbox{table: "logout_outbox", columns: "id, client_id, sub, sid, created_at, attempts", rows: "logout notices"}
+var logoutOutbox = outbox{
+	table: "logout_outbox", columns: "id, client_id, sub, sid, created_at, attempts", rows: "logout notices",
+}
 
 // noticeBatch is how many sessions one statement names: databases bound it.
 const noticeBatch = 1000
 
-// addNotices writes what the clients of the sessions are to be told, in the
-// transaction that has ended them. It comes after their grants were revoked: a
-// code that is being exchanged then either was spent before, and counts, or
-// no longer can be.
+// addNotices queues the logout notices for the clients of the sessions, in the transaction that has
+// ended them. It comes after the revocation of their grants: a code that is being exchanged either
+// was spent before, and counts, or cannot be spent any longer.
 func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
-			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM grants g JOIN clients k ON k.id = g.client_id
-			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), sub, ids).Error
+			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT)
+			FROM grants g JOIN clients k ON k.id = g.client_id
+			WHERE g.sub = ? AND g.sid IN ? AND g.code_used_at > 0
+			AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), sub, ids).Error
 		if err != nil {
 			return err
 		}
-		// What was kept for this is for the sweep to look at again.
-		err = tx.Exec("UPDATE grants SET sweep_at = code_expires_at WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at", sub, ids).Error
+		// The sweep checks again the grants that were kept for this.
+		err = tx.Exec(`UPDATE grants SET sweep_at = code_expires_at
+			WHERE sub = ? AND sid IN ? AND sweep_at > code_expires_at`, sub, ids).Error
 		if err != nil {
 			return err
 		}
@@ -47,7 +51,9 @@ type noticeRow struct {
 }
 
 // DueLogouts implements provider.LogoutOutbox. Oldest first.
-func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]provider.LogoutNotice, error) {
+func (s *Store) DueLogouts(
+	ctx context.Context, now time.Time, lease time.Duration, limit int,
+) ([]provider.LogoutNotice, error) {
 	rows, err := leaseDue[noticeRow](ctx, s, logoutOutbox, now, lease, limit)
 	if err != nil {
 		return nil, err
@@ -57,7 +63,10 @@ func (s *Store) DueLogouts(ctx context.Context, now time.Time, lease time.Durati
 }
 
 func (r noticeRow) notice() provider.LogoutNotice {
-	return provider.LogoutNotice{ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts}
+	return provider.LogoutNotice{
+		ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid,
+		CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts,
+	}
 }
 
 // LogoutDone implements provider.LogoutOutbox.
@@ -67,5 +76,5 @@ func (s *Store) LogoutDone(ctx context.Context, id int64) error {
 
 // LogoutFailed implements provider.LogoutOutbox.
 func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
-	return logoutOutbox.putOff(ctx, s, id, next)
+	return logoutOutbox.retryAt(ctx, s, id, next)
 }

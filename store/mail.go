@@ -13,19 +13,22 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-var mailOutbox = outbox{table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails"}
+var mailOutbox = outbox{
+	table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails",
+}
 
-// mailsAdded in the context of a transaction is set when it adds mails.
+// mailsAdded is the context key of a flag that is set when a transaction adds mails.
 type mailsAdded struct{}
 
-// insertMails adds mails to the outbox in the transaction of what they tell of.
+// insertMails adds mails to the outbox in the transaction of the change that they report.
 func insertMails(tx *gorm.DB, mails []account.Mail, now time.Time) error {
 	for _, m := range mails {
 		data, err := json.Marshal(m.Data)
 		if err != nil {
 			return fmt.Errorf("encode mail: %w", err)
 		}
-		err = tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		err = tx.Exec(`INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?)`,
 			m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now), toUnix(now)).Error
 		if err != nil {
 			return err
@@ -52,7 +55,9 @@ type mailRow struct {
 }
 
 // DueMails implements account.MailStore. Oldest first.
-func (s *Store) DueMails(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]account.QueuedMail, error) {
+func (s *Store) DueMails(
+	ctx context.Context, now time.Time, lease time.Duration, limit int,
+) ([]account.QueuedMail, error) {
 	rows, err := leaseDue[mailRow](ctx, s, mailOutbox, now, lease, limit)
 	if err != nil {
 		return nil, err
@@ -66,7 +71,7 @@ func (r mailRow) mail() account.QueuedMail {
 		ID: r.ID, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts,
 		Mail: account.Mail{Kind: r.Kind, Sub: r.Sub, Address: r.Address, Language: r.Language},
 	}
-	_ = json.Unmarshal([]byte(r.Data), &m.Data) // insertMails has written it
+	_ = json.Unmarshal([]byte(r.Data), &m.Data) // as written by insertMails
 	return m
 }
 
@@ -87,7 +92,8 @@ func (s *Store) MailDone(ctx context.Context, id int64, a *account.Audit) error 
 // MailFailed implements account.MailStore.
 func (s *Store) MailFailed(ctx context.Context, id int64, failure string, next time.Time) error {
 	return s.writeOne(ctx, "put off mail", func(db *gorm.DB) error {
-		return db.Exec("UPDATE mail_outbox SET attempts = attempts + 1, failure = ?, next_at = ?, leased_until = 0 WHERE id = ?", sanitize(failure), toUnix(next), id).Error
+		return db.Exec(`UPDATE mail_outbox SET attempts = attempts + 1, failure = ?, next_at = ?, leased_until = 0
+			WHERE id = ?`, sanitize(failure), toUnix(next), id).Error
 	})
 }
 
@@ -98,11 +104,15 @@ func (s *Store) MailState(ctx context.Context) (account.MailState, error) {
 		Oldest           int64
 		Failure          string
 	}
-	err := s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS failing, coalesce(min(created_at), 0) AS oldest,
-		coalesce((SELECT failure FROM mail_outbox WHERE attempts > 0 ORDER BY next_at DESC LIMIT 1), '') AS failure FROM mail_outbox`).Find(&rows).Error
+	err := s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest,
+		coalesce(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS failing,
+		coalesce((SELECT failure FROM mail_outbox WHERE attempts > 0 ORDER BY next_at DESC LIMIT 1), '') AS failure
+		FROM mail_outbox`).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return account.MailState{}, fail("state of the mails", err)
 	}
 	r := rows[0]
-	return account.MailState{Waiting: r.Waiting, Failing: r.Failing, Oldest: fromUnix(r.Oldest), Failure: r.Failure}, nil
+	return account.MailState{
+		Waiting: r.Waiting, Failing: r.Failing, Oldest: fromUnix(r.Oldest), Failure: r.Failure,
+	}, nil
 }

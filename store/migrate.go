@@ -13,8 +13,8 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Migrations are numbered SQL, one folder a dialect, the same numbers in both.
-// A file that was released is never edited.
+// Migrations are numbered SQL files in a folder for each dialect, with the same numbers in both. A
+// released file is never edited.
 //
 //go:embed migrations
 var migrations embed.FS
@@ -22,15 +22,16 @@ var migrations embed.FS
 var (
 	// ErrNotMigrated means that Migrate has to run first.
 	ErrNotMigrated = errors.New("the database is new or of an earlier version and has to be migrated")
-	// ErrNewerSchema means that a newer program has migrated the database: this
-	// one could damage what it does not know.
-	ErrNewerSchema = errors.New("the database was migrated by a newer version of this program: run that version, or restore a backup")
+	// ErrNewerSchema means that a newer program has migrated the database: this one could damage
+	// what it does not know.
+	ErrNewerSchema = errors.New("the database was migrated by a newer version of this program: " +
+		"run that version, or restore a backup")
 )
 
-// PendingError is ErrNotMigrated with what is missing.
+// PendingError is ErrNotMigrated with the missing migrations.
 type PendingError struct {
-	Schema, Program int64    // the last migration that was run, 0 for none, and the last of this program
-	Names           []string // of the migrations that were not, as "00012_turns"
+	Schema, Program int64    // the last applied migration, 0 for none, and the last of this program
+	Names           []string // of the pending migrations, as "00012_turns"
 }
 
 func (e *PendingError) Error() string {
@@ -38,23 +39,23 @@ func (e *PendingError) Error() string {
 		"restart cairn serve with this program, or run cairn migrate", e.Schema, e.Program)
 }
 
-// Unwrap makes it ErrNotMigrated.
+// Unwrap returns ErrNotMigrated.
 func (e *PendingError) Unwrap() error { return ErrNotMigrated }
 
 const migrateTries = 5
 
-// Migrate brings the schema to this program's version. Several processes may
-// do it at once. ErrNewerSchema.
+// Migrate brings the schema to this program's version. Several processes may call it at once.
+// ErrNewerSchema.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.CheckSchema(ctx); err == nil {
-		return s.makeWords(ctx, s.hurriedBatches)
+		return s.makeWords(ctx, s.batchesWithoutRest)
 	} else if !errors.Is(err, ErrNotMigrated) {
 		return err
 	}
 	err := s.withMigrator(ctx, func(p *goose.Provider) error {
-		// On SQLite nothing keeps another process from starting the same migration:
-		// each runs in one transaction, the second finds the tables made and fails,
-		// and at its next try nothing is left to do.
+		// On SQLite nothing keeps another process from starting the same migration. Each runs in
+		// one transaction: the second finds the tables created and fails, and its next try has
+		// nothing left to do.
 		for try := 1; ; try++ {
 			_, err := p.Up(ctx)
 			if err == nil || try == migrateTries || ctx.Err() != nil {
@@ -65,11 +66,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fail("migrate database", err)
 	}
-	return s.makeWords(ctx, s.hurriedBatches)
+	return s.makeWords(ctx, s.batchesWithoutRest)
 }
 
-// withMigrator calls do with what migrates. A migration takes as long as it does,
-// and ends with ctx alone.
+// withMigrator calls do with a goose provider. Migrations have no time limit and end only with ctx.
 func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error) error {
 	files, err := fs.Sub(migrations, "migrations/"+s.dialect)
 	if err != nil {
@@ -86,7 +86,8 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 			return err
 		}
 		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(schema)))
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120), lock.WithUnlockTimeout(1, 10))
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120),
+			lock.WithUnlockTimeout(1, 10))
 		if err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 	return do(p)
 }
 
-// SchemaVersion is the number of the last migration that was run, 0 for none.
+// SchemaVersion returns the number of the last applied migration, 0 for none.
 func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
 	table := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
 	if s.dialect == Postgres {
@@ -115,7 +116,8 @@ func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
 		return 0, fail("read schema version", err)
 	}
 	// A migration that was undone has its row removed.
-	if err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error; err != nil {
+	err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error
+	if err != nil {
 		return 0, fail("read schema version", err)
 	}
 	return version, nil
@@ -151,16 +153,16 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// SchemaOfProgram is the number of the last migration that this program has.
+// SchemaOfProgram returns the number of the last migration of this program.
 func SchemaOfProgram() int64 {
 	version, _, err := programVersion(SQLite, 0) // both dialects have the same numbers
 	if err != nil {
-		panic(err) // the program was built with other files
+		panic(err) // the embedded files are wrong
 	}
 	return version
 }
 
-// programVersion is the highest number among the embedded migrations; later are the names of those
+// programVersion returns the highest number among the embedded migrations, and the names of those
 // above a version.
 func programVersion(dialect string, version int64) (highest int64, later []string, err error) {
 	files, err := migrations.ReadDir("migrations/" + dialect)

@@ -13,19 +13,19 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// Observer watches the operations of a Store. Its methods are called when one has ended,
-// and are safe for concurrent use.
+// Observer watches the operations of a Store. Its methods are called after each operation and must
+// be safe for concurrent use.
 type Observer interface {
-	// Operation is a write, by its name ("create session"), with the wait for other
-	// writers and the commit; or a read, by its table ("read sessions"). failed means that
-	// the database could not do it: a refusal is no failure.
+	// Operation reports a write by its name ("create session"), with the wait for other writers and
+	// the commit, or a read by its table ("read sessions"). failed means that the database could
+	// not do it; a refusal is not a failure.
 	Operation(name string, took time.Duration, failed bool)
-	// Revoked are sessions, grants or tokens (of clients for themselves) that were ended.
+	// Revoked reports revoked sessions, grants, or tokens that clients got for themselves.
 	Revoked(kind string, n int)
 }
 
-// Observe makes the store tell o of each operation. Call it once, before the store is used
-// by several goroutines; it does not undo itself.
+// Observe makes the store report each operation to o. Call it once, before several goroutines use
+// the store; it cannot be undone.
 func (s *Store) Observe(o Observer) error {
 	s.observer = o
 	for _, kind := range []struct {
@@ -42,9 +42,10 @@ func (s *Store) Observe(o Observer) error {
 			run(db)
 			statement := db.Statement.SQL.String()
 			if _, ok := db.Statement.Context.Value(revokedKey{}).(revokedRows); ok {
-				return // the write tells of itself
+				return // part of a write, which reports itself
 			}
-			failed := db.Error != nil && !errors.Is(db.Error, gorm.ErrRecordNotFound) && !errors.Is(canceled(db.Statement.Context, db.Error), context.Canceled)
+			err := canceled(db.Statement.Context, db.Error)
+			failed := err != nil && !errors.Is(err, gorm.ErrRecordNotFound) && !errors.Is(err, context.Canceled)
 			s.observer.Operation("read "+firstTable(statement), s.clock().Sub(begin), failed)
 		})
 		if err != nil {
@@ -54,7 +55,7 @@ func (s *Store) Observe(o Observer) error {
 	return nil
 }
 
-// observed is try for an observer.
+// observed runs try and reports to the observer.
 func (s *Store) observed(ctx context.Context, op operation) error {
 	ended := revokedRows{}
 	begin, do := s.clock(), op.do
@@ -72,27 +73,27 @@ func (s *Store) observed(ctx context.Context, op operation) error {
 	return err
 }
 
-// revokedRows are how many rows of each kind an operation has revoked.
+// revokedRows counts the rows of each kind that an operation has revoked.
 type (
 	revokedRows map[string]int64
 	revokedKey  struct{}
 )
 
-// Kinds of what an operation revokes, for the Observer.
+// Kinds of Observer.Revoked.
 const (
 	revokedSession = "session"
 	revokedGrant   = "grant"
 	revokedToken   = "token"
 )
 
-// noteRevoked tells the observer, after its commit, what an operation has revoked.
+// noteRevoked counts what an operation has revoked, for the observer after the commit.
 func noteRevoked(ctx context.Context, kind string, n int64) {
 	if ended, ok := ctx.Value(revokedKey{}).(revokedRows); ok && n > 0 {
 		ended[kind] += n
 	}
 }
 
-// firstTable is the first table that a statement reads.
+// firstTable returns the first table that a statement reads.
 func firstTable(statement string) string {
 	for rest := statement; ; {
 		_, after, found := strings.Cut(rest, "FROM ")
@@ -110,19 +111,20 @@ func firstTable(statement string) string {
 	}
 }
 
-// PoolStats are those of the connections.
+// PoolStats returns the statistics of the connection pool.
 func (s *Store) PoolStats() sql.DBStats { return s.pool.Stats() }
 
-// File is the path of the SQLite file, "" on PostgreSQL.
+// File returns the path of the SQLite file, "" on PostgreSQL.
 func (s *Store) File() string { return s.file }
 
-// LogoutState is how many logout notices wait, and since when the oldest does; the zero
-// time when none does.
+// LogoutState returns how many logout notices wait and since when the oldest does, the zero time if
+// none waits.
 func (s *Store) LogoutState(ctx context.Context) (waiting int, oldest time.Time, err error) {
 	var row struct {
 		Waiting int
 		Oldest  int64
 	}
-	err = s.conn(ctx).Raw("SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest FROM logout_outbox").Find(&row).Error
+	err = s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest
+		FROM logout_outbox`).Find(&row).Error
 	return row.Waiting, fromUnix(row.Oldest), fail("state of the logout notices", err)
 }

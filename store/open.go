@@ -1,17 +1,15 @@
-// Package store keeps everything in a database: users, sessions, invites,
-// settings, clients and grants, through GORM, on SQLite (a file) or PostgreSQL
-// (a URL). It implements account.Store and the storage interfaces of package
-// provider, whose comments are the contract.
+// Package store keeps everything in a database, SQLite (a file) or PostgreSQL (a URL), through
+// GORM: users, sessions, invites, settings, clients and grants. It implements account.Store and the
+// storage interfaces of package provider, whose comments are the contract.
 //
-// It leaves to others: what the values mean and who may change them (packages
-// account and provider), and when to migrate and sweep (the program).
+// It leaves to others: what the values mean and who may change them (packages account and
+// provider), and when to migrate and sweep (the program).
 //
-// Three rules hold for every statement here. A condition is written as SQL with
-// placeholders, never as a struct: GORM drops zero values from structs, and an
-// empty key would match the first row. What may happen once is a conditional
-// UPDATE or DELETE whose affected rows are counted, never a read and then a
-// write. Rows are read with Find, never with GORM's Scan, which writes values
-// into the log with every log level.
+// Three rules hold for every statement here. A condition is SQL with placeholders, never a struct:
+// GORM drops zero values from structs, and an empty key would match the first row. What may happen
+// only once is a conditional UPDATE or DELETE whose affected rows are counted, never a read and
+// then a write. Rows are read with Find, never with GORM's Scan, which logs values at every log
+// level.
 package store
 
 import (
@@ -47,18 +45,17 @@ const (
 // Options change how a Store works; the zero value is right for the program.
 type Options struct {
 	Log *slog.Logger     // nil means slog.Default
-	Now func() time.Time // nil means time.Now; for what comes without a time: when a token was issued
-	// Timeout is how long a statement may take, with the wait for a connection, unless
-	// its context has a deadline; 0 means 10 seconds. A transaction has half as
-	// long again.
+	Now func() time.Time // nil means time.Now; for calls without a time, such as issuing a token
+	// Timeout bounds a statement, with the wait for a connection, unless its context has a
+	// deadline; 0 means 10 seconds. A transaction has one and a half times that.
 	Timeout time.Duration
-	// ReadOnly is for who only looks: no file is created and no mode changed, a pragma
-	// that the file keeps is not set, and every write fails. SQLite itself makes the two files
-	// beside one in WAL mode where no other program has it open.
+	// ReadOnly creates no file, changes no mode, sets no pragma that the file keeps, and makes
+	// every write fail. SQLite itself creates the two files next to a file in WAL mode that no
+	// other program has open.
 	ReadOnly bool
-	// DataKey returns the data key, of DataKeySize bytes. It is called once, when something
-	// sealed is read or written, so that a command which needs nothing sealed needs no key;
-	// nil: there is none.
+	// DataKey returns the data key, of DataKeySize bytes. It is called once, when something sealed
+	// is first read or written, so a command that needs nothing sealed needs no key. nil means no
+	// key.
 	DataKey func() ([]byte, error)
 }
 
@@ -73,11 +70,11 @@ type Store struct {
 	clock    func() time.Time
 	timeout  time.Duration
 	observer Observer                              // nil: not observed
-	ran      func(statement string, values ...any) // nil outside of tests; see opened
+	ran      func(statement string, values ...any) // nil outside of tests; see onOpen
 	writer   *writer                               // nil on PostgreSQL
 	dataKey  func() (*dataKey, error)              // nil: none is configured
-	mails    chan struct{}                         // holds one value when mails were added
-	// revocationsNoted is up to when noteRevocations has looked, in Unix seconds.
+	mails    chan struct{}                         // holds one value after mails were added
+	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }
 
@@ -87,9 +84,9 @@ var (
 	_ provider.ClientStore = (*Store)(nil)
 )
 
-// Open opens a database: a path is a SQLite file, which is created when it is
-// missing, postgres:// or postgresql:// is a PostgreSQL server. It does not
-// migrate. No error carries the password of a URL.
+// Open opens a database: a path is a SQLite file, which is created if it is missing; postgres:// or
+// postgresql:// is a PostgreSQL server. It does not migrate. No error contains the password of a
+// URL.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -125,9 +122,9 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No PrepareStmt: both drivers keep prepared statements by connection.
-	// GORM's cache above them would prepare again in every transaction, and can
-	// wait for a connection while it makes those who have one wait for it.
+	// No PrepareStmt: both drivers keep prepared statements by connection. GORM's cache above them
+	// would prepare again in every transaction, and can wait for a connection while those who have
+	// one wait for the cache.
 	s.db, err = gorm.Open(dialector, &gorm.Config{
 		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard,
 		DefaultContextTimeout: o.Timeout, // of every statement: what takes longer brings a deadline of its own
@@ -138,22 +135,23 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(openError(s.dialect, err), s.Close())
 	}
-	// Only now: what kept it from opening is in the error. Statements are logged
-	// without their values.
+	// Only now: an error of opening is returned, not logged. Statements are logged without their
+	// values.
 	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
-		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true, IgnoreRecordNotFoundError: true,
+		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true,
+		IgnoreRecordNotFoundError: true,
 	})}
-	opened(s)
+	onOpen(s)
 	return s, nil
 }
 
-// slowStatement is from when on a statement is logged.
+// slowStatement is the duration from which a statement is logged.
 const slowStatement = time.Second
 
-// opened is called with each store, so that a test can see the statements of all.
-var opened = func(*Store) {}
+// onOpen is called with each store, so that a test can see the statements of all.
+var onOpen = func(*Store) {}
 
-// cancelTolerantLogger does not call it an error of the database when a client hung up.
+// cancelTolerantLogger does not log it as an error that a client hung up.
 type cancelTolerantLogger struct{ logger.Interface }
 
 // LogMode implements logger.Interface.
@@ -161,7 +159,7 @@ func (l cancelTolerantLogger) LogMode(level logger.LogLevel) logger.Interface {
 	return cancelTolerantLogger{l.Interface.LogMode(level)}
 }
 
-// ParamsFilter keeps values out of the log: GORM asks the logger itself for it.
+// ParamsFilter keeps values out of the log. GORM asks the logger itself for it.
 func (l cancelTolerantLogger) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
 	return sql, nil
 }
@@ -174,21 +172,24 @@ func (l cancelTolerantLogger) Trace(ctx context.Context, begin time.Time, fc fun
 	l.Interface.Trace(ctx, begin, fc, err)
 }
 
-// openError says what can be done about a database that does not open.
+// openError adds what to do about a database that does not open.
 func openError(dialect string, err error) error {
 	switch {
 	case strings.Contains(err.Error(), "CGO_ENABLED=0"):
-		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
+		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: " +
+			"build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
 	case dialect == SQLite && strings.Contains(err.Error(), "file is not a database"):
-		return fmt.Errorf("open SQLite database: the file is something else or damaged: name another path or restore a backup: %w", err)
+		return fmt.Errorf("open SQLite database: the file is damaged or not a SQLite database: "+
+			"name another path or restore a backup: %w", err)
 	}
 	if dialect == Postgres {
-		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect, account.ErrUnavailable, err)
+		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect,
+			account.ErrUnavailable, err)
 	}
 	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
 }
 
-// Close ends all connections. What is still running fails.
+// Close closes all connections. Operations that still run fail.
 func (s *Store) Close() error {
 	err := s.pool.Close()
 	if s.writer != nil {
@@ -200,7 +201,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Dialect is SQLite or Postgres.
+// Dialect returns SQLite or Postgres.
 func (s *Store) Dialect() string { return s.dialect }
 
 func (s *Store) ping(ctx context.Context) error {
@@ -209,9 +210,9 @@ func (s *Store) ping(ctx context.Context) error {
 	return s.pool.PingContext(ctx)
 }
 
-// Ping implements account.Store. A newer program may have migrated the database since this
-// one started: migrations leave what it needs, so that one instance after the other can be
-// replaced.
+// Ping implements account.Store. A newer program may have migrated the database since this one
+// started. That is no error: migrations leave what this one needs, so instances can be replaced one
+// after the other.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.CheckSchema(ctx)
 	if errors.Is(err, ErrNewerSchema) {
@@ -220,7 +221,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return fail("ping", err)
 }
 
-// SQLiteVersion is that of the SQLite that is part of the program.
+// SQLiteVersion returns the version of the SQLite that is part of the program.
 func SQLiteVersion() string {
 	number, _, _ := sqlite3.Version()
 	return number
@@ -229,25 +230,25 @@ func SQLiteVersion() string {
 // sqliteConnections is enough for readers beside the one writer.
 const sqliteConnections = 8
 
-// sqliteParameters: WAL lets readers and the writer go on side by side; FULL
-// makes an acknowledged write survive a power cut; immediate takes the write
-// lock when a transaction begins, because taking it later can fail at once,
-// without the timeout (SQLITE_BUSY_SNAPSHOT); secure_delete overwrites what is deleted, so
-// that the data of a deleted user is not in the file any more.
+// sqliteParameters are the parameters of connections that may write. WAL lets readers run beside
+// the writer. FULL makes an acknowledged write survive a power cut. immediate takes the write lock
+// when a transaction begins: taking it later can fail at once, without the timeout
+// (SQLITE_BUSY_SNAPSHOT). secure_delete overwrites deleted content, so that the file no longer has
+// the data of a deleted user.
 const sqliteParameters = "?_journal_mode=WAL&_txlock=immediate&_secure_delete=fast" + sqliteReading
 
-// sqliteReading are those that change nothing in the file.
+// sqliteReading are the parameters that change nothing in the file.
 const sqliteReading = "&_synchronous=FULL&_busy_timeout=10000&_foreign_keys=on&_stmt_cache_size=128&_cache_size=-500"
 
 func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, *writer, gorm.Dialector, error) {
-	// The path as a URI, in which ?, # and % would mean something.
+	// The path becomes a URI, in which ?, # and % have a meaning.
 	file, parameters := "file:"+(&url.URL{Path: path}).EscapedPath(), sqliteParameters
 	if readOnly {
 		parameters = "?mode=ro&_query_only=on" + sqliteReading
 	} else {
 		empty, err := protectFile(path)
 		if err == nil && empty {
-			err = arrange(ctx, file)
+			err = enableVacuum(ctx, file)
 		}
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("open SQLite database: %w", err)
@@ -267,9 +268,9 @@ func openSQLite(ctx context.Context, path string, readOnly bool) (*sql.DB, *writ
 	return pool, &writer{pool: writing}, sqlite.New(sqlite.Config{Conn: pool}), nil
 }
 
-// arrange lets giveBackSpace make a file smaller, which has to be said before it has
-// tables.
-func arrange(ctx context.Context, file string) error {
+// enableVacuum lets shrinkFile make the file smaller later. SQLite accepts that only before the
+// first table.
+func enableVacuum(ctx context.Context, file string) error {
 	db, err := sql.Open(sqlite.DriverName, file+"?_auto_vacuum=incremental&_busy_timeout=10000")
 	if err != nil {
 		return err
@@ -278,9 +279,8 @@ func arrange(ctx context.Context, file string) error {
 	return errors.Join(err, db.Close())
 }
 
-// protectFile creates the file before SQLite would, and takes it and the two
-// beside it from all but the owner: SQLite would leave it to the umask. It tells
-// whether there is nothing in the file yet.
+// protectFile creates the file before SQLite does and restricts it and the two next to it to the
+// owner; SQLite would leave that to the umask. It reports whether the file is still empty.
 func protectFile(path string) (empty bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -309,7 +309,7 @@ func openPostgres(dsn string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if readOnly { // only now: of several hosts the one is chosen whose sessions may write
+	if readOnly { // only now: of several hosts, the one whose sessions may write is chosen
 		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
 			return c.Exec(ctx, "SET default_transaction_read_only = on").Close()
 		}
@@ -318,8 +318,8 @@ func openPostgres(dsn string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
 	return pool, postgres.New(postgres.Config{Conn: pool}), nil
 }
 
-// openMigrations opens connections of which a statement may take as long as it
-// does: the index of a large table.
+// openMigrations opens connections without a time limit on statements: indexing a large table takes
+// long.
 func openMigrations(dsn string) (*sql.DB, error) {
 	config, connections, err := postgresConfig(dsn)
 	if err != nil {

@@ -7,25 +7,26 @@ import (
 	"gorm.io/gorm"
 )
 
-// outbox is a table of what is to be sent, which several instances share: a row is due
-// from next_at on, and leased_until keeps the others from what one of them is sending. A
-// row whose sender has ended is due again when its lease has.
+// outbox is a table of messages to send, which several instances share. A row is due from next_at
+// on; leased_until keeps the other instances from a row that one of them is sending. If that
+// instance ends, the row is due again after its lease.
 type outbox struct {
 	table   string
-	columns string // what is read of a row, with its id
-	rows    string // for messages
+	columns string // to read, with the id
+	rows    string // their name in errors
 }
 
-// leaseDue takes at most limit rows that are due; the others who ask at the same time
-// pass over them. They come in no order.
-func leaseDue[T any](ctx context.Context, s *Store, o outbox, now time.Time, lease time.Duration, limit int) ([]T, error) {
+// leaseDue leases at most limit due rows, in no order. Concurrent callers skip them.
+func leaseDue[T any](ctx context.Context, s *Store, o outbox, now time.Time, lease time.Duration, limit int) ([]T,
+	error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	// Mostly nothing is due, and finding that out needs no write lock.
+	// Mostly nothing is due, and checking that needs no write lock.
 	const isDue = "next_at <= ? AND leased_until <= ?"
 	var due int64
-	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM "+o.table+" WHERE "+isDue+" LIMIT 1) due", toUnix(now), toUnix(now)).Find(&due).Error
+	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM "+o.table+" WHERE "+isDue+" LIMIT 1) due",
+		toUnix(now), toUnix(now)).Find(&due).Error
 	if err != nil || due == 0 {
 		return nil, fail("look for "+o.rows, err)
 	}
@@ -37,19 +38,22 @@ func leaseDue[T any](ctx context.Context, s *Store, o outbox, now time.Time, lea
 	err = s.writeOne(ctx, "lease "+o.rows, func(db *gorm.DB) error {
 		rows = nil
 		return db.Raw("WITH due AS (SELECT id FROM "+o.table+" WHERE "+isDue+" ORDER BY next_at, id LIMIT ?"+others+`)
-			UPDATE `+o.table+" SET leased_until = ? WHERE id IN (SELECT id FROM due) RETURNING "+o.columns, toUnix(now), toUnix(now), limit, toUnix(now.Add(lease))).Find(&rows).Error
+			UPDATE `+o.table+" SET leased_until = ? WHERE id IN (SELECT id FROM due) RETURNING "+o.columns,
+			toUnix(now), toUnix(now), limit, toUnix(now.Add(lease))).Find(&rows).Error
 	})
 	return rows, err
 }
 
-// remove deletes a row; no error when it was deleted already.
+// remove deletes a row, if it still exists.
 func (o outbox) remove(ctx context.Context, s *Store, id int64) error {
-	return s.writeOne(ctx, "remove from "+o.rows, func(db *gorm.DB) error { return db.Exec("DELETE FROM "+o.table+" WHERE id = ?", id).Error })
+	return s.writeOne(ctx, "remove from "+o.rows,
+		func(db *gorm.DB) error { return db.Exec("DELETE FROM "+o.table+" WHERE id = ?", id).Error })
 }
 
-// putOff counts a failure and ends the lease.
-func (o outbox) putOff(ctx context.Context, s *Store, id int64, next time.Time) error {
+// retryAt counts a failure and ends the lease; the row is due again at next.
+func (o outbox) retryAt(ctx context.Context, s *Store, id int64, next time.Time) error {
 	return s.writeOne(ctx, "put off "+o.rows, func(db *gorm.DB) error {
-		return db.Exec("UPDATE "+o.table+" SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?", toUnix(next), id).Error
+		const set = " SET attempts = attempts + 1, next_at = ?, leased_until = 0 WHERE id = ?"
+		return db.Exec("UPDATE "+o.table+set, toUnix(next), id).Error
 	})
 }

@@ -17,7 +17,8 @@ func (s *Store) SavePushedRequest(ctx context.Context, hash []byte, clientID, qu
 		if len(hash) == 0 || invalidKey(clientID) || invalidKey(query) {
 			return account.ErrUnavailable
 		}
-		return db.Exec("INSERT INTO pushed_requests (client_id, hash, query, expires_at) VALUES (?, ?, ?, ?)", clientID, hash, query, toUnix(expires)).Error
+		return db.Exec(`INSERT INTO pushed_requests (client_id, hash, query, expires_at)
+			VALUES (?, ?, ?, ?)`, clientID, hash, query, toUnix(expires)).Error
 	})
 }
 
@@ -27,13 +28,14 @@ func (s *Store) PushedRequest(ctx context.Context, hash []byte, clientID string,
 		return "", provider.ErrNotFound
 	}
 	var query string
-	err := expect(s.conn(ctx).Raw("SELECT query FROM pushed_requests WHERE hash = ? AND client_id = ? AND expires_at > ?", hash, clientID, toUnix(now)).Find(&query),
+	err := expect(s.conn(ctx).Raw(`SELECT query FROM pushed_requests
+		WHERE hash = ? AND client_id = ? AND expires_at > ?`, hash, clientID, toUnix(now)).Find(&query),
 		provider.ErrNotFound)
 	return query, fail("find pushed request", err)
 }
 
-// SpendAssertion implements provider.Storage. The id is kept as a hash, for any
-// length and characters.
+// SpendAssertion implements provider.Storage. It stores a hash of the id, which may have any length
+// and characters.
 func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
 	hash := sha256.Sum256([]byte(jti))
 	return s.writeOne(ctx, "keep client assertion", func(db *gorm.DB) error {
@@ -41,7 +43,8 @@ func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expire
 			return account.ErrUnavailable
 		}
 		return expect(db.Exec(`INSERT INTO client_assertions (client_id, jti_hash, expires_at) VALUES (?, ?, ?)
-			ON CONFLICT (client_id, jti_hash) DO UPDATE SET expires_at = excluded.expires_at WHERE client_assertions.expires_at <= ?`,
+			ON CONFLICT (client_id, jti_hash) DO UPDATE SET expires_at = excluded.expires_at
+			WHERE client_assertions.expires_at <= ?`,
 			clientID, hash[:], toUnix(expires), s.now()), provider.ErrSpent)
 	})
 }

@@ -30,8 +30,11 @@ var passkeyColumns = columnsOf[passkeyRow]("passkeys")
 
 func (r passkeyRow) passkey() account.Passkey {
 	return account.Passkey{
-		ID: r.ID, Sub: r.Sub, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID, Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
-		SignCount: uint32(r.SignCount), BackupEligible: r.BackupEligible, BackupState: r.BackupState, CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt), //nolint:gosec // was one
+		ID: r.ID, Sub: r.Sub, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID,
+		Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
+		SignCount:      uint32(r.SignCount), //nolint:gosec // was one
+		BackupEligible: r.BackupEligible, BackupState: r.BackupState,
+		CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt),
 	}
 }
 
@@ -41,7 +44,8 @@ func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, er
 		return []account.Passkey{}, nil
 	}
 	var rows []passkeyRow
-	err := s.conn(ctx).Raw("SELECT "+passkeyColumns+" FROM passkeys WHERE sub = ? ORDER BY created_at, id", sub).Find(&rows).Error
+	err := s.conn(ctx).Raw("SELECT "+passkeyColumns+` FROM passkeys WHERE sub = ?
+		ORDER BY created_at, id`, sub).Find(&rows).Error
 	return each(rows, passkeyRow.passkey), fail("list passkeys", err)
 }
 
@@ -54,9 +58,11 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 		Passkey passkeyRow `gorm:"embedded;embeddedPrefix:p_"`
 		User    storedUser `gorm:"embedded"`
 	}
-	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.name AS p_name, p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
-		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible, p.backup_state AS p_backup_state, p.created_at AS p_created_at,
-		p.last_used_at AS p_last_used_at FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.id = ? AND u.deleted_at = 0`, id).Find(&row)
+	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.name AS p_name,
+		p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
+		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible,
+		p.backup_state AS p_backup_state, p.created_at AS p_created_at, p.last_used_at AS p_last_used_at
+		FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.id = ? AND u.deleted_at = 0`, id).Find(&row)
 	if err := expect(found, account.ErrPasskeyNotFound); err != nil {
 		return account.Passkey{}, account.User{}, fail("find passkey", err)
 	}
@@ -64,7 +70,9 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 }
 
 // AddPasskey implements account.Store.
-func (s *Store) AddPasskey(ctx context.Context, p account.Passkey, limit int, n account.NewFactor) (first bool, err error) {
+func (s *Store) AddPasskey(
+	ctx context.Context, p account.Passkey, limit int, n account.NewFactor,
+) (first bool, err error) {
 	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *gorm.DB) error {
 		var count int64
 		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
@@ -74,8 +82,10 @@ func (s *Store) AddPasskey(ctx context.Context, p account.Passkey, limit int, n 
 			return account.ErrPasskeyLimit
 		}
 		row := passkeyRow{
-			ID: p.ID, Sub: p.Sub, Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID, Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
-			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState, CreatedAt: toUnix(p.CreatedAt),
+			ID: p.ID, Sub: p.Sub, Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
+			Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
+			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState,
+			CreatedAt: toUnix(p.CreatedAt),
 		}
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)
@@ -105,7 +115,8 @@ func (s *Store) UsePasskey(ctx context.Context, p account.Passkey, a account.Aud
 	err = s.write(ctx, "use passkey", func(tx *gorm.DB) error {
 		const set = "UPDATE passkeys SET sign_count = ?, backup_state = ?, last_used_at = ? WHERE id = ? AND sub = ?"
 		values := []any{int64(p.SignCount), p.BackupState, toUnix(p.LastUsedAt), p.ID, p.Sub}
-		ahead := tx.Exec(set+" AND (sign_count < ? OR sign_count = 0 AND CAST(? AS BIGINT) = 0)", append(values, int64(p.SignCount), int64(p.SignCount))...)
+		ahead := tx.Exec(set+` AND (sign_count < ? OR sign_count = 0
+			AND CAST(? AS BIGINT) = 0)`, append(values, int64(p.SignCount), int64(p.SignCount))...)
 		if wentBack = ahead.Error == nil && ahead.RowsAffected == 0; !wentBack {
 			return ahead.Error
 		}

@@ -33,7 +33,7 @@ var (
 func RecordStatements() {
 	recorded.statements = map[string]map[string]Statement{SQLite: {}, Postgres: {}}
 	recorded.texts = map[string]bool{}
-	opened = func(s *Store) {
+	onOpen = func(s *Store) {
 		keep := func(sql string, vars ...any) {
 			recorded.Lock()
 			defer recorded.Unlock()

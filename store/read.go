@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// keyRead is a statement that reads one row by a key, as both databases have it. Applications
-// and browsers cause thousands of them a second; GORM, which builds and reflects each anew,
-// took four times as long as SQLite. Both drivers keep a statement prepared by its text.
+// keyRead is a statement that reads one row by a key, in both dialects. Applications and browsers
+// cause thousands of them a second. GORM builds and reflects each anew, which took four times as
+// long as SQLite itself. Both drivers keep a statement prepared by its text.
 type keyRead struct {
 	query
 	name string // for the Observer
 }
 
-// newKeyRead takes a statement with a placeholder as SQLite has it, and the table of the key.
+// newKeyRead takes the table of the key and a statement with the placeholder ?.
 func newKeyRead(table, text string) keyRead {
 	return keyRead{newQuery(text, ""), "read " + table}
 }
 
-// readRow reads the row of a key; none is the error where there is no row. It logs and
-// tells the observer what GORM would: never a value.
+// readRow reads the row of a key. Without such a row it returns the error none. It logs and
+// observes as GORM would, and never logs a value.
 func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none error) (*columns, error) {
 	statement, begin := q.text(s.dialect), s.clock()
 	c := &columns{}
@@ -47,15 +47,15 @@ func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none e
 
 // queryRow fills c with the row, if there is one.
 //
-// A context that can end costs a goroutine and a timer for each statement, half as much
-// again. What reads one row by a key on SQLite waits for nothing but its connection: that wait
-// alone ends with the context, and has a limit where all connections are in use. One that
-// another caller takes in between comes back by the limit of that caller. The driver is
-// asked directly: database/sql would convert each value once more.
+// A context that can end costs a goroutine and a timer for each statement, half as much again. On
+// SQLite a read of one row waits for nothing but its connection, so only that wait ends with the
+// context. It has a limit if all connections are in use; a connection that another caller takes in
+// between comes back by the limit of that caller. The driver is asked directly: database/sql would
+// convert each value once more.
 func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
 	pool, ok := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
 	if s.dialect == Postgres || !ok {
-		return s.queryRowSlowly(ctx, statement, key, c)
+		return s.queryRowByContext(ctx, statement, key, c)
 	}
 	if use := pool.Stats(); use.InUse >= use.MaxOpenConnections {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
@@ -67,7 +67,8 @@ func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value
 		return false, err
 	}
 	err = conn.Raw(func(d any) error {
-		rows, err := d.(driver.QueryerContext).QueryContext(context.WithoutCancel(ctx), statement, []driver.NamedValue{{Ordinal: 1, Value: key}})
+		args := []driver.NamedValue{{Ordinal: 1, Value: key}}
+		rows, err := d.(driver.QueryerContext).QueryContext(context.WithoutCancel(ctx), statement, args)
 		if err != nil {
 			return err
 		}
@@ -81,8 +82,11 @@ func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value
 	return found, errors.Join(err, conn.Close())
 }
 
-// queryRowSlowly is queryRow where the network is what takes time, and may be silent.
-func (s *Store) queryRowSlowly(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
+// queryRowByContext is queryRow for PostgreSQL, where the network takes most of the time and may
+// never answer, and for transactions.
+func (s *Store) queryRowByContext(
+	ctx context.Context, statement string, key driver.Value, c *columns,
+) (found bool, err error) {
 	if _, has := ctx.Deadline(); !has {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
@@ -111,8 +115,8 @@ func (s *Store) queryRowSlowly(ctx context.Context, statement string, key driver
 	return true, errors.Join(err, rows.Close())
 }
 
-// columns are the values of a row, which are taken in their order. NULL is the zero value; what is of
-// another type is err, which is looked at when all are taken.
+// columns holds the values of a row, taken from left to right. NULL is the zero value. A value of
+// another type sets err, which the caller checks after taking all.
 type columns struct {
 	values []driver.Value
 	err    error
@@ -137,7 +141,7 @@ func (c *columns) bytes() []byte   { return take[[]byte](c) }
 func (c *columns) number() int64   { return take[int64](c) }
 func (c *columns) time() time.Time { return fromUnix(c.number()) }
 
-// flag is a BOOLEAN, which is a number on SQLite.
+// flag takes a BOOLEAN, which SQLite stores as a number.
 func (c *columns) flag() bool {
 	if len(c.values) > 0 {
 		if b, ok := c.values[0].(bool); ok {

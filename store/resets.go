@@ -11,7 +11,9 @@ import (
 )
 
 // CreateResetCode implements account.Store.
-func (s *Store) CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit) error {
+func (s *Store) CreateResetCode(
+	ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit,
+) error {
 	return s.write(ctx, "create reset code", func(tx *gorm.DB) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
@@ -25,19 +27,22 @@ func (s *Store) CreateResetCode(ctx context.Context, sub string, hash []byte, ex
 
 func setResetCode(tx *gorm.DB, sub string, hash []byte, expires, now time.Time) error {
 	return tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		ON CONFLICT (sub) DO UPDATE
+		SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
 		sub, hash, toUnix(now), toUnix(expires)).Error
 }
 
-// validCode finds whose code it is. ErrInvalidResetCode.
+// validCode returns the user of a valid code. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {
 	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
 	}
-	err = expect(db.Raw(`SELECT u.sub FROM users u
-		JOIN (SELECT sub, hash, expires_at FROM reset_codes UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
-		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`, handle, hash, toUnix(now)).Find(&sub), account.ErrInvalidResetCode)
-	return sub, err
+	found := db.Raw(`SELECT u.sub FROM users u
+		JOIN (SELECT sub, hash, expires_at FROM reset_codes
+			UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
+		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`,
+		handle, hash, toUnix(now)).Find(&sub)
+	return sub, expect(found, account.ErrInvalidResetCode)
 }
 
 // ResetCodeValid implements account.Store.
@@ -50,19 +55,23 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 }
 
 // ResetPassword implements account.Store.
-func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit) error {
+func (s *Store) ResetPassword(
+	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
+) error {
 	return s.write(ctx, "reset password", func(tx *gorm.DB) error {
-		// Looking first keeps guesses from locking the row of the user.
+		// Checking first keeps guesses from locking the user's row.
 		sub, err := validCode(tx, handle, codeHash, now)
 		if err != nil {
 			return err
 		}
-		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND deleted_at = 0", passwordHash, toUnix(now), sub)
+		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
+			WHERE sub = ? AND deleted_at = 0`, passwordHash, toUnix(now), sub)
 		if err := expect(set, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
 		spend := func(table string) *gorm.DB {
-			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?", sub, codeHash, toUnix(now))
+			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?",
+				sub, codeHash, toUnix(now))
 		}
 		given, mailed := spend("reset_codes"), false
 		if given.Error == nil && given.RowsAffected == 0 {
@@ -73,7 +82,7 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 			return err
 		}
 		if mailed {
-			if err := provenByCode(tx, sub); err != nil {
+			if err := verifyEmailByCode(tx, sub); err != nil {
 				return err
 			}
 		}
@@ -84,9 +93,9 @@ func (s *Store) ResetPassword(ctx context.Context, handle string, codeHash []byt
 	})
 }
 
-// provenByCode marks the address of a user as verified, to which a code was mailed: with another address the code
-// would be gone. Where another account has proven it since, that keeps it.
-func provenByCode(tx *gorm.DB, sub string) error {
+// verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
+// address the code would be gone. If another account has verified it since, that one keeps it.
+func verifyEmailByCode(tx *gorm.DB, sub string) error {
 	u, err := userBy(tx, "sub", sub)
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err
@@ -101,7 +110,9 @@ func provenByCode(tx *gorm.DB, sub string) error {
 }
 
 // CreateMailedResetCode implements account.Store.
-func (s *Store) CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error {
+func (s *Store) CreateMailedResetCode(
+	ctx context.Context, sub, email string, hash []byte, expires, now time.Time,
+) error {
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrUserNotFound
 	}
@@ -114,7 +125,8 @@ func (s *Store) CreateMailedResetCode(ctx context.Context, sub, email string, ha
 			return account.ErrUserNotFound
 		}
 		return tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (sub) DO UPDATE SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+			ON CONFLICT (sub) DO UPDATE
+			SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
 			sub, hash, toUnix(now), toUnix(expires)).Error
 	})
 }

@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// wholeList in place of the count of indices given of a list: every index of it is
-	// revoked.
+	// wholeList as the count of issued indices means that every index of the list is revoked.
 	wholeList = -1
-	// listsAfterBackup is how many lists may have been opened after a backup: they answer
-	// with every index revoked. Beyond them there is none, and a token of it is refused too.
+	// listsAfterBackup is how many lists may have been opened after a backup: they answer with
+	// every index revoked. A token of a list beyond them is refused too, because the list does not
+	// exist.
 	listsAfterBackup = 64
-	// listEpoch is subtracted from Unix seconds for the number of the first list after a
-	// restore: greater than that of any list before, as long as there is not one a second,
-	// and within the 31 bits that verifiers read.
+	// listEpoch is subtracted from Unix seconds for the number of the first list after a restore:
+	// greater than that of any list before, unless there is one a second, and within the 31 bits
+	// that verifiers read.
 	listEpoch = 1577836800 // 2020-01-01
 )
 
-// PrepareRestored makes a snapshot fit to be put into service: on this program's schema,
-// with no work leased to an earlier instance. What was revoked or spent after the
-// snapshot is live in it, so every session, grant, code and pending request is ended,
-// unless keepSessions is set. Tokens that were issued after the snapshot are revoked in
-// both cases: no list of before gives an index again, and its indices are revoked but for
-// those of sessions that are kept.
+// PrepareRestored prepares a snapshot for service: migrated to this program's schema, with no work
+// leased to an earlier instance. What was revoked or spent after the snapshot is live in it, so
+// every session, grant, code and pending request is ended, unless keepSessions is set. Tokens
+// issued after the snapshot are revoked in both cases: their indices are never reused, and are
+// revoked except for those of kept sessions.
 func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Audit) (lost LostValues, err error) {
 	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler), DataKey: r.DataKey})
 	if err != nil {
@@ -48,15 +47,15 @@ func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Au
 	return lost, singleFile(ctx, path)
 }
 
-// Restoring is how a snapshot is put into service.
+// Restoring holds the options of PrepareRestored.
 type Restoring struct {
 	KeepSessions bool
 	DataKey      func() ([]byte, error) // as in Options
-	NewDataKey   bool                   // DataKey takes the place of one that is lost
+	NewDataKey   bool                   // DataKey replaces a lost one
 }
 
-// PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything in
-// it goes on.
+// PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything
+// in it stays live.
 func PrepareMoved(ctx context.Context, path string) error {
 	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -71,7 +70,7 @@ func PrepareMoved(ctx context.Context, path string) error {
 	return singleFile(ctx, path)
 }
 
-// singleFile puts all of a database into its one file, and that on the disk.
+// singleFile merges a database into a single file and syncs it to the disk.
 func singleFile(ctx context.Context, path string) error {
 	db, err := openSnapshot(path, "?_journal_mode=DELETE")
 	if err != nil {
@@ -87,7 +86,7 @@ func endLeases(tx *gorm.DB) error { return tx.Exec("UPDATE turns SET leased_unti
 
 func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audit) (lost LostValues, err error) {
 	now := toUnix(a.At)
-	// When the last cookie of before has expired.
+	// By then the last earlier cookie has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
 	err = s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *gorm.DB) (err error) {
 		if err := endLeases(tx); err != nil {
@@ -103,30 +102,39 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 				return err
 			}
 		}
-		args := []any{sql.Named("now", now), sql.Named("until", until), sql.Named("whole", wholeList), sql.Named("more", listsAfterBackup),
+		args := []any{sql.Named("now", now), sql.Named("until", until), sql.Named("whole", wholeList),
+			sql.Named("more", listsAfterBackup),
 			sql.Named("size", statuslist.Size), sql.Named("first", now-listEpoch)}
 		statements := []string{
 			"INSERT INTO status_lists (id, issued) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM status_lists)",
-			// A verifier that has a copy sees another version in any case.
+			// A verifier with a copy sees a new version in any case.
 			"UPDATE status_lists SET version = max(version + 1, @now)",
-			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists UNION ALL SELECT id + 1 FROM n WHERE id < (SELECT max(id) FROM status_lists) + @more)
+			`WITH RECURSIVE n (id) AS (SELECT max(id) + 1 FROM status_lists
+				UNION ALL SELECT id + 1 FROM n WHERE id < (SELECT max(id) FROM status_lists) + @more)
 				INSERT INTO status_lists (id, issued, version) SELECT id, @whole, @now FROM n`,
 		}
 		if r.KeepSessions {
-			statements = append(statements, `WITH RECURSIVE i (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
-				INSERT INTO revocations (status_list, status_index, expires_at) SELECT l.id, i.n, @until FROM status_lists l, i
-				WHERE l.issued <> @whole AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
-				AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list = l.id AND g.status_list > 0 AND g.status_index = i.n AND g.revoked_at = 0)
-				AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list = l.id AND t.status_list > 0 AND t.status_index = i.n AND t.revoked_at = 0)
+			statements = append(statements, `WITH RECURSIVE i (n) AS
+				(SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < @size - 1)
+				INSERT INTO revocations (status_list, status_index, expires_at)
+				SELECT l.id, i.n, @until FROM status_lists l, i WHERE l.issued <> @whole
+				AND NOT EXISTS (SELECT 1 FROM sessions s
+					WHERE s.status_list = l.id AND s.status_index = i.n AND s.ended_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.status_list > 0
+					AND g.status_list = l.id AND g.status_index = i.n AND g.revoked_at = 0)
+				AND NOT EXISTS (SELECT 1 FROM client_tokens t WHERE t.status_list > 0
+					AND t.status_list = l.id AND t.status_index = i.n AND t.revoked_at = 0)
 				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`)
 		} else {
 			statements = append(statements, "UPDATE status_lists SET issued = @whole")
 		}
 		statements = append(statements,
 			// A revocation keeps a list until its last cookie has expired.
-			`INSERT INTO revocations (status_list, status_index, expires_at) SELECT id, 0, @until FROM status_lists WHERE issued = @whole
+			`INSERT INTO revocations (status_list, status_index, expires_at)
+				SELECT id, 0, @until FROM status_lists WHERE issued = @whole
 				ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at, cleared_at = 0`,
-			"INSERT INTO status_lists (id, issued, version) SELECT max(max(id) + 1, @first), 0, @now FROM status_lists",
+			`INSERT INTO status_lists (id, issued, version)
+				SELECT max(max(id) + 1, @first), 0, @now FROM status_lists`,
 		)
 		for _, statement := range statements {
 			named := args
@@ -142,19 +150,21 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 	return lost, err
 }
 
-// endEverything ends what lets people and applications in, and what would make something
-// of that: an invite alone stays.
+// endEverything ends what gives people and applications access, and what could restore it. Only
+// invites stay.
 func (s *Store) endEverything(tx *gorm.DB, now int64) error {
-	for statement, args := range map[string][]any{
-		"UPDATE sessions SET ended_at = ? WHERE ended_at = 0":          {now},
-		"UPDATE grants SET revoked_at = ? WHERE revoked_at = 0":        {now},
-		"UPDATE client_tokens SET revoked_at = ? WHERE revoked_at = 0": {now},
-		"DELETE FROM reset_codes":                                      nil, "DELETE FROM mailed_reset_codes": nil, "DELETE FROM pushed_requests": nil, "DELETE FROM device_requests": nil,
-		"DELETE FROM logout_outbox": nil, "DELETE FROM mail_outbox": nil,
+	for _, statement := range []string{
+		"UPDATE sessions SET ended_at = @now WHERE ended_at = 0",
+		"UPDATE grants SET revoked_at = @now WHERE revoked_at = 0",
+		"UPDATE client_tokens SET revoked_at = @now WHERE revoked_at = 0",
 	} {
-		if err := tx.Exec(statement, args...).Error; err != nil {
+		if err := tx.Exec(statement, sql.Named("now", now)).Error; err != nil {
 			return err
 		}
+	}
+	if err := execAll(tx, "DELETE FROM reset_codes", "DELETE FROM mailed_reset_codes", "DELETE FROM pushed_requests",
+		"DELETE FROM device_requests", "DELETE FROM logout_outbox", "DELETE FROM mail_outbox"); err != nil {
+		return err
 	}
 	// Links and forms that were sealed before the restore may have been used since.
 	k, err := s.sealer(tx)

@@ -20,57 +20,57 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// With a data key the values that have to be readable for the service are sealed in the
-// database: the secrets of authenticator apps, the codes of invites, and the stored secrets.
-// Whether they are sealed, and with which key, is a row of the table secrets: an instance
-// that has another key, or none, writes nothing that the others could not read.
+// With a data key, values that the service must be able to read are sealed in the database: the
+// secrets of authenticator apps, the codes of invites, and the stored secrets. A row of the table
+// secrets records that they are sealed and with which key, so an instance with another key, or
+// none, writes nothing that the others could not read.
 
 // DataKeySize is the length of a data key in bytes.
 const DataKeySize = 32
 
-// ErrDataKey means that sealed values cannot be read or written, because no data key is
-// configured or it is another one. An error that wraps it says what to do, and also wraps
+// ErrDataKey means that sealed values cannot be read or written, because no data key is configured
+// or it is the wrong one. An error that wraps it says what to do, and also wraps
 // account.ErrUnavailable.
 var ErrDataKey = errors.New("the database is sealed with a data key")
 
-// dataKeyError says why the data key of a database is not at hand, and what to do.
+// dataKeyError says why the data key is missing or wrong, and what to do.
 type dataKeyError struct{ why error }
 
 func (e dataKeyError) Error() string { return ErrDataKey.Error() + ": " + e.why.Error() }
 
-// Is makes it an ErrDataKey.
+// Is reports whether target is ErrDataKey.
 func (dataKeyError) Is(target error) bool { return target == ErrDataKey }
 
-// Unwrap makes it a failure of the database to who asks the service.
+// Unwrap makes it a failure of the database for the clients of the service.
 func (dataKeyError) Unwrap() error { return account.ErrUnavailable }
 
 var (
 	errNoDataKey = dataKeyError{errors.New("name its file as data-key-file (SERVICE_DATA_KEY_FILE); " +
 		"if it is lost, restore a backup with --new-data-key")}
-	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) names another one: name the right file; " +
-		"if it is lost, restore a backup with --new-data-key")}
+	errOtherDataKey = dataKeyError{errors.New("data-key-file (SERVICE_DATA_KEY_FILE) has another key: " +
+		"name the right file; if it is lost, restore a backup with --new-data-key")}
 )
 
 const (
-	// sealedPrefix begins a sealed value: sealedPrefix, the id of the key, a dot, and the nonce
-	// and ciphertext in base64url. No plain value begins so.
+	// A sealed value is sealedPrefix, the id of the key, a dot, and nonce and ciphertext in
+	// base64url. No plain value starts with sealedPrefix.
 	sealedPrefix = "sealed.1."
-	// hashPrefix begins the keyed hash of an invite's code. No code has lower-case letters.
+	// hashPrefix starts the keyed hash of an invite's code. No code has lower-case letters.
 	hashPrefix = "hash.1."
-	// dataKeyRow is the name of the row of secrets that has the id of the data key.
+	// dataKeyRow names the row of secrets that holds the id of the data key.
 	dataKeyRow = "data-key"
 )
 
 // dataKey seals values and opens them.
 type dataKey struct {
-	id   string // tells it from others and says nothing about it
+	id   string // identifies the key and reveals nothing about it
 	aead cipher.AEAD
 	mac  []byte // for the hashes of codes
 }
 
 func newDataKey(key []byte) (*dataKey, error) {
 	if len(key) != DataKeySize {
-		return nil, fmt.Errorf("the data key has %d bytes, and not %d", len(key), DataKeySize)
+		return nil, fmt.Errorf("the data key has %d bytes instead of %d", len(key), DataKeySize)
 	}
 	derive := func(purpose string) []byte {
 		derived, _ := hkdf.Key(sha256.New, key, nil, "cairn data key "+purpose, 32) // fails only for longer ones
@@ -84,18 +84,20 @@ func newDataKey(key []byte) (*dataKey, error) {
 	return &dataKey{hex.EncodeToString(derive("id")[:6]), aead, derive("codes")}, err
 }
 
-// bound is the associated data of a value: a sealed value opens in its own row and column alone.
-func bound(column, row string) []byte { return []byte(column + "\x00" + row) }
+// boundTo returns the associated data of a value: a sealed value opens only in its own row and
+// column.
+func boundTo(column, row string) []byte { return []byte(column + "\x00" + row) }
 
 func (k *dataKey) prefix() string { return sealedPrefix + k.id + "." }
 
-// seal seals the value of a column, named with its table, in the row with a key. A nil key
-// leaves it plain.
+// seal seals a value of a column, named with its table, in the row with that key. With a nil
+// dataKey the value stays plain.
 func (k *dataKey) seal(column, row, value string) string {
 	if k == nil {
 		return value
 	}
-	return k.prefix() + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(value), bound(column, row)))
+	return k.prefix() + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(value),
+		boundTo(column, row)))
 }
 
 func (k *dataKey) hash(code string) string {
@@ -104,7 +106,7 @@ func (k *dataKey) hash(code string) string {
 	return hashPrefix + base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// open returns the value that seal was given; a plain one is returned as it is.
+// open is the inverse of seal. It returns a plain value unchanged.
 func (s *Store) open(column, row, value string) (string, error) {
 	if !strings.HasPrefix(value, sealedPrefix) {
 		return value, nil
@@ -119,7 +121,7 @@ func (s *Store) open(column, row, value string) (string, error) {
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
-		sealed, err = k.aead.Open(nil, nil, sealed, bound(column, row))
+		sealed, err = k.aead.Open(nil, nil, sealed, boundTo(column, row))
 	}
 	if err != nil {
 		return "", fmt.Errorf("the sealed value of %s was altered or belongs to another row", column)
@@ -127,7 +129,7 @@ func (s *Store) open(column, row, value string) (string, error) {
 	return string(sealed), nil
 }
 
-// configuredKey is the data key of the options. ErrDataKey where there is none.
+// configuredKey returns the data key of the options. ErrDataKey if there is none.
 func (s *Store) configuredKey() (*dataKey, error) {
 	if s.dataKey == nil {
 		return nil, errNoDataKey
@@ -139,7 +141,7 @@ func (s *Store) configuredKey() (*dataKey, error) {
 	return k, nil
 }
 
-// sealer is the key with which values are sealed, nil where they are plain. ErrDataKey.
+// sealer returns the key with which the database is sealed, nil if it is not. ErrDataKey.
 func (s *Store) sealer(db *gorm.DB) (*dataKey, error) {
 	var row struct{ Value []byte }
 	err := db.Raw("SELECT value FROM secrets WHERE name = ?", dataKeyRow).Find(&row).Error
@@ -153,14 +155,13 @@ func (s *Store) sealer(db *gorm.DB) (*dataKey, error) {
 	return k, err
 }
 
-// Sealed reports whether the database is one that is sealed. ErrDataKey where it is, and
-// not with the configured key.
+// Sealed reports whether the database is sealed. ErrDataKey if the configured key is not its key.
 func (s *Store) Sealed(ctx context.Context) (bool, error) {
 	k, err := s.sealer(s.conn(ctx))
 	return k != nil, fail("look for the data key", err)
 }
 
-// markSealed makes the database one that is sealed with the configured key.
+// markSealed marks the database as sealed with the configured key.
 func (s *Store) markSealed(tx *gorm.DB) (*dataKey, error) {
 	k, err := s.configuredKey()
 	if err != nil {
@@ -169,8 +170,8 @@ func (s *Store) markSealed(tx *gorm.DB) (*dataKey, error) {
 	return k, tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?)", dataKeyRow, []byte(k.id)).Error
 }
 
-// inviteKeys are the values of invites.code that an invite with this code may have: its hash,
-// and the code itself, which it has until it is sealed. A hash is no code.
+// inviteKeys returns the values that invites.code may have for a code: its hash, and the code
+// itself until it is sealed. A hash is not accepted as a code.
 func (s *Store) inviteKeys(db *gorm.DB, code string) ([]string, error) {
 	k, err := s.sealer(db)
 	var keys []string
@@ -183,7 +184,7 @@ func (s *Store) inviteKeys(db *gorm.DB, code string) ([]string, error) {
 	return keys, err
 }
 
-// invitePlace is the value of invites.code of the invite that a list went to, which orders it.
+// invitePlace returns the value of invites.code, which orders a list, of the invite with this code.
 func (s *Store) invitePlace(ctx context.Context, code string) (string, error) {
 	keys, err := s.inviteKeys(s.conn(ctx), code)
 	if err != nil || len(keys) < 2 {
@@ -197,9 +198,9 @@ func (s *Store) invitePlace(ctx context.Context, code string) (string, error) {
 // sealBatch is how many rows one transaction of Seal seals.
 const sealBatch = 500
 
-// Seal seals with the configured data key what is plain, and returns how many values that
-// were. Other instances that have the key may run meanwhile. Where it is interrupted, what
-// it has sealed stays so, the rest is read as before, and another call goes on. ErrDataKey.
+// Seal seals all plain values with the configured data key and returns how many they were. Other
+// instances that have the key may run meanwhile. If it is interrupted, sealed values stay sealed,
+// the rest can still be read, and another call continues. ErrDataKey.
 func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
 	err = s.write(ctx, "seal the stored secrets", func(tx *gorm.DB) error {
 		sealed = 0
@@ -254,7 +255,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, code, r.Place)
 		})
 	if s.dialect == SQLite && err == nil {
-		// The log has all that was plain, and the file only traces of it in unused space.
+		// The log still has the plain values; the file has only traces in unused space.
 		_, err = s.pool.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	return sealed + apps + invites, err
@@ -263,7 +264,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 // plainRow is a value to seal, and the key of its row.
 type plainRow struct{ Place, Value string }
 
-// sealRows seals in batches the rows that a query finds after a key.
+// sealRows seals in batches the rows that the query plain finds after a key.
 func (s *Store) sealRows(
 	ctx context.Context, doing, plain string, seal func(*gorm.DB, *dataKey, plainRow) *gorm.DB,
 ) (sealed int64, err error) {
@@ -300,7 +301,7 @@ func (s *Store) sealRows(
 	}
 }
 
-// plainInvite is the condition that an invite has a code which is not sealed, and not lost.
+// plainInvite is the condition that an invite has a code that is neither sealed nor lost.
 const plainInvite = "sealed_code = '' AND code NOT LIKE '" + hashPrefix + "%'"
 
 // Columns with sealed values.
@@ -317,17 +318,18 @@ func setSecret(tx *gorm.DB, k *dataKey, name string, value []byte) error {
 
 // PlainValues counts the values that are not sealed.
 func (s *Store) PlainValues(ctx context.Context) (n int64, err error) {
-	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets WHERE name = ?))
+	err = s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM secrets WHERE NOT EXISTS (SELECT 1 FROM secrets
+		WHERE name = ?))
 		+ (SELECT count(*) FROM totp WHERE secret NOT LIKE '`+sealedPrefix+`%')
 		+ (SELECT count(*) FROM invites WHERE `+plainInvite+") AS plain", dataKeyRow).Find(&n).Error
 	return n, fail("count plain values", err)
 }
 
-// LostValues are what a database with a new data key goes on without.
+// LostValues are the values that are lost with an old data key.
 type LostValues struct {
 	AuthenticatorApps []string `json:"authenticator_apps"` // handles of their users
 	OpenInvites       int      `json:"open_invites"`
-	Secrets           []string `json:"secrets"` // drawn anew
+	Secrets           []string `json:"secrets"` // generated again
 }
 
 // replaceDataKey makes the configured data key that of the database, whose key is lost.
@@ -352,12 +354,14 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 	}
 	// What is plain, because sealing was interrupted, is not lost.
 	const sealedApps = "secret LIKE '" + sealedPrefix + "%'"
-	err = tx.Raw("SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub WHERE t." + sealedApps + " ORDER BY u.handle").
+	err = tx.Raw(`SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub
+		WHERE t.` + sealedApps + " ORDER BY u.handle").
 		Find(&lost.AuthenticatorApps).Error
 	if err != nil {
 		return lost, err
 	}
-	err = tx.Raw("SELECT count(*) FROM invites WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?", toUnix(now)).
+	err = tx.Raw(`SELECT count(*) FROM invites
+		WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?`, toUnix(now)).
 		Find(&lost.OpenInvites).Error
 	if err != nil {
 		return lost, err
@@ -366,7 +370,8 @@ func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err
 		"DELETE FROM totp WHERE "+sealedApps,
 		// As factorRemoved does for one user.
 		`UPDATE users SET second_factor = false WHERE second_factor
-			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys WHERE sub = users.sub)`,
+			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys
+			WHERE sub = users.sub)`,
 		"DELETE FROM recovery_codes WHERE sub IN (SELECT sub FROM users WHERE NOT second_factor)",
 		"DELETE FROM invites WHERE sealed_code <> '' AND used_at = 0",
 		// Those that were used stay: they count, and say who came. Their codes are lost.

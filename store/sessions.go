@@ -15,8 +15,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// sessionRow is a row of the table sessions, with all of its columns: DeleteUser blanks
-// those that it does not name.
+// sessionRow is a row of the table sessions with all of its columns: DeleteUser blanks those that
+// it does not name.
 type sessionRow struct {
 	ID          string
 	Sub         string
@@ -40,18 +40,22 @@ type sessionRow struct {
 
 func (r sessionRow) session() account.Session {
 	return account.Session{
-		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt), AuthTime: fromUnix(r.AuthTime),
-		LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt), EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent,
-		StatusList: r.StatusList, StatusIndex: r.StatusIndex, Algorithm: r.Algorithm, AMR: strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
+		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt),
+		AuthTime: fromUnix(r.AuthTime), LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList,
+		StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
+		AMR:         strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
 		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)), Passkey: r.Passkey,
 	}
 }
 
 func newSessionRow(n *account.Session) *sessionRow {
 	return &sessionRow{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt), AuthTime: toUnix(n.AuthTime),
-		LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt), Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent),
-		StatusList: n.StatusList, StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "), ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
+		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt),
+		AuthTime: toUnix(n.AuthTime), LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt),
+		Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent), StatusList: n.StatusList,
+		StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "),
+		ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
 	}
 }
 
@@ -64,10 +68,10 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 	return tx.Table("sessions").Create(newSessionRow(n)).Error
 }
 
-// signedIn marks the sign-in on the user's row, on the conditions that still
-// have to hold: neither deleted nor suspended, the password is the one that was
-// verified, and who has a second factor has used one, which was not removed since. It
-// locks the row: a statement that ends sessions waits or came before.
+// signedIn marks the sign-in on the user's row if its conditions still hold: the user is neither
+// deleted nor suspended, the password is the verified one, and a user with a second factor has used
+// one that was not removed since. It locks the row: a statement that ends sessions waits or came
+// before.
 func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 	sub, multi := n.Sub, 0
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
@@ -77,12 +81,13 @@ func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
 		return account.ErrUserNotFound
 	}
 	for range 2 {
-		mark := tx.Exec(`UPDATE users SET last_login_at = ? WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
+		mark := tx.Exec(`UPDATE users SET last_login_at = ?
+			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
 			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
-		// Why not? Locked before it is read: a suspension that is lifted between
+		// Find the reason. The row is locked before it is read: a suspension that is lifted between
 		// two statements must not look like a wrong password.
 		u, err := lockedUser(tx, sub)
 		switch {
@@ -130,15 +135,15 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if invalidKey(n.ID) {
 			return account.ErrSessionNotFound
 		}
-		// The token before this one counts no more: its bit is set and the new one
-		// has a bit of its own. The list of the earlier one is the older: its row
-		// is locked first, and the session's before both.
+		// The former token is revoked: its bit is set, and the new one gets a bit of its own. The
+		// former one is on the older list: that row is locked first, and the session's before both.
 		lock := ""
 		if s.dialect == Postgres {
 			lock = " FOR UPDATE"
 		}
 		var old revocation
-		was := tx.Raw("SELECT status_list, status_index, expires_at FROM sessions WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?"+lock,
+		was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
+			WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`+lock,
 			n.ID, n.Sub, toUnix(n.AuthTime)).Find(&old)
 		if err := expect(was, account.ErrSessionNotFound); err != nil {
 			return err
@@ -152,16 +157,19 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		}
 		row := newSessionRow(n)
 		row.LastSeenAt = row.AuthTime
-		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address", "user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
-		if err := expect(tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row), account.ErrSessionNotFound); err != nil {
+		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address",
+			"user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
+		updated := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row)
+		if err := expect(updated, account.ErrSessionNotFound); err != nil {
 			return err
 		}
 		return insertSignIn(tx, n, a)
 	})
 }
 
-const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at, s.expires_at, s.ended_at, s.address, s.user_agent,
-	s.status_list, s.status_index, s.algorithm, s.amr, s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
+const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,
+	s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index, s.algorithm, s.amr,
+	s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
@@ -169,15 +177,17 @@ var (
 	readLoginSession = newKeyRead("sessions", selectIdentity+"login_hash = ?")
 )
 
-// identity is a session with its user.
+// identity reads a session with its user.
 func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (account.Session, account.User, error) {
 	c, err := s.readRow(ctx, q, key, account.ErrSessionNotFound)
 	if err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	n := sessionRow{
-		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(), AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(),
-		EndedAt: c.number(), Address: c.text(), UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(), AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
+		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(),
+		AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(), EndedAt: c.number(), Address: c.text(),
+		UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(),
+		AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
 	}
 	var u account.User
 	c.claims(&u)
@@ -201,8 +211,7 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 	return s.identity(ctx, readLoginSession, hash)
 }
 
-// newestSessions selects the live sessions of a user in the order of lists, by the
-// index sessions_live.
+// newestSessions selects the live sessions of a user along the index sessions_live.
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
 var sessionColumns = columnsOf[sessionRow]("s")
@@ -213,16 +222,17 @@ func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]acco
 		return []account.Session{}, nil
 	}
 	var rows []sessionRow
-	err := s.conn(ctx).Raw("SELECT "+sessionColumns+" "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ?", sub, toUnix(now), account.MaxSessions).Find(&rows).Error
+	query := "SELECT " + sessionColumns + " " + newestSessions + " ORDER BY s.created_at DESC, s.id DESC LIMIT ?"
+	err := s.conn(ctx).Raw(query, sub, toUnix(now), account.MaxSessions).Find(&rows).Error
 	return each(rows, sessionRow.session), fail("list sessions", err)
 }
 
-// touchBatch is how many sessions one statement touches: others wait for it.
+// touchBatch is how many sessions one statement touches: other writers wait for it.
 const touchBatch = 1000
 
-// TouchSessions implements account.Store, in one statement a batch. The address
-// stays that of the sign-in: a stolen cookie must not make the thief's address a
-// known one, nor a journey the owner's an unknown one.
+// TouchSessions implements account.Store, one statement a batch. The address stays that of the
+// sign-in: a stolen cookie must not make the thief's address a known one, nor a journey the owner's
+// an unknown one.
 func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) error {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), invalidKey)
 	for batch := range slices.Chunk(ids, touchBatch) {
@@ -231,8 +241,10 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 			args = append(args, id, toUnix(seen[id]))
 		}
 		query := "WITH v (id, at) AS (VALUES " + repeated("(?, CAST(? AS BIGINT))", len(batch)) + `)
-			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0 AND sessions.last_seen_at < v.at`
-		if err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error }); err != nil {
+			UPDATE sessions SET last_seen_at = v.at FROM v WHERE sessions.id = v.id AND sessions.ended_at = 0
+			AND sessions.last_seen_at < v.at`
+		err := s.writeOne(ctx, "touch sessions", func(db *gorm.DB) error { return db.Exec(query, args...).Error })
+		if err != nil {
 			return err
 		}
 	}
@@ -245,28 +257,32 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 		return false, nil
 	}
 	var disowned []bool
-	err := s.conn(ctx).Raw("SELECT DISTINCT disowned FROM sessions WHERE sub = ? AND address = ?", sub, address).Find(&disowned).Error
+	err := s.conn(ctx).Raw(`SELECT DISTINCT disowned FROM sessions
+		WHERE sub = ? AND address = ?`, sub, address).Find(&disowned).Error
 	return len(disowned) > 0 && !slices.Contains(disowned, true), fail("look for address", err)
 }
 
-// signOutGrants is the condition on grants that a sign-out revokes: offline_access
-// outlives the session (OpenID Connect Core section 11), but for a code that no client has
-// spent yet.
+// signOutGrants is the condition on grants that a sign-out revokes. offline_access outlives the
+// session (OpenID Connect Core section 11), except as a code that no client has spent yet.
 const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
-// endSessions ends the sessions of a user that have not ended and meet a condition,
-// revokes grants of the user that meet another, puts the tokens of these sessions into
-// the status list and tells their clients. It returns the ids of the sessions. args are
-// named in the conditions, beside @sub and @now. The row of the user is locked. Sessions
-// come before grants: a grant that is being made holds its session. Lists come last: see
-// takeIndex.
-func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any) ([]string, error) {
+// endSessions ends the live sessions of a user that meet one condition and revokes the user's
+// grants that meet another. It adds the tokens of these sessions to the status list and notifies
+// their clients. It returns the ids of the sessions. The conditions may use args, @sub and @now.
+//
+// The user's row is locked. Sessions come before grants, because a grant that is being created
+// holds its session. Lists come last: see takeIndex.
+func endSessions(
+	tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any,
+) ([]string, error) {
 	args["sub"], args["now"] = sub, toUnix(now)
 	var rows []struct {
 		ID    string
 		Token revocation `gorm:"embedded"`
 	}
-	err := tx.Raw("UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND "+sessions+" RETURNING id, status_list, status_index, expires_at", args).Find(&rows).Error
+	query := "UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND " + sessions +
+		" RETURNING id, status_list, status_index, expires_at"
+	err := tx.Raw(query, args).Find(&rows).Error
 	if err != nil {
 		return nil, err
 	}
@@ -285,15 +301,16 @@ func endSessions(tx *gorm.DB, sub string, now time.Time, sessions, grants string
 	return ids, revoke(tx, append(tokens, forAPIs...))
 }
 
-// revokeAccess ends all that a user or a thief holds: sessions (but keep, if not
-// empty), every grant, also of sessions that ended earlier, and reset codes. The row
-// of the user must have been changed or locked before, in the same transaction: a
-// session that is being made waits for that row and then finds it changed.
+// revokeAccess ends all that a user or a thief holds: sessions (except keep, if not empty), every
+// grant, also of sessions that ended earlier, and reset codes. The same transaction must have
+// changed or locked the user's row before: a session that is being created waits for that row and
+// then finds it changed.
 func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
-	if err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?"); err != nil {
+	err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?")
+	if err != nil {
 		return err
 	}
-	_, err := endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
+	_, err = endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
 	return err
 }
 
@@ -306,19 +323,20 @@ func signOut(tx *gorm.DB, sub, id string, now time.Time) error {
 	return err
 }
 
-// signOutOthers ends the sessions of all browsers but keep, which may be empty, and says
-// how many.
+// signOutOthers ends all sessions except keep, which may be empty, and returns how many.
 func signOutOthers(tx *gorm.DB, sub, keep string, now time.Time) (int, error) {
-	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants, map[string]any{"keep": keep})
+	ended, err := endSessions(tx, sub, now, "id <> @keep AND expires_at > @now", "sid <> @keep"+signOutGrants,
+		map[string]any{"keep": keep})
 	return len(ended), err
 }
 
-// signOutOldest ends the live sessions of a user but the newest keep, to make room for
-// one more.
+// signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
+// one.
 func signOutOldest(tx *gorm.DB, sub string, keep int, now time.Time) error {
 	for {
 		var ids []string
-		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?", sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
+		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
+			sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -348,7 +366,9 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 }
 
 // EndOtherSessions implements account.Store.
-func (s *Store) EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a account.Audit) (n int, err error) {
+func (s *Store) EndOtherSessions(
+	ctx context.Context, sub, keep string, now time.Time, a account.Audit,
+) (n int, err error) {
 	err = s.write(ctx, "end other sessions", func(tx *gorm.DB) (err error) {
 		if err = lockUser(tx, sub); err != nil {
 			return err
@@ -368,7 +388,8 @@ func (s *Store) EndAllAccess(ctx context.Context, sub string, now time.Time, a a
 			return err
 		}
 		var granted []int
-		if err := tx.Raw("SELECT 1 FROM grants WHERE sub = ? AND revoked_at = 0 LIMIT 1", sub).Find(&granted).Error; err != nil {
+		err := tx.Raw("SELECT 1 FROM grants WHERE sub = ? AND revoked_at = 0 LIMIT 1", sub).Find(&granted).Error
+		if err != nil {
 			return err
 		}
 		ended, err := endSessions(tx, sub, now, "expires_at > @now", "sub = @sub", map[string]any{})
@@ -381,7 +402,9 @@ func (s *Store) EndAllAccess(ctx context.Context, sub string, now time.Time, a a
 }
 
 // DisownSession implements account.Store.
-func (s *Store) DisownSession(ctx context.Context, sub, id string, now time.Time, a account.Audit) (began time.Time, err error) {
+func (s *Store) DisownSession(
+	ctx context.Context, sub, id string, now time.Time, a account.Audit,
+) (began time.Time, err error) {
 	if invalidKey(sub) || invalidKey(id) {
 		return began, account.ErrSessionNotFound
 	}
@@ -416,8 +439,8 @@ func (s *Store) DisownSession(ctx context.Context, sub, id string, now time.Time
 	return began, err
 }
 
-// notRS256 is the condition that the token of a session may be signed with the
-// shared secret: one from before the algorithm was noted may be.
+// notRS256 is the condition that the shared secret may have signed the token of a session: it may
+// for one that is older than the column.
 const notRS256 = "algorithm <> '" + account.AlgorithmRS256 + "'"
 
 // HS256Sessions implements account.Store.
@@ -426,27 +449,29 @@ func (s *Store) HS256Sessions(ctx context.Context, now time.Time) (live int, las
 		Live int
 		Last int64
 	}
-	err = s.conn(ctx).Raw("SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256, toUnix(now)).Find(&row).Error
+	err = s.conn(ctx).Raw(`SELECT count(*) AS live, coalesce(max(expires_at), 0) AS last FROM sessions
+		WHERE ended_at = 0 AND expires_at > ? AND `+notRS256, toUnix(now)).Find(&row).Error
 	if err != nil {
 		return 0, time.Time{}, fail("count HS256 sessions", err)
 	}
 	return row.Live, fromUnix(row.Last), nil
 }
 
-// IssuedRS256 tells whether tokens that a private key has signed may be in use: a session's, or those of a grant, of
-// which there are none without a key.
+// IssuedRS256 reports whether tokens signed with a private key may be in use: of a session, or of a
+// grant, which needs a private key.
 func (s *Store) IssuedRS256(ctx context.Context) (bool, error) {
 	var rows []int
-	err := s.conn(ctx).Raw("SELECT 1 WHERE EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)", account.AlgorithmRS256).Find(&rows).Error
+	err := s.conn(ctx).Raw(`SELECT 1 WHERE EXISTS (SELECT 1 FROM grants)
+		OR EXISTS (SELECT 1 FROM sessions WHERE algorithm = ?)`, account.AlgorithmRS256).Find(&rows).Error
 	return len(rows) > 0, fail("look for RS256 tokens", err)
 }
 
-// EndHS256Sessions implements account.Store: user by user, so that no transaction
-// is long.
+// EndHS256Sessions implements account.Store, one short transaction a user.
 func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int, err error) {
 	for after := ""; ; {
 		var subs []string
-		err := s.conn(ctx).Raw("SELECT DISTINCT sub FROM sessions WHERE ended_at = 0 AND expires_at > ? AND "+notRS256+" AND sub > ? ORDER BY sub LIMIT ?",
+		err := s.conn(ctx).Raw(`SELECT DISTINCT sub FROM sessions
+			WHERE ended_at = 0 AND expires_at > ? AND `+notRS256+" AND sub > ? ORDER BY sub LIMIT ?",
 			toUnix(now), after, largestBatch).Find(&subs).Error
 		if err != nil || len(subs) == 0 {
 			return total, fail("look for HS256 sessions", err)
@@ -466,8 +491,10 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
-		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256,
-			"sid IN (SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s."+notRS256+")"+signOutGrants, map[string]any{})
+		const grants = `sid IN
+			(SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s.` + notRS256 + ")"
+		args := map[string]any{}
+		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256, grants+signOutGrants, args)
 		n = len(ended)
 		return err
 	})
@@ -477,7 +504,8 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
 	return s.write(ctx, "set the end of HS256", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until)), account.ErrNotInitialized); err != nil {
+		updated := tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until))
+		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

@@ -12,14 +12,14 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// Settings implements account.Store. What an older version did not store has
-// its default.
+// Settings implements account.Store. Settings that an older version did not store have their
+// defaults.
 func (s *Store) Settings(ctx context.Context) (account.Settings, error) {
 	v, err := settingsOf(s.conn(ctx))
 	return v, fail("read settings", err)
 }
 
-// storedSettings are Settings with what the API and the command line do not show.
+// storedSettings adds to Settings what the API and the command line do not show.
 type storedSettings struct {
 	account.Settings
 
@@ -32,7 +32,9 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 		Hs256Until int64
 		Logo       string
 	}
-	if err := expect(db.Raw("SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo FROM settings WHERE id = 1").Find(&row), account.ErrNotInitialized); err != nil {
+	found := db.Raw(`SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo
+		FROM settings WHERE id = 1`).Find(&row)
+	if err := expect(found, account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
 	stored := storedSettings{Settings: account.DefaultSettings()}
@@ -46,7 +48,9 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 }
 
 // AmendSettings implements account.Store.
-func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings) (string, error), a account.Audit) (account.Settings, error) {
+func (s *Store) AmendSettings(
+	ctx context.Context, change func(*account.Settings) (string, error), a account.Audit,
+) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
 	err := s.write(ctx, "amend settings", func(tx *gorm.DB) (err error) {
@@ -63,9 +67,12 @@ func (s *Store) AmendSettings(ctx context.Context, change func(*account.Settings
 	return v, err
 }
 
-func amendSettings(tx *gorm.DB, change func(*account.Settings) (string, error), a account.Audit) (account.Settings, error) {
+func amendSettings(
+	tx *gorm.DB, change func(*account.Settings) (string, error), a account.Audit,
+) (account.Settings, error) {
 	// The row is locked before it is read.
-	if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
+	updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
+	if err := expect(updated, account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
 	v, err := settingsOf(tx)
@@ -95,14 +102,17 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 // SetLogo implements account.Store.
 func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
 	return s.write(ctx, "set logo", func(tx *gorm.DB) error {
-		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
+		updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
+		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err
 		}
 		if err := tx.Exec("DELETE FROM logo").Error; err != nil {
 			return err
 		}
 		if len(png) > 0 {
-			if err := tx.Exec("INSERT INTO logo (id, png, hash, changed_at) VALUES (1, ?, ?, ?)", png, hash, toUnix(a.At)).Error; err != nil {
+			err := tx.Exec(`INSERT INTO logo (id, png, hash, changed_at)
+				VALUES (1, ?, ?, ?)`, png, hash, toUnix(a.At)).Error
+			if err != nil {
 				return err
 			}
 		}
@@ -116,7 +126,8 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 		return nil, account.ErrNotInitialized
 	}
 	var row struct{ Value []byte }
-	if err := expect(s.conn(ctx).Raw("SELECT value FROM secrets WHERE name = ?", name).Find(&row), account.ErrNotInitialized); err != nil {
+	found := s.conn(ctx).Raw("SELECT value FROM secrets WHERE name = ?", name).Find(&row)
+	if err := expect(found, account.ErrNotInitialized); err != nil {
 		return nil, fail("read secret", err)
 	}
 	value, err := s.open(secretValue, name, string(row.Value))
@@ -147,7 +158,8 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 		}
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
 			value := []byte(k.seal(secretValue, name, string(secrets[name])))
-			res := tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, value)
+			res := tx.Exec(`INSERT INTO secrets (name, value) VALUES (?, ?)
+				ON CONFLICT (name) DO NOTHING`, name, value)
 			if res.Error != nil {
 				return res.Error
 			}

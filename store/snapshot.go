@@ -18,10 +18,10 @@ import (
 	"gorm.io/driver/sqlite"
 )
 
-// A snapshot is a SQLite file, whichever database it was taken of: one form can be
-// checked (integrity_check), brought to a later schema and put back into both.
+// A snapshot is a SQLite file for both dialects: one format can be checked (integrity_check),
+// migrated to a later schema, and restored into either.
 
-// Contents are what a database or a snapshot holds.
+// Contents summarizes a database or a snapshot.
 type Contents struct {
 	Schema int64            // number of the last migration
 	Rows   map[string]int64 // by table
@@ -29,15 +29,15 @@ type Contents struct {
 	Changed time.Time
 }
 
-// versionTable is goose's. Its rows are made by migrating, never copied.
+// versionTable is goose's. Migrating writes its rows; they are never copied.
 const versionTable = "goose_db_version"
 
-// longTimeout is of a Store of which a statement may touch every row.
+// longTimeout is the timeout of a Store whose statements may touch every row.
 const longTimeout = 6 * time.Hour
 
-// Snapshot writes a copy of the database as it is at one moment into a new SQLite file,
-// which is on the disk when it returns. It holds back no writer. Whoever can read the file
-// can read every secret in it: the caller chooses a place that only the owner can open.
+// Snapshot writes a consistent copy of the database into a new SQLite file, which is on the disk
+// when it returns. It blocks no writer. Whoever can read the file can read every secret in it: the
+// caller chooses a place that only the owner can open.
 func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err error) {
 	if s.dialect == SQLite {
 		c, err = s.snapshotPages(ctx, path)
@@ -47,7 +47,7 @@ func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err erro
 	return c, fail("copy the database", canceled(ctx, err))
 }
 
-// Snapshots are written without a journal: an unfinished one is deleted.
+// Snapshots are written without a journal: an unfinished one is deleted anyway.
 const (
 	snapshotParameters = "?_journal_mode=OFF&_synchronous=OFF&_foreign_keys=off&_busy_timeout=10000"
 	readOnlyParameters = "?mode=ro&_busy_timeout=10000"
@@ -63,12 +63,12 @@ func openSnapshot(path, parameters string) (*sql.DB, error) {
 
 const (
 	snapshotStep = 256     // pages, 1 MiB
-	snapshotSync = 8 << 20 // bytes that are not on the disk yet: all at once they would hold up the fsync of others
+	snapshotSync = 8 << 20 // unsynced bytes; syncing all at once would delay the fsync of others
 )
 
-// snapshotPages copies the file page by page. A step of SQLite's online backup starts again
-// after each write of another process, unless its connection is in a transaction: then all
-// steps see the database as that does, and in WAL mode it holds back no writer.
+// snapshotPages copies the file page by page. A step of SQLite's online backup starts again after
+// each write of another process, unless its connection is in a transaction: then all steps see the
+// same state, and in WAL mode it blocks no writer.
 func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err error) {
 	source, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -80,7 +80,8 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 	}
 	defer func() { _, _ = source.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	var tables int
-	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil { // the moment
+	// The first read fixes the state that the transaction sees.
+	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return c, err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -104,11 +105,11 @@ func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err
 	if err = errors.Join(err, target.Close(), copied.Close()); err != nil {
 		return c, err
 	}
-	// Counting reads here and there: now that all of the file was read in its order, from memory.
+	// Counting reads in random order: from memory, now that the whole file was read.
 	if c, err = contentsOfSQLite(ctx, source); err != nil {
 		return c, err
 	}
-	// The copy says of itself that it has a WAL. Without one it is a single file.
+	// The header of the copy names a WAL. Without one it is a single file.
 	if copied, err = openSnapshot(path, "?_journal_mode=DELETE&_synchronous=OFF"); err == nil {
 		err = errors.Join(copied.PingContext(ctx), copied.Close())
 	}
@@ -136,7 +137,7 @@ func copyPages(ctx context.Context, to, from *sqlite3.SQLiteConn, file *os.File)
 type column struct {
 	name string
 	text bool
-	key  int // place in the primary key from 1, 0: not in it
+	key  int // position in the primary key from 1; 0: not in it
 }
 
 type querier interface {
@@ -144,10 +145,12 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// tablesOf are the tables of a SQLite database with their columns.
+// tablesOf returns the tables of a SQLite database with their columns.
 func tablesOf(ctx context.Context, q querier) (map[string][]column, error) {
-	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t JOIN pragma_table_info(t.name) c
-		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`, versionTable)
+	rows, err := q.QueryContext(ctx, `SELECT t.name, c.name, c.type = 'TEXT', c.pk FROM sqlite_master t
+		JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ? ORDER BY t.name, c.cid`,
+		versionTable)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +174,8 @@ func names(columns []column) (list []string) {
 	return list
 }
 
-// inOrder is an ORDER BY of the primary key in the order of bytes: rows that come so are
-// appended to its index.
+// inOrder returns an ORDER BY of the primary key in byte order: such rows are appended to its
+// index.
 func inOrder(columns []column, bytewise string) string {
 	keys := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.key == 0 })
 	slices.SortFunc(keys, func(a, b column) int { return a.key - b.key })
@@ -202,7 +205,7 @@ func contentsOfSQLite(ctx context.Context, q querier) (c Contents, err error) {
 	return contentsOf(tables, one)
 }
 
-// contentsOf counts with one, which returns the number that a query gives.
+// contentsOf counts rows; one returns the number that a query selects.
 func contentsOf(tables map[string][]column, one func(query string) (int64, error)) (c Contents, err error) {
 	c.Rows = make(map[string]int64, len(tables))
 	if c.Schema, err = one("SELECT max(version_id) FROM " + versionTable); err != nil {
@@ -218,14 +221,14 @@ func contentsOf(tables map[string][]column, one func(query string) (int64, error
 	return c, err
 }
 
-// SQLiteContents are those of this database, which is a SQLite file.
+// SQLiteContents returns the contents of this SQLite database.
 func (s *Store) SQLiteContents(ctx context.Context) (Contents, error) {
 	c, err := contentsOfSQLite(ctx, s.pool)
 	return c, fail("read the database", err)
 }
 
-// ReadSnapshot reads a snapshot whole: it is what SQLite takes for sound, and every
-// reference leads somewhere.
+// ReadSnapshot reads a whole snapshot and checks that SQLite finds it sound and that every
+// reference leads to a row.
 func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
 	db, err := openSnapshot(path, readOnlyParameters)
 	if err != nil {
@@ -242,7 +245,7 @@ func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
 	var table string
 	switch err := db.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table); {
 	case err == nil:
-		return c, fmt.Errorf("check the copy of the database: a row of %s refers to one that is not there", table)
+		return c, fmt.Errorf("check the copy of the database: a row of %s refers to a missing row", table)
 	case !errors.Is(err, sql.ErrNoRows):
 		return c, fmt.Errorf("check the copy of the database: %w", err)
 	}
@@ -267,9 +270,9 @@ func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err 
 	if err != nil {
 		return c, err
 	}
-	err = s.onPostgres(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		one := oneOf(ctx, tx)
-		if c, err = contentsOf(tables, one); err != nil {
+	readOnly := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = s.onPostgres(ctx, readOnly, func(tx pgx.Tx) error {
+		if c, err = contentsOf(tables, oneOf(ctx, tx)); err != nil {
 			return err
 		}
 		if c.Schema != schema {
@@ -300,7 +303,7 @@ func createSnapshot(ctx context.Context, path string, schema int64) error {
 	return errors.Join(err, s.Close())
 }
 
-// onPostgres runs a transaction without limits on its statements, on a connection of its own.
+// onPostgres runs a transaction without time limits on its statements, on a connection of its own.
 func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
 	config, _, err := postgresConfig(s.dsn)
 	if err != nil {
@@ -315,7 +318,7 @@ func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.
 	return pgx.BeginTxFunc(ctx, conn, o, do)
 }
 
-// oneOf returns the number that a query gives in a transaction.
+// oneOf returns a function that returns the number a query selects in a transaction.
 func oneOf(ctx context.Context, tx pgx.Tx) func(query string) (int64, error) {
 	return func(query string) (n int64, err error) {
 		err = tx.QueryRow(ctx, query).Scan(&n)
@@ -323,7 +326,7 @@ func oneOf(ctx context.Context, tx pgx.Tx) func(query string) (int64, error) {
 	}
 }
 
-// withoutIndexes drops the indexes of a snapshot, which are made faster after do.
+// withoutIndexes drops the indexes of a snapshot and creates them again after do, which is faster.
 func withoutIndexes(ctx context.Context, db *sql.DB, do func() error) error {
 	rows, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
 	if err != nil {
@@ -366,7 +369,7 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 		return err
 	}
 	defer func() { _ = to.Rollback() }()
-	if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+	if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { // rows of the migrations
 		return err
 	}
 	list := strings.Join(names(columns), ", ")
@@ -407,20 +410,26 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 			return err
 		}
 	}
-	// A number that was given once is not given again in the copy either.
+	// The copy does not reuse a number either.
 	var sequence *string
-	if err := from.QueryRow(ctx, "SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname)) FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''", table).Scan(&sequence); err != nil {
+	const findSequence = `SELECT max(pg_get_serial_sequence(attrelid::regclass::text, attname))
+		FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`
+	err = from.QueryRow(ctx, findSequence, table).Scan(&sequence)
+	if err != nil {
 		return err
 	}
 	if sequence != nil {
 		var last int64
-		if err := from.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM "+*sequence).Scan(&last); err != nil {
+		const lastOf = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM "
+		err := from.QueryRow(ctx, lastOf+*sequence).Scan(&last)
+		if err != nil {
 			return err
 		}
 		if _, err := to.ExecContext(ctx, "DELETE FROM sqlite_sequence WHERE name = ?", table); err != nil {
 			return err
 		}
-		if _, err := to.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last); err != nil {
+		_, err = to.ExecContext(ctx, "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, last)
+		if err != nil {
 			return err
 		}
 	}
@@ -435,8 +444,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation,
-// with the rows of a snapshot of the same schema: all or nothing.
+// LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation, with the
+// rows of a snapshot of the same schema, in one transaction.
 func (s *Store) LoadSnapshot(ctx context.Context, path string) error {
 	return fail("fill the database", s.loadSnapshot(ctx, path))
 }
@@ -486,7 +495,7 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	// So that the first statements have a plan.
+	// The first statements need statistics for their plans.
 	return s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		for table := range tables {
 			if _, err := tx.Exec(ctx, "ANALYZE "+table); err != nil {
@@ -497,34 +506,38 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 	})
 }
 
-// Compare says where other has another number of rows.
+// Compare returns an error if other differs in schema, tables or numbers of rows.
 func (c Contents) Compare(other Contents) error {
 	if c.Schema != other.Schema {
-		return fmt.Errorf("the copy has schema %d, and not %d", other.Schema, c.Schema)
+		return fmt.Errorf("the copy has schema %d instead of %d", other.Schema, c.Schema)
 	}
 	if len(c.Rows) != len(other.Rows) {
-		return fmt.Errorf("the copy has %d tables, and not %d", len(other.Rows), len(c.Rows))
+		return fmt.Errorf("the copy has %d tables instead of %d", len(other.Rows), len(c.Rows))
 	}
 	for table, n := range c.Rows {
 		if other.Rows[table] != n {
-			return fmt.Errorf("the copy has %d rows in %s, and not %d", other.Rows[table], table, n)
+			return fmt.Errorf("the copy has %d rows in %s instead of %d", other.Rows[table], table, n)
 		}
 	}
 	return nil
 }
 
-// dropIndexes drops the indexes and the references of tables, which are made faster when
-// the rows are there, and returns the statements that do it.
+// dropIndexes drops the indexes and the references of tables, which are created faster once the
+// rows are there, and returns the statements that create them.
 func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (restore []string, err error) {
 	var ours []string
 	for table := range tables {
 		ours = append(ours, table)
 	}
-	rows, err := tx.Query(ctx, `SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
-			'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname) || ' ' || pg_get_constraintdef(oid), (contype = 'f')::int * 2 AS place
+	rows, err := tx.Query(ctx, `SELECT
+			'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
+			'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname) || ' '
+				|| pg_get_constraintdef(oid),
+			(contype = 'f')::int * 2 AS place
 		FROM pg_constraint WHERE conrelid = ANY($1::text[]::regclass[]) AND contype IN ('f', 'u')
 		UNION ALL SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid), 1
-		FROM pg_index WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
+		FROM pg_index WHERE indrelid = ANY($1::text[]::regclass[])
+			AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p', 'u', 'x'))
 		ORDER BY place`, ours)
 	if err != nil {
 		return nil, err
@@ -547,16 +560,18 @@ func dropIndexes(ctx context.Context, tx pgx.Tx, tables map[string][]column) (re
 }
 
 func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, columns []column) (err error) {
-	if _, err := to.Exec(ctx, "DELETE FROM "+table); err != nil { // what migrations have put there
+	if _, err := to.Exec(ctx, "DELETE FROM "+table); err != nil { // rows of the migrations
 		return err
 	}
 	booleans := map[string]bool{}
-	described, err := to.Query(ctx, "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND atttypid = 'boolean'::regtype", table)
+	described, err := to.Query(ctx, `SELECT attname FROM pg_attribute
+		WHERE attrelid = $1::regclass AND atttypid = 'boolean'::regtype`, table)
 	if err != nil {
 		return err
 	}
 	var name string
-	if _, err := pgx.ForEachRow(described, []any{&name}, func() error { booleans[name] = true; return nil }); err != nil {
+	_, err = pgx.ForEachRow(described, []any{&name}, func() error { booleans[name] = true; return nil })
+	if err != nil {
 		return err
 	}
 	list := strings.Join(names(columns), ", ")
@@ -593,6 +608,7 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 	case err != nil:
 		return err
 	}
-	_, err = to.Exec(ctx, "SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
+	_, err = to.Exec(ctx,
+		"SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
 	return err
 }

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// listCapacity is how many indices of a list are given out: never all, so
-	// that a random one is soon free.
+	// listCapacity is how many indices of a list are issued: never all, so that a random free one
+	// is soon found.
 	listCapacity = statuslist.Size / 16 * 15
 	listTries    = 8
-	// One query looks for a free one among so many: none is in 2 % of the cases
-	// with a full list.
+	// One query looks for a free one among this many. With a full list, 2 % of the queries find
+	// none.
 	indexDraws = 64
 	indexTries = 8
 )
@@ -32,13 +32,12 @@ var (
 	errListFull = errors.New("no free index in the status list")
 )
 
-// takeIndex returns a free index of the newest list, whose id it returns too, and opens the next one when that
-// is full. Indices are drawn at random, so that they do not tell when or after
-// whom a user signed in (draft-ietf-oauth-status-list, unlinkability).
+// takeIndex returns a free index of the newest list, with the id of that list. It opens the next
+// list if this one is full. Indices are random, so that they do not reveal when or after whom a
+// user signed in (draft-ietf-oauth-status-list, unlinkability).
 //
-// It locks the row of the list until the transaction ends: no other process takes an
-// index of it. Locks of lists are taken after all others, and in their
-// order.
+// It locks the row of the list until the transaction ends, so no other process takes an index of
+// it. Locks of lists are taken after all others, and in ascending order.
 func takeIndex(tx *gorm.DB) (list, index int, err error) {
 	newest, err := countIndex(tx)
 	if err != nil {
@@ -51,8 +50,10 @@ func takeIndex(tx *gorm.DB) (list, index int, err error) {
 		}
 		var taken []int64
 		err := tx.Raw(`SELECT status_index FROM sessions WHERE status_list = @list AND status_index IN @drawn
-			UNION SELECT status_index FROM grants WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
-			UNION SELECT status_index FROM client_tokens WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM grants
+				WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
+			UNION SELECT status_index FROM client_tokens
+				WHERE status_list = @list AND status_list > 0 AND status_index IN @drawn
 			UNION SELECT status_index FROM revocations WHERE status_list = @list AND status_index IN @drawn`,
 			map[string]any{"list": newest, "drawn": drawn}).Find(&taken).Error
 		if err != nil {
@@ -66,23 +67,25 @@ func takeIndex(tx *gorm.DB) (list, index int, err error) {
 	return 0, 0, errListFull
 }
 
-// countIndex counts one index of the newest list, or of one that it opens, and
-// returns the list.
+// countIndex reserves one index of the newest list, which it opens if needed, and returns the list.
 func countIndex(tx *gorm.DB) (int64, error) {
 	for range listTries {
 		var newest int64
 		if err := tx.Raw("SELECT coalesce(max(id), 0) FROM status_lists").Find(&newest).Error; err != nil {
 			return 0, err
 		}
-		take := tx.Exec("UPDATE status_lists SET issued = issued + 1 WHERE id = ? AND issued < ?", newest, listCapacity)
+		take := tx.Exec(`UPDATE status_lists SET issued = issued + 1
+			WHERE id = ? AND issued < ?`, newest, listCapacity)
 		if take.Error != nil {
 			return 0, take.Error
 		}
 		if take.RowsAffected == 1 {
 			return newest, nil
 		}
-		// The second process finds the list already open.
-		if err := tx.Exec("INSERT INTO status_lists (id, issued) VALUES (?, 0) ON CONFLICT (id) DO NOTHING", newest+1).Error; err != nil {
+		// Another process may have opened it already.
+		err := tx.Exec(`INSERT INTO status_lists (id, issued) VALUES (?, 0)
+			ON CONFLICT (id) DO NOTHING`, newest+1).Error
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -96,7 +99,7 @@ func randomIndex() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:]) % statuslist.Size)
 }
 
-// revocation is a revoked token: its place in the lists, and its end.
+// revocation is a revoked token: its index in a list, and its expiry.
 type revocation struct {
 	StatusList  int64
 	StatusIndex int64
@@ -106,39 +109,42 @@ type revocation struct {
 // revocationBatch is how many rows one statement inserts: databases bound it.
 const revocationBatch = 1000
 
-// revoke sets the bits of tokens. It belongs into the transaction that ends
-// their sessions, near its end: see takeIndex. A bit may be set already: two
-// instances that sweep at once find the same missing ones.
+// revoke sets the bits of tokens. It belongs near the end of the transaction that ends their
+// sessions: see takeIndex. A bit may be set already, because two concurrent sweeps find the same
+// missing ones.
 func revoke(tx *gorm.DB, tokens []revocation) error {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
-		if err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error; err != nil {
+		err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error
+		if err != nil {
 			return err
 		}
 	}
 	return changeLists(tx, tokens)
 }
 
-// revokeGrants revokes the grants that meet a condition on g, whose arguments are named beside @now, and
-// returns how many and what is to be put into the status lists, near the end of the
-// transaction.
-func revokeGrants(tx *gorm.DB, now time.Time, condition string, args map[string]any) (n int64, tokens []revocation, err error) {
+// revokeGrants revokes the grants g that meet a condition, which may use args and @now. It returns
+// how many, and what to revoke in the status lists near the end of the transaction.
+func revokeGrants(
+	tx *gorm.DB, now time.Time, condition string, args map[string]any,
+) (n int64, tokens []revocation, err error) {
 	args["now"] = toUnix(now)
 	var rows []revocation
-	err = tx.Raw("UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND "+condition+
-		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + "+apiTokenLifetime+" AS expires_at", args).Find(&rows).Error
+	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
+		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
+	err = tx.Raw(query, args).Find(&rows).Error
 	noteRevoked(tx.Statement.Context, revokedGrant, int64(len(rows)))
 	return int64(len(rows)), onLists(rows), err
 }
 
-// onLists are those that have a place in a list.
+// onLists returns the tokens that have an index in a list.
 func onLists(rows []revocation) []revocation {
 	return slices.DeleteFunc(slices.Clone(rows), func(r revocation) bool { return r.StatusList == 0 })
 }
 
-// apiTokenLifetime is how long a token for an API may live, in seconds.
+// apiTokenLifetime is the longest lifetime of a token for an API, in seconds.
 var apiTokenLifetime = strconv.Itoa(int(provider.MaxAPILifetime / time.Second))
 
-// changeLists tells those who keep a copy that it is old.
+// changeLists raises the versions of the lists, so that verifiers refresh their copies.
 func changeLists(tx *gorm.DB, changed []revocation) error {
 	lists := make([]int64, 0, len(changed))
 	for _, r := range changed {
@@ -153,8 +159,8 @@ func changeLists(tx *gorm.DB, changed []revocation) error {
 	return nil
 }
 
-// RevokedIndices implements statuslist.Store. What it returns changes with the version
-// alone: never because time has passed.
+// RevokedIndices implements statuslist.Store. The result changes only with the version, never with
+// the time.
 func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	out := []int{}
 	var issued int
@@ -166,7 +172,8 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 		return out, nil
 	}
 	if err == nil {
-		err = s.conn(ctx).Raw("SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0 ORDER BY status_index", list).Find(&out).Error
+		err = s.conn(ctx).Raw(`SELECT status_index FROM revocations WHERE status_list = ? AND cleared_at = 0
+			ORDER BY status_index`, list).Find(&out).Error
 	}
 	return out, fail("read status list", err)
 }

@@ -89,7 +89,7 @@ func signIn(t testing.TB, s *store.Store, u account.User) account.Session {
 	return *n
 }
 
-// live tells whether the session still counts.
+// live reports whether the session still counts.
 func live(t testing.TB, s *store.Store, id string) bool {
 	t.Helper()
 	n, _, err := s.Session(t.Context(), id)
@@ -173,7 +173,7 @@ func spendCode(ctx context.Context, s *store.Store, signature string, issued ...
 
 var errUseless = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 
-// useToken is what the provider sees when a token is presented: errUseless of a revoked
+// useToken reads a presented token as the provider does: errUseless of a revoked
 // grant, provider.ErrSpent of a rotated one.
 func useToken(ctx context.Context, s *store.Store, signature string) (*provider.Token, error) {
 	t, err := s.Token(ctx, signature)
@@ -188,7 +188,7 @@ func useToken(ctx context.Context, s *store.Store, signature string) (*provider.
 	return t, nil
 }
 
-// active tells whether a token works.
+// active reports whether a token works.
 func active(t testing.TB, s *store.Store, signature string) bool {
 	t.Helper()
 	_, err := useToken(t.Context(), s, signature)

@@ -14,33 +14,35 @@ import (
 )
 
 const (
-	// sweepMargin keeps rows a little longer than they count: clocks differ.
+	// sweepMargin keeps rows a little longer than they are valid: clocks differ.
 	sweepMargin = time.Hour
-	// pushedMargin is that of pushed requests, which live a minute and are large:
-	// anyone who knows the id of a public client can push as fast as the limit allows.
+	// pushedMargin is the margin of pushed requests, which live a minute and are large: anyone who
+	// knows the id of a public client can push as fast as the limit allows.
 	pushedMargin = 5 * time.Minute
-	// indexRest is how long a status list index whose bit was cleared is not given
-	// again: longer than an application may use a copy of the list in which it is set.
+	// indexRest is how long a cleared status list index is not reused: longer than an application
+	// may use a copy of the list in which its bit is set.
 	indexRest = statuslist.Lifetime + sweepMargin
-	// inviteMemory is how long its owner still sees an unused invite.
+	// inviteMemory is how long the creator of an expired invite still sees it.
 	inviteMemory = 30 * 24 * time.Hour
-	// noticeMemory is longer than delivery is tried of a logout notice.
+	// noticeMemory is how long undelivered notices and mails are kept, longer than delivery is
+	// retried.
 	noticeMemory = 3 * 24 * time.Hour
 )
 
-// SweepResult is how many rows were deleted.
+// SweepResult counts the deleted rows.
 type SweepResult struct {
-	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters, Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges, Audit, Clients int64
+	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters int64
+	Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges            int64
+	Audit, Clients                                                                                          int64
 }
 
-// Sweep deletes what has expired. Nothing depends on it: expired rows are refused
-// whether they are there or not. Used invites stay; a grant stays as long as a token
-// of it, so that a code or refresh token used twice is recognised, and the last one of
-// a session at a client with back-channel logout. After an error the result says
-// what was deleted before.
+// Sweep deletes what has expired. Nothing depends on it: expired rows are refused whether they are
+// there or not. Used invites stay. A grant stays as long as one of its tokens, so that a code or
+// refresh token used twice is recognised; the last grant of a session at a client with back-channel
+// logout stays as long as the session. After an error the result counts what was deleted before.
 //
-// It works beside the service on tables of any size: rows are found along an index on
-// their time, in batches so small that no request waits long.
+// It works beside the service on tables of any size: it finds rows along an index on their time, in
+// batches so small that no request waits long.
 func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
 	until := toUnix(now.Add(-sweepMargin))
@@ -55,7 +57,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		and            string
 		until          int64
 	}{
-		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0", toUnix(now.Add(-indexRest))},
+		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0",
+			toUnix(now.Add(-indexRest))},
 		{&r.Sessions, "sessions", "id", "expires_at", "", until},
 		{&r.Invites, "invites", "code", "expires_at", "used_at = 0", toUnix(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
@@ -71,7 +74,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {
-			return s.sweepExpired(ctx, e.count, expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until})
+			rows := expired{table: e.table, key: e.key, at: e.at, and: e.and, until: e.until}
+			return s.sweepExpired(ctx, e.count, rows)
 		})
 	}
 	for _, step := range append(steps,
@@ -80,7 +84,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		func() error { return s.sweepClients(ctx, &r.Clients) },
 		func() error { return s.sweepAudit(ctx, &r.Audit, now) },
 		func() error { return s.makeWords(ctx, s.batches) },
-		func() error { return s.giveBackSpace(ctx) },
+		func() error { return s.shrinkFile(ctx) },
 	) {
 		if err := step(); err != nil {
 			return r, err
@@ -89,26 +93,27 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	return r, nil
 }
 
-// expired are the rows of a table whose time has come.
+// expired selects the expired rows of a table.
 type expired struct {
 	table string
-	key   string // the columns that tell them apart
+	key   string // the columns of a unique key
 	at    string // their time, which has an index
 	and   string // a further condition, or empty
 	until int64
-	from  int64 // what is older is deleted already, but still in the index on PostgreSQL
+	from  int64 // older rows are deleted already, but still in PostgreSQL's index
 }
 
-// batch is the condition on the oldest rows of them. They are deleted by their keys: the
-// + keeps the databases from the index on the time. It is compared again for a row that
-// another process has changed since.
+// batch returns the condition on the oldest rows. They are deleted by their keys: the + keeps the
+// databases from the index on the time. The time is compared again for a row that another process
+// has changed meanwhile.
 func (e expired) batch(rows int) (condition string, args []any) {
 	and := ""
 	if e.and != "" {
 		and = " AND " + e.and
 	}
-	return fmt.Sprintf("(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?", e.table, e.key, e.at, and),
-		[]any{e.from, e.until, rows, e.until}
+	const oldest = `(%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s >= ? AND %[3]s <= ?%[4]s
+		ORDER BY %[3]s LIMIT ?) AND +%[3]s <= ?`
+	return fmt.Sprintf(oldest, e.table, e.key, e.at, and), []any{e.from, e.until, rows, e.until}
 }
 
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
@@ -127,8 +132,7 @@ func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error
 	})
 }
 
-// sweepTokens also keeps when an application was last used, which the tokens
-// tell as long as they are there.
+// sweepTokens also saves when an application was last used, which the tokens show while they exist.
 func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) error {
 	e := expired{table: "tokens", key: "sig", at: "expires_at", until: until}
 	return s.batches(ctx, "sweep tokens", func(b *batch) (bool, error) {
@@ -139,7 +143,8 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 		err := b.write(func(tx *gorm.DB) error {
 			gone = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at", args...).Find(&gone).Error
+			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at",
+				args...).Find(&gone).Error
 			if err != nil || len(gone) == 0 {
 				return err
 			}
@@ -149,8 +154,10 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 			}
 			return tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
 				UPDATE consents SET last_used_at = used.at
-				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
-				WHERE consents.sub = used.sub AND consents.client_id = used.client_id AND consents.last_used_at < used.at`, args...).Error
+				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at
+					FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
+				WHERE consents.sub = used.sub AND consents.client_id = used.client_id
+				AND consents.last_used_at < used.at`, args...).Error
 		})
 		if err != nil {
 			return false, err
@@ -163,19 +170,23 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 	})
 }
 
-// heldUntil is when nothing needs a grant g any more, as far as is known: its code, its
-// tokens, and its session s, whose end the client k is to be told (addNotices). The
-// newest grant tells it, or a client that comes again every minute would leave a row
+// neededUntil is when nothing needs a grant g any longer, as far as is known: its code, its tokens,
+// and its session s, of whose end the client k is to be notified (addNotices). Only the newest
+// grant of a session counts for that, or a client that comes back every minute would leave a row
 // each time.
-const heldUntil = `(SELECT max(t) FROM (SELECT g.code_expires_at AS t UNION ALL SELECT max(expires_at) FROM tokens WHERE grant_id = g.id
+const neededUntil = `(SELECT max(t) FROM (
+	SELECT g.code_expires_at AS t
+	UNION ALL SELECT max(expires_at) FROM tokens WHERE grant_id = g.id
 	UNION ALL SELECT s.expires_at FROM sessions s JOIN clients k ON k.id = g.client_id
-		WHERE s.id = g.sid AND s.ended_at = 0 AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
-		AND NOT EXISTS (SELECT 1 FROM grants n WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
-			AND (n.created_at, n.id) > (g.created_at, g.id))) held)`
+		WHERE s.id = g.sid AND s.ended_at = 0
+		AND k.backchannel_logout_uri <> '' AND k.removed_at = 0 AND g.code_used_at > 0
+		AND NOT EXISTS (SELECT 1 FROM grants n
+			WHERE n.sub = g.sub AND n.client_id = g.client_id AND n.sid = g.sid AND n.code_used_at > 0
+			AND (n.created_at, n.id) > (g.created_at, g.id))) needed)`
 
-// sweepGrants looks at each grant when what held it, as far as it was known then, has
-// ended: it deletes the grant, or puts the look off to the end of what holds it now.
-// So a grant is looked at a few times in its life, however often there is a sweep.
+// sweepGrants checks each grant when its known need has ended: it deletes the grant, or puts the
+// check off to the end of its current need. So a grant is checked a few times in its life, however
+// often the sweep runs.
 func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) error {
 	from := int64(-1)
 	return s.batches(ctx, "sweep grants", func(b *batch) (bool, error) {
@@ -183,7 +194,8 @@ func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) erro
 			ID      string
 			SweepAt int64
 		}
-		err := s.conn(ctx).Raw("SELECT id, sweep_at FROM grants WHERE sweep_at >= ? AND sweep_at <= ? ORDER BY sweep_at LIMIT ?", from, until, b.rows).Find(&due).Error
+		err := s.conn(ctx).Raw(`SELECT id, sweep_at FROM grants WHERE sweep_at >= ? AND sweep_at <= ?
+			ORDER BY sweep_at LIMIT ?`, from, until, b.rows).Find(&due).Error
 		if err != nil || len(due) == 0 {
 			return false, fail("sweep grants", err)
 		}
@@ -191,25 +203,28 @@ func (s *Store) sweepGrants(ctx context.Context, count *int64, until int64) erro
 		for i, g := range due {
 			ids[i], from = g.ID, g.SweepAt
 		}
-		n, err := b.exec("DELETE FROM grants AS g WHERE id IN ? AND "+heldUntil+" <= ?", ids, until)
+		n, err := b.exec("DELETE FROM grants AS g WHERE id IN ? AND "+neededUntil+" <= ?", ids, until)
 		*count += n
 		if err == nil {
-			_, err = b.exec("UPDATE grants AS g SET sweep_at = "+heldUntil+" WHERE id IN ?", ids)
+			_, err = b.exec("UPDATE grants AS g SET sweep_at = "+neededUntil+" WHERE id IN ?", ids)
 		}
 		return len(due) == b.rows, err
 	})
 }
 
-// clearRevocations clears the bits of tokens that have expired. Their indices are free
-// later, when no verifier can have a copy in which they are set.
+// clearRevocations clears the bits of expired tokens. Their indices become free later, when no
+// verifier can have a copy in which they are set.
 func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
-	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0", until: toUnix(now.Add(-sweepMargin))}
+	e := expired{table: "revocations", key: "status_list, status_index", at: "expires_at", and: "cleared_at = 0",
+		until: toUnix(now.Add(-sweepMargin))}
 	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
 		var cleared []revocation
 		err := b.write(func(tx *gorm.DB) error {
 			cleared = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+" AND cleared_at = 0 RETURNING status_list, status_index, expires_at", append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
+			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+` AND cleared_at = 0
+				RETURNING status_list, status_index, expires_at`,
+				append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
 			if err != nil {
 				return err
 			}
@@ -222,9 +237,9 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 	})
 }
 
-// noteRevocations finds ended sessions and revoked grants whose bit is not set: an instance of an
-// earlier version may have ended them beside this one. It looks at those that ended
-// since it last looked, the first time at all.
+// noteRevocations sets the missing bits of ended sessions and revoked grants: an instance of an
+// earlier version may have ended them beside this one. It checks those that ended since its last
+// run, and all of them the first time.
 func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 	err := s.batches(ctx, "note revocations", func(b *batch) (bool, error) {
 		var missing []revocation
@@ -232,9 +247,13 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 				SELECT status_list, status_index, expires_at FROM sessions WHERE ended_at > @noted AND ended_at > 0
 				UNION ALL SELECT status_list, status_index, revoked_at + `+apiTokenLifetime+` FROM grants
 				WHERE revoked_at > @noted AND revoked_at > 0 AND status_list > 0) s
-			WHERE s.expires_at > @now AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
-			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = @whole) LIMIT @rows`,
-			map[string]any{"noted": s.revocationsNoted.Load(), "now": toUnix(now), "whole": wholeList, "rows": b.rows}).Find(&missing).Error
+			WHERE s.expires_at > @now
+			AND NOT EXISTS (SELECT 1 FROM revocations r
+				WHERE r.status_list = s.status_list AND r.status_index = s.status_index)
+			AND NOT EXISTS (SELECT 1 FROM status_lists l WHERE l.id = s.status_list AND l.issued = @whole)
+			LIMIT @rows`, map[string]any{
+			"noted": s.revocationsNoted.Load(), "now": toUnix(now), "whole": wholeList, "rows": b.rows,
+		}).Find(&missing).Error
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
@@ -246,9 +265,8 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// sweepStatusLists ends the lists of which no session, no token and no revocation is left.
-// The newest one stays: it is still being filled, and its number must not come
-// again.
+// sweepStatusLists deletes the lists without sessions, tokens and revocations. The newest one
+// stays: it is still being filled, and its number must not be reused.
 func (s *Store) sweepStatusLists(ctx context.Context, count *int64) error {
 	const empty = `id < (SELECT max(id) FROM status_lists)
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.status_list = status_lists.id)
@@ -266,12 +284,12 @@ func (s *Store) sweepStatusLists(ctx context.Context, count *int64) error {
 	})
 }
 
-// freeShare is the part of a file's pages that stays free, for what is written next.
+// freeShare is the inverse of the share of a file's pages that stays free for later writes.
 const freeShare = 20
 
-// giveBackSpace makes a SQLite file smaller by pages that are free. Files of earlier
-// versions keep theirs: what is written next goes there.
-func (s *Store) giveBackSpace(ctx context.Context) error {
+// shrinkFile makes a SQLite file smaller by its free pages. Files of earlier versions keep theirs
+// for later writes.
+func (s *Store) shrinkFile(ctx context.Context) error {
 	const doing = "give back space"
 	if s.dialect != SQLite {
 		return nil
@@ -296,8 +314,7 @@ func (s *Store) giveBackSpace(ctx context.Context) error {
 		}
 		before = free
 		return true, b.write(func(tx *gorm.DB) error {
-			// It frees a page at each step, so that all of its rows, which are empty,
-			// have to be read.
+			// It frees one page a step, so all of its rows, which are empty, have to be read.
 			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
 			if err != nil {
 				return err
@@ -310,31 +327,31 @@ func (s *Store) giveBackSpace(ctx context.Context) error {
 	})
 }
 
-// How many rows a batch has. It follows the time that batches take here, so that on
-// a slow disk too no request waits long for one.
+// Bounds of a batch. Its size follows the time that batches take here, so that no request waits
+// long even on a slow disk.
 const (
 	firstBatch   = 200
-	largestBatch = 500 // also within what one statement of SQLite may name
+	largestBatch = 500 // also within the parameters of one SQLite statement
 	smallBatch   = 30
 	batchTime    = 10 * time.Millisecond
 	shortestRest = time.Millisecond
 	longestRest  = time.Second
 )
 
-// batch is one of many writes of a long work.
+// batch is one of the writes of a long operation.
 type batch struct {
 	ctx   context.Context
 	store *Store
 	doing string
-	rows  int           // how many to do
-	held  time.Duration // how long others had to wait at most
+	rows  int           // how many to write
+	held  time.Duration // the longest that others had to wait
 }
 
 // write is one transaction of the batch. do may run more than once.
 func (b *batch) write(do func(tx *gorm.DB) error) error {
 	var begin time.Time
 	err := b.store.writeAlone(b.ctx, b.doing, b.store.timeout+b.store.timeout/2, func(tx *gorm.DB) error {
-		begin = b.store.clock() // the writers before this one have ended
+		begin = b.store.clock() // after the wait for other writers
 		return do(tx)
 	})
 	if err == nil {
@@ -343,7 +360,7 @@ func (b *batch) write(do func(tx *gorm.DB) error) error {
 	return err
 }
 
-// exec is write for one statement; it counts the rows.
+// exec is write for one statement and returns the number of affected rows.
 func (b *batch) exec(query string, args ...any) (n int64, err error) {
 	err = b.write(func(tx *gorm.DB) error {
 		res := tx.Exec(query, args...)
@@ -353,13 +370,12 @@ func (b *batch) exec(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// batcher is batches or hurriedBatches.
+// batcher is batches or batchesWithoutRest.
 type batcher func(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error
 
-// batches calls do until it says that there is no more. Between two batches it rests
-// half as long as the one before has kept others from writing: those of this process stand
-// in a queue, and those of others, which try again and again, find it open. So a million
-// tokens take less than five minutes.
+// batches calls do until more is false. After each batch it rests half as long as that batch has
+// kept others from writing. Writers of this process wait in a queue; those of other processes poll,
+// and can get in during the rest. A million tokens take less than five minutes.
 func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
 	for rows := firstBatch; ; {
 		b := &batch{ctx: ctx, store: s, doing: doing, rows: rows}
@@ -386,8 +402,8 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 	}
 }
 
-// hurriedBatches is batches for when there are no other writers yet.
-func (s *Store) hurriedBatches(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
+// batchesWithoutRest is batches while there are no other writers yet.
+func (s *Store) batchesWithoutRest(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
 	for {
 		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: 2000}); err != nil || !more {
 			return err

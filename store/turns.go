@@ -10,32 +10,32 @@ import (
 	"gorm.io/gorm"
 )
 
-// TurnBackup is the name of backups, however they are made, TurnScheduledBackup that of the
-// turn of those that the service makes: one by hand does not delay them.
+// TurnBackup is the name of all backups. TurnScheduledBackup is the turn of those that the service
+// makes, so that a backup by hand does not delay them.
 const (
 	TurnBackup          = "backup"
 	TurnScheduledBackup = "scheduled backup"
-	// TurnBackupCommand has how the command after the last backup failed, or nothing, in its detail.
+	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
 	TurnBackupCommand = "backup command"
 )
 
-// turnLease is how long a turn outlives a process that was killed. It is renewed three times as
-// often. Instances compare it by their own clocks: where these differ by more than twenty seconds,
-// one may take the turn of another, which then stops within ten.
+// turnLease is how long a turn outlives a killed process. It is renewed three times as often.
+// Instances compare it by their own clocks: if these differ by more than twenty seconds, one may
+// take another's turn, which then stops within ten.
 const turnLease = 30 * time.Second
 
 var errTurnLost = errors.New("another instance has taken the turn")
 
-// A Turn is the right to do a piece of background work, which only one instance has at a
-// time. The zero value is none.
+// A Turn is the right to do a piece of background work, which only one instance has at a time. The
+// zero value is no turn.
 type Turn struct {
 	name  string
-	until int64 // Unix seconds; it also tells this turn from a later one
+	until int64 // Unix seconds; also distinguishes this turn from a later one
 }
 
-// InTurn does the work of a name, unless another instance does it or it was done less than every
-// ago. detail says what came of it. The lease is renewed while do runs: when another instance has
-// taken the turn nevertheless, the context of do ends. After an error the next caller tries again.
+// InTurn calls do for the named work, unless another instance does it or it was done less than
+// every ago. detail describes the result. The lease is renewed while do runs: if another instance
+// takes the turn nevertheless, the context of do ends. After an error the next caller tries again.
 func (s *Store) InTurn(ctx context.Context, name string, every time.Duration,
 	do func(ctx context.Context, now time.Time) (detail string, err error),
 ) error {
@@ -72,7 +72,7 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 		case <-tick.C:
 		}
 		until, renewed := toUnix(s.clock().Add(turnLease)), int64(0)
-		// To its end, or a renewal that was committed would not be known.
+		// Without cancellation, or a committed renewal might go unnoticed.
 		err := s.writeOne(context.WithoutCancel(ctx), "renew the turn of "+t.name, func(db *gorm.DB) error {
 			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?",
 				until, t.name, t.until)
@@ -88,9 +88,9 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 	}
 }
 
-// TakeTurn gives the turn to do the work of a name, unless another instance has it or the
-// work was done less than every ago. Without EndTurn, after a crash, the turn ends with
-// its lease. One that outlasts its lease loses it to the next caller: see InTurn.
+// TakeTurn takes the turn for the named work, unless another instance has it or the work was done
+// less than every ago. Without EndTurn, after a crash, the turn ends with its lease. A turn that
+// outlasts its lease is lost to the next caller: see InTurn.
 func (s *Store) TakeTurn(
 	ctx context.Context, name string, now time.Time, every, lease time.Duration,
 ) (turn Turn, ok bool, err error) {
@@ -109,20 +109,21 @@ func (s *Store) TakeTurn(
 	return t, true, nil
 }
 
-// EndTurn gives the turn back. done is when the work was done, zero when it was not and the
-// next caller should try; detail says what came of it. A turn that was lost changes nothing.
+// EndTurn returns the turn. done is when the work was done, zero if the next caller should try
+// again; detail describes the result. Ending a lost turn changes nothing.
 func (s *Store) EndTurn(ctx context.Context, t Turn, done time.Time, detail string) error {
 	return s.writeOne(ctx, "end the turn of "+t.name, func(db *gorm.DB) error {
 		if done.IsZero() {
-			return db.Exec("UPDATE turns SET leased_until = 0 WHERE name = ? AND leased_until = ?", t.name, t.until).Error
+			return db.Exec(`UPDATE turns SET leased_until = 0
+				WHERE name = ? AND leased_until = ?`, t.name, t.until).Error
 		}
-		return db.Exec("UPDATE turns SET leased_until = 0, done_at = ?, detail = ? WHERE name = ? AND leased_until = ?",
+		return db.Exec(`UPDATE turns SET leased_until = 0, done_at = ?, detail = ?
+			WHERE name = ? AND leased_until = ?`,
 			toUnix(done), sanitize(detail), t.name, t.until).Error
 	})
 }
 
-// LastTurn returns when the work of a name was last done and what came of it; a zero time
-// means that it was not done yet.
+// LastTurn returns when the named work was last done, zero if never, and its result.
 func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, detail string, err error) {
 	var row struct {
 		DoneAt int64
@@ -132,10 +133,11 @@ func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, deta
 	return fromUnix(row.DoneAt), row.Detail, fail("read the last turn of "+name, err)
 }
 
-// NoteDone is for work of a name that was done without a turn.
+// NoteDone records work that was done without a turn.
 func (s *Store) NoteDone(ctx context.Context, name string, done time.Time, detail string) error {
 	return s.writeOne(ctx, "note that "+name+" was done", func(db *gorm.DB) error {
 		return db.Exec(`INSERT INTO turns (name, done_at, detail) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`, name, toUnix(done), sanitize(detail)).Error
+			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`,
+			name, toUnix(done), sanitize(detail)).Error
 	})
 }

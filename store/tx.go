@@ -20,57 +20,58 @@ import (
 )
 
 const (
-	// defaultTimeout ends a statement that gets no answer: a connection may be dead
-	// for a quarter of an hour before TCP says so.
+	// defaultTimeout bounds a statement: TCP may take a quarter of an hour to report a dead
+	// connection.
 	defaultTimeout = 10 * time.Second
-	// writerWait is how long to wait for the writers before.
+	// writerWait bounds the wait for other writers.
 	writerWait = 10 * time.Second
 	txTries    = 4
 )
 
 // errWriterBusy is wrapped with account.ErrUnavailable.
-var errWriterBusy = errors.New("too many writers before this one")
+var errWriterBusy = errors.New("timed out waiting for other writers")
 
-// conn is the database for one statement.
+// conn returns the database for one statement.
 func (s *Store) conn(ctx context.Context) *gorm.DB { return s.db.WithContext(ctx) }
 
-// operation is one that writes.
+// An operation writes to the database.
 type operation struct {
 	doing string
 	do    func(w *statements) error // may run more than once
-	// several means that do is more than one statement, so that it needs a transaction. On
-	// SQLite it may be one with other operations.
+	// several means that do runs more than one statement and needs a transaction. On SQLite other
+	// operations may share it.
 	several bool
-	alone   bool          // in a transaction of its own: it takes long
-	limit   time.Duration // how long it may take; 0: until the end of its context
+	alone   bool          // takes long: it gets a transaction of its own
+	limit   time.Duration // 0 means that only its context bounds it
 }
 
-// run does the operation on a connection.
+// run runs the operation on a connection.
 func (op operation) run(ctx context.Context, s *Store, on gorm.ConnPool) error {
 	w := &statements{s: s, ctx: ctx, on: on}
 	defer w.end()
 	return op.do(w)
 }
 
-// statements are what an operation writes with: the connection that it has.
+// statements runs the statements of an operation on its connection.
 type statements struct {
 	s   *Store
 	ctx context.Context
 	on  gorm.ConnPool
 
-	limited context.Context // ctx with the time limit of a statement; nil: not needed yet
+	limited context.Context // ctx with the time limit of a statement; nil until needed
 	cancel  context.CancelFunc
 }
 
-// end is called when the operation has ended.
+// end must be called after the operation.
 func (w *statements) end() {
 	if w.cancel != nil {
 		w.cancel()
 	}
 }
 
-// gorm is the connection for what is not written often. It sets a time limit: gorm's own
-// (DefaultContextTimeout) is not canceled with the statement, and keeps all that ctx holds until it has passed.
+// gorm returns the connection for GORM, for statements that are not hot. It sets the time limit:
+// GORM's own (DefaultContextTimeout) is not canceled with the statement, and keeps all that ctx
+// holds until it has passed.
 func (w *statements) gorm(ctx context.Context) *gorm.DB {
 	if _, ok := ctx.Deadline(); !ok {
 		if w.cancel == nil {
@@ -83,11 +84,11 @@ func (w *statements) gorm(ctx context.Context) *gorm.DB {
 	return db
 }
 
-// query is a statement for database/sql, whose parameters each dialect writes in its own way.
+// query is a statement for database/sql, with the placeholders of each dialect.
 type query struct{ sqlite, postgres string }
 
-// newQuery takes a statement with ? for its parameters, and what PostgreSQL has at its end.
-func newQuery(text, postgres string) query { return query{text, numbered(text) + postgres} }
+// newQuery takes a statement with ? as placeholder, and a suffix for PostgreSQL.
+func newQuery(text, suffix string) query { return query{text, numbered(text) + suffix} }
 
 func (q query) text(dialect string) string {
 	if dialect == Postgres {
@@ -96,7 +97,7 @@ func (q query) text(dialect string) string {
 	return q.sqlite
 }
 
-// numbered is a statement with placeholders as PostgreSQL has them.
+// numbered replaces each ? by PostgreSQL's placeholders $1, $2 and so on.
 func numbered(text string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "?") {
@@ -108,8 +109,9 @@ func numbered(text string) string {
 	return b.String()
 }
 
-// exec runs a statement without gorm, which costs more than the statement itself, and counts
-// the rows. The drivers keep it prepared. It logs and tells the observer what gorm would.
+// exec runs a statement and returns the number of affected rows. It bypasses GORM, which costs more
+// than the statement itself; the drivers keep the statement prepared. It logs and observes as GORM
+// would.
 func (w *statements) exec(q query, args ...any) (n int64, err error) {
 	text, begin := q.text(w.s.dialect), w.s.clock()
 	res, err := w.on.ExecContext(w.ctx, text, args...)
@@ -125,15 +127,14 @@ func (w *statements) exec(q query, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// write does an operation in one transaction: an error of do undoes all of it. do may run
-// more than once and must not keep what it read in an earlier run. It may take half as
-// long again as a statement. On SQLite the transaction may be one with other operations:
-// see writer.
+// write runs an operation in one transaction, which an error of do rolls back. do may run more than
+// once and must not keep what it read in an earlier run. The limit is one and a half times that of
+// a statement. On SQLite other operations may share the transaction: see writer.
 func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	return s.writeMails(ctx, operation{doing: doing, several: true, limit: s.timeout + s.timeout/2}, do)
 }
 
-// writeAlone is write for what takes long: no other operation shares its transaction.
+// writeAlone is write for a long operation, which shares its transaction with no other.
 func (s *Store) writeAlone(ctx context.Context, doing string, limit time.Duration, do func(tx *gorm.DB) error) error {
 	return s.writeMails(ctx, operation{doing: doing, several: true, alone: true, limit: limit}, do)
 }
@@ -159,13 +160,13 @@ func (s *Store) writeMails(ctx context.Context, op operation, do func(tx *gorm.D
 	if err == nil && added {
 		select {
 		case s.mails <- struct{}{}:
-		default: // it is known already
+		default: // already signaled
 		}
 	}
 	return err
 }
 
-// perform does an operation.
+// perform runs an operation, observed if there is an observer.
 func (s *Store) perform(ctx context.Context, op operation) error {
 	if s.observer != nil {
 		return s.observed(ctx, op)
@@ -189,17 +190,19 @@ func (s *Store) try(ctx context.Context, op operation) error {
 	defer unlock()
 	for try := 1; ; try++ {
 		if op.several {
-			err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return op.run(ctx, s, tx.Statement.ConnPool) })
+			err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+				return op.run(ctx, s, tx.Statement.ConnPool)
+			})
 		} else {
 			err = s.single(ctx, op)
 		}
-		if err == nil || try == txTries || !again(err) {
+		if err == nil || try == txTries || !retryable(err) {
 			return fail(op.doing, canceled(ctx, err))
 		}
 	}
 }
 
-// single does an operation that needs no transaction, within the time of a statement.
+// single runs an operation that needs no transaction, within the time limit of a statement.
 func (s *Store) single(ctx context.Context, op operation) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -209,8 +212,8 @@ func (s *Store) single(ctx context.Context, op operation) error {
 	return op.run(ctx, s, s.db.Statement.ConnPool)
 }
 
-// lockWriter waits until this process may write by other connections than that of the writer;
-// the result lets the next one in and may be called more than once.
+// lockWriter waits until this process may write by connections other than the writer's. The
+// returned function releases the lock and may be called more than once.
 func (s *Store) lockWriter(ctx context.Context) (func(), error) {
 	if s.writer == nil {
 		return func() {}, nil
@@ -218,21 +221,23 @@ func (s *Store) lockWriter(ctx context.Context) (func(), error) {
 	return s.writer.lock(ctx)
 }
 
-// refusals are the errors with a meaning that an operation can end with. Everything
-// else is a failure of the database.
+// refusals are the errors by which the domain refuses an operation. Any other error is a failure of
+// the database.
 var refusals = []error{
-	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound, statuslist.ErrNotFound, account.ErrNotInitialized,
-	account.ErrInvalidCredentials, account.ErrSecondFactorRequired, account.ErrFactorExists, account.ErrFactorNotFound, account.ErrSuspended, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink, account.ErrInvalidPreference,
-	account.ErrHandleTaken, account.ErrInvalidCursor, account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrLastAdmin,
-	account.ErrEmailTaken, account.ErrFactorDemanded, account.ErrReauthenticationRequired,
-	account.ErrPasskeyNotFound, account.ErrPasskeyExists, account.ErrPasskeyLimit, account.ErrNotAuthenticated,
-	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent, provider.ErrAPINotFound, provider.ErrAPIExists, provider.ErrSecretOverlap,
+	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound,
+	account.ErrFactorNotFound, account.ErrPasskeyNotFound, account.ErrNotInitialized, statuslist.ErrNotFound,
+	account.ErrInvalidCredentials, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink,
+	account.ErrInvalidPreference, account.ErrInvalidCursor, account.ErrSecondFactorRequired, account.ErrSuspended,
+	account.ErrHandleTaken, account.ErrEmailTaken, account.ErrFactorExists, account.ErrPasskeyExists,
+	account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrPasskeyLimit,
+	account.ErrLastAdmin, account.ErrFactorDemanded, account.ErrReauthenticationRequired, account.ErrNotAuthenticated,
+	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
+	provider.ErrAPINotFound, provider.ErrAPIExists, provider.ErrSecretOverlap,
 	account.ErrUnavailable, // already wrapped
 }
 
-// fail wraps the error of an operation: a refusal keeps its meaning, the end that
-// the caller has put to it is context.Canceled, anything else is
-// account.ErrUnavailable, a deadline too. nil stays nil.
+// fail wraps the error of an operation. A refusal and context.Canceled keep their meaning; any
+// other error, a deadline included, becomes account.ErrUnavailable. nil stays nil.
 func fail(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -249,8 +254,8 @@ func fail(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, account.ErrUnavailable, err)
 }
 
-// canceled adds context.Canceled to what a driver says after the caller has given
-// up: that the transaction is over, or the database busy.
+// canceled adds context.Canceled to the error that a driver returns after the caller has given up:
+// the transaction has ended, or the database is busy.
 func canceled(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
 		return err
@@ -258,7 +263,7 @@ func canceled(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Canceled, err)
 }
 
-// expect is the error of a statement, or none when it changed or found nothing.
+// expect returns the error of a statement, or none if it changed or found no row.
 func expect(res *gorm.DB, none error) error {
 	if res.Error != nil {
 		return res.Error
@@ -269,29 +274,29 @@ func expect(res *gorm.DB, none error) error {
 	return nil
 }
 
-// again tells whether PostgreSQL gave a transaction up so that another could
-// go on; it has had no effect and can be repeated.
-func again(err error) bool {
+// retryable reports whether PostgreSQL aborted a transaction in favor of another one. It has had no
+// effect and can be repeated.
+func retryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01") // serialization_failure, deadlock_detected
 }
 
-// invalidKey tells whether a key cannot be in the database: empty, or what only one of
-// the two databases would take. Such a key is not looked up.
+// invalidKey reports whether a key cannot be in the database: it is empty, or only one of the two
+// databases would accept it. Such a key is not looked up.
 func invalidKey(key string) bool {
 	return key == "" || strings.ContainsRune(key, 0) || !utf8.ValidString(key)
 }
 
-// sanitize is a text without what PostgreSQL refuses: for remarks that must not
-// make an operation fail.
+// sanitize removes what PostgreSQL refuses in a text, for remarks that must not make an operation
+// fail.
 func sanitize(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }
 
-// now is the current Unix second.
+// now returns the current Unix time in seconds.
 func (s *Store) now() int64 { return s.clock().Unix() }
 
-// toUnix is how a time is stored: Unix seconds, 0 for the zero time.
+// toUnix returns Unix seconds as stored, 0 for the zero time.
 func toUnix(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -307,7 +312,7 @@ func fromUnix(s int64) time.Time {
 	return time.Unix(s, 0).UTC()
 }
 
-// maxRows is a page where the caller gives no size.
+// maxRows is the size of a page if the caller gives none.
 const maxRows = 1000
 
 func pageSize(limit int) int {
@@ -317,7 +322,7 @@ func pageSize(limit int) int {
 	return limit
 }
 
-// each is what f makes of each row, never nil.
+// each returns f of each row, never nil.
 func each[R, V any](rows []R, f func(R) V) []V {
 	out := make([]V, len(rows))
 	for i, r := range rows {
@@ -326,9 +331,9 @@ func each[R, V any](rows []R, f func(R) V) []V {
 	return out
 }
 
-// columnsOf are the columns of the rows R, which a SELECT names instead of *: where a newer
-// program adds a column, PostgreSQL refuses the prepared statement that returned all of
-// them ("cached plan must not change result type").
+// columnsOf lists the columns of the row type R, which a SELECT names instead of *. After a newer
+// program has added a column, PostgreSQL refuses a prepared statement that returned all columns
+// ("cached plan must not change result type").
 func columnsOf[R any](table string) string {
 	s, err := schema.Parse(new(R), &sync.Map{}, schema.NamingStrategy{})
 	if err != nil {
@@ -337,5 +342,5 @@ func columnsOf[R any](table string) string {
 	return table + "." + strings.Join(s.DBNames, ", "+table+".")
 }
 
-// repeated is a list of n times the same.
+// repeated returns a comma-separated list of n times the same.
 func repeated(one string, n int) string { return strings.Repeat(one+", ", n-1) + one }

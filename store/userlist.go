@@ -10,21 +10,22 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// condition is what users of a list have in common.
+// condition is a filter of a list of users.
 type condition struct {
-	holds string // of a row u of users; it never becomes a join, nor the way by which users are read
-	set   string // selects the handles of those for whom it holds, by an index
-	size  string // what to count for the size of the set
+	holds string // on a row u of users, in a form that planners never turn into a join or an index scan
+	set   string // selects the handles of the matching users along an index
+	size  string // FROM and WHERE of the query that counts the set
 	args  []any
 }
 
-// conditionsOf are the filters of a query. Where a planner has to guess, it takes <> 0
-// and < 1 for common.
+// conditionsOf returns the filters of a query. Planners that have to guess take <> 0 and < 1 for
+// conditions that most rows meet.
 func conditionsOf(q account.UserQuery) (list []condition) {
 	if q.Flag != "" {
 		list = append(list, condition{
 			"coalesce((SELECT 1 FROM user_flags f WHERE f.sub = u.sub AND f.flag = ? LIMIT 1), 0) <> 0",
-			"m.handle FROM user_flags f JOIN users m ON m.sub = f.sub WHERE f.flag = ?", "FROM user_flags WHERE flag = ?", []any{sanitize(q.Flag)},
+			"m.handle FROM user_flags f JOIN users m ON m.sub = f.sub WHERE f.flag = ?",
+			"FROM user_flags WHERE flag = ?", []any{sanitize(q.Flag)},
 		})
 	}
 	of := func(holds, indexed string) {
@@ -42,24 +43,28 @@ func conditionsOf(q account.UserQuery) (list []condition) {
 	return list
 }
 
-// conditionOfTerm is that a user has a word that begins so.
+// conditionOfTerm is the condition that a user has a word with this prefix.
 func conditionOfTerm(term string) condition {
 	return condition{
-		"coalesce((SELECT 1 FROM user_words o WHERE o.handle = u.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0",
-		"DISTINCT handle FROM user_words WHERE word >= ? AND word < ?", "FROM user_words WHERE word >= ? AND word < ?", []any{term, term + afterAll},
+		`coalesce((SELECT 1 FROM user_words o
+			WHERE o.handle = u.handle AND o.word >= ? AND o.word < ? LIMIT 1), 0) <> 0`,
+		"DISTINCT handle FROM user_words WHERE word >= ? AND word < ?",
+		"FROM user_words WHERE word >= ? AND word < ?", []any{term, term + lastRune},
 	}
 }
 
-// few is how many users are read to be sorted or counted. Of more it takes not long to
-// find a page of them among all.
-const few = 2_000
+// maxSorted is up to how many matching users are read to be sorted or counted. With more, a walk
+// along the order soon finds a page of them.
+const maxSorted = 2_000
 
-// smallest finds the condition that the fewest users fit, and how many do: at most common.
-func (s *Store) smallest(ctx context.Context, list []condition) (at int, size int64, err error) {
-	size = common + 1
+// mostSelective returns the condition that the fewest users meet, and how many do, counted up to
+// maxCounted.
+func (s *Store) mostSelective(ctx context.Context, list []condition) (at int, size int64, err error) {
+	size = maxCounted + 1
 	for i, c := range list {
 		var n int64
-		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 "+c.size+" LIMIT ?) found", append(slices.Clone(c.args), common)...).Find(&n).Error
+		err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 "+c.size+" LIMIT ?) found",
+			append(slices.Clone(c.args), maxCounted)...).Find(&n).Error
 		if err != nil {
 			return 0, 0, err
 		}
@@ -70,14 +75,14 @@ func (s *Store) smallest(ctx context.Context, list []condition) (at int, size in
 	return at, size, nil
 }
 
-// userOrder is an order of users: the latest first, or that of handles.
+// userOrder is an order of users: newest first by a column, or by handle if the column is empty.
 type userOrder struct{ name, column string }
 
 func orderOf(q account.UserQuery) userOrder {
 	switch {
 	case q.Sort == account.SortNewest:
 		return userOrder{q.Sort, "created_at"}
-	case q.Sort == account.SortLastSignIn && !q.NeverSignedIn: // else all are alike
+	case q.Sort == account.SortLastSignIn && !q.NeverSignedIn: // else all have the same value
 		return userOrder{q.Sort, "last_login_at"}
 	}
 	return userOrder{}
@@ -90,7 +95,7 @@ func (o userOrder) by(table string) string {
 	return " ORDER BY " + table + "." + o.column + " DESC, " + table + ".handle DESC"
 }
 
-// after is the condition that a user comes after a place in the order.
+// after returns the condition that a user comes after a place in the order.
 func (o userOrder) after(place string) (holds string, args []any, err error) {
 	if place == "" {
 		return "1 = 1", nil, nil
@@ -125,9 +130,9 @@ func (o userOrder) place(r userRow) string {
 	return r.Handle
 }
 
-// Users implements account.Store. Where few users fit one of the conditions these are
-// read and sorted. Else it goes along the words of a query, or along the order, until the
-// page is full.
+// Users implements account.Store. If few users meet one of the conditions, these are read and
+// sorted. Otherwise it walks along the words of the query, or along the order, until the page is
+// full.
 func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
 	const doing = "list users"
 	terms, list := termsOf(q.Query), conditionsOf(q)
@@ -139,10 +144,10 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 		users, next, err := s.findUsers(ctx, q, terms, list)
 		return users, next, fail(doing, err)
 	}
-	at, size, err := s.smallest(ctx, list)
+	at, size, err := s.mostSelective(ctx, list)
 	switch {
 	case err != nil:
-	case len(list) > 0 && (size <= few || len(terms) > 0 && q.After != ""):
+	case len(list) > 0 && (size <= maxSorted || len(terms) > 0 && q.After != ""):
 		for _, t := range terms {
 			list = append(list, conditionOfTerm(t))
 		}
@@ -158,7 +163,7 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 	return nil, "", fail(doing, err)
 }
 
-// walkUsers goes along the order.
+// walkUsers walks along the order.
 func (s *Store) walkUsers(ctx context.Context, q account.UserQuery, list []condition) ([]account.User, string, error) {
 	o := orderOf(q)
 	holds, args, err := o.after(q.After)
@@ -171,14 +176,17 @@ func (s *Store) walkUsers(ctx context.Context, q account.UserQuery, list []condi
 	return s.pageOfUsers(ctx, q, o, "SELECT u.handle FROM users u WHERE u.deleted_at = 0 AND "+holds+o.by("u"), args)
 }
 
-// sortUsers reads the users of the condition at. Scalar subqueries, as in findUsers.
-func (s *Store) sortUsers(ctx context.Context, q account.UserQuery, list []condition, at int) ([]account.User, string, error) {
+// sortUsers reads and sorts the users who meet the condition at. It uses scalar subqueries like
+// findUsers.
+func (s *Store) sortUsers(
+	ctx context.Context, q account.UserQuery, list []condition, at int,
+) ([]account.User, string, error) {
 	o := orderOf(q)
 	after, args, err := o.after(q.After)
 	if err != nil {
 		return nil, "", err
 	}
-	set, with := fewUsers(list, at, after, args)
+	set, with := usersOfSet(list, at, after, args)
 	order := " ORDER BY u.handle"
 	if o.column != "" {
 		order = " ORDER BY (SELECT k." + o.column + " FROM users k WHERE k.handle = u.handle) DESC, u.handle DESC"
@@ -186,8 +194,8 @@ func (s *Store) sortUsers(ctx context.Context, q account.UserQuery, list []condi
 	return s.pageOfUsers(ctx, q, o, set+order, with)
 }
 
-// fewUsers selects the users of the condition at for whom the others hold, and also.
-func fewUsers(list []condition, at int, also string, args []any) (string, []any) {
+// usersOfSet selects the users who meet the condition at, the others of the list, and also.
+func usersOfSet(list []condition, at int, also string, args []any) (string, []any) {
 	all, holds := slices.Clone(list[at].args), "u.deleted_at = 0 AND "+also
 	all = append(all, args...)
 	for i, c := range list {
@@ -195,16 +203,21 @@ func fewUsers(list []condition, at int, also string, args []any) (string, []any)
 			holds, all = holds+" AND "+c.holds, append(all, c.args...)
 		}
 	}
-	return `SELECT u.handle FROM (SELECT ` + list[at].set + `) u WHERE coalesce((SELECT 1 FROM users u0 WHERE u0.handle = u.handle AND ` +
+	return `SELECT u.handle FROM (SELECT ` + list[at].set + `) u
+		WHERE coalesce((SELECT 1 FROM users u0 WHERE u0.handle = u.handle AND ` +
 		strings.ReplaceAll(holds, "u.", "u0.") + ` LIMIT 1), 0) <> 0`, all
 }
 
-// pageOfUsers reads the users of a page, whose handles a query selects in their order.
-func (s *Store) pageOfUsers(ctx context.Context, q account.UserQuery, o userOrder, handles string, args []any) ([]account.User, string, error) {
-	// One more than the page has tells whether there is another one.
+// pageOfUsers reads the users of a page; the query handles selects their handles in order.
+func (s *Store) pageOfUsers(
+	ctx context.Context, q account.UserQuery, o userOrder, handles string, args []any,
+) ([]account.User, string, error) {
+	// One more than the page holds shows whether there is a next page.
 	size := pageSize(q.Limit)
 	var rows []storedUser
-	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM ("+handles+" LIMIT ?) p JOIN users u ON u.handle = p.handle"+o.by("u"), append(args, size+1)...).Find(&rows).Error
+	query := "SELECT " + userColumns + " FROM (" + handles + " LIMIT ?) p JOIN users u ON u.handle = p.handle"
+	query += o.by("u")
+	err := s.conn(ctx).Raw(query, append(args, size+1)...).Find(&rows).Error
 	next := ""
 	if len(rows) > size {
 		rows = rows[:size]
@@ -228,16 +241,16 @@ func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (n int, exa
 		err := s.conn(ctx).Raw("SELECT value FROM counters WHERE name = 'users'").Find(&count).Error
 		return int(count), true, fail(doing, err)
 	}
-	at, size, err := s.smallest(ctx, list)
+	at, size, err := s.mostSelective(ctx, list)
 	switch {
 	case err != nil:
 		return 0, false, fail(doing, err)
-	case size <= few:
-		query, args := fewUsers(list, at, "1 = 1", nil)
+	case size <= maxSorted:
+		query, args := usersOfSet(list, at, "1 = 1", nil)
 		err := s.conn(ctx).Raw("SELECT count(*) FROM ("+query+") found", args...).Find(&count).Error
 		return int(count), true, fail(doing, err)
 	case len(list) == 1 && len(terms) == 0:
-		return int(size), size < common, nil
+		return int(size), size < maxCounted, nil
 	}
 	return 0, false, nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// userRow is a row of the table users, with all of its columns: insertUser and
-// DeleteUser write it whole, so a column that is missing here is never filled, and one
-// that is not survives nobody's deletion.
+// userRow is a row of the table users with all of its columns, because insertUser and DeleteUser
+// write it whole: a column that is missing here is never filled, and survives the deletion of its
+// user.
 type userRow struct {
 	Sub           string
 	Handle        string
@@ -27,7 +27,7 @@ type userRow struct {
 	EmailVerified bool
 	Profile       account.Profile `gorm:"serializer:json"`
 	PasswordHash  string
-	Search        string // not empty: an earlier version wrote the row, and its words are not made yet
+	Search        string // not empty: an earlier version wrote the row, and its words are not indexed yet
 	InvitedBy     *string
 	SuspendedAt   int64
 	SuspendReason string
@@ -41,26 +41,27 @@ type userRow struct {
 	DevicesVoidedAt int64
 }
 
-// storedUser is what userColumns selects.
+// storedUser holds what userColumns selects.
 type storedUser struct {
 	Row     userRow `gorm:"embedded"` // exported, for GORM
 	Inviter string
 	Flags   string
 }
 
-// What else belongs to a user of the table u. Who was deleted is no longer named as the
-// one who invited.
+// Further columns of a user of the table u. A deleted inviter is no longer named.
 const (
-	userInviter = "coalesce((SELECT i.handle FROM users i WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter"
-	userFlags   = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
+	userInviter = `coalesce((SELECT i.handle FROM users i
+		WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter`
+	userFlags = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
 )
 
-// userColumns is a whole user in one row; the table is named u.
+// userColumns selects a whole user of the table u in one row.
 var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
 
-// claimColumns are what claims are made of, and whether a user may have them told; the
-// table is named u. For readRow.
-const claimColumns = "u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor, u.suspended_at, u.updated_at, u.deleted_at, " + userFlags
+// claimColumns selects from the table u what claims are made of, and whether the user is suspended
+// or deleted. For readRow.
+const claimColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor,
+	u.suspended_at, u.updated_at, u.deleted_at, ` + userFlags
 
 func (c *columns) claims(u *account.User) (deleted bool) {
 	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
@@ -77,7 +78,7 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 	return deleted
 }
 
-// accountColumns are those of a user beyond claimColumns.
+// accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
 	"u.devices_voided_at, " + userInviter
 
@@ -90,20 +91,22 @@ func (u storedUser) user() account.User {
 	r, flags := u.Row, strings.Fields(u.Flags)
 	slices.Sort(flags)
 	return account.User{
-		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified, Profile: r.Profile,
-		PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt), LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor, EmailAskedAt: fromUnix(r.EmailAskedAt),
-		DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
+		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified,
+		Profile: r.Profile, PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt),
+		SuspendReason: r.SuspendReason, CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt),
+		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
+		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 	}
 }
 
-// userBy finds a user whose column is key. ErrUserNotFound.
+// userBy finds the user with a value in a column. ErrUserNotFound.
 func userBy(db *gorm.DB, column, key string) (account.User, error) {
 	if invalidKey(key) {
 		return account.User{}, account.ErrUserNotFound
 	}
 	var row storedUser
-	err := expect(db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row), account.ErrUserNotFound)
+	found := db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row)
+	err := expect(found, account.ErrUserNotFound)
 	if err != nil {
 		return account.User{}, err
 	}
@@ -122,21 +125,24 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
-// newUserRow is the row of a user who is not stored yet.
+// newUserRow returns the row of a new user.
 func newUserRow(u account.User) userRow {
 	return userRow{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Profile: u.Profile, PasswordHash: u.PasswordHash,
-		SuspendedAt: toUnix(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt), LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+		Profile: u.Profile, PasswordHash: u.PasswordHash, SuspendedAt: toUnix(u.SuspendedAt),
+		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
+		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
 	}
 }
 
-// insertUser adds a user, with the words by which they are found; a handle is taken for
-// ever, also by who was deleted. inviter is a sub or empty, limit how many users there
-// may be (0: no limit): account.ErrRegistrationFull. The row of the counter is locked
-// after invites and before the lists of takeIndex: one registration comes after the other.
+// insertUser adds a user with the words of the search index. A handle stays taken after its user is
+// deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
+// account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
+// of takeIndex, so registrations are serialized.
 func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
-	err := expect(tx.Exec("UPDATE counters SET value = value + 1 WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)", limit, limit), account.ErrRegistrationFull)
+	counted := tx.Exec(`UPDATE counters SET value = value + 1
+		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit)
+	err := expect(counted, account.ErrRegistrationFull)
 	if err != nil {
 		return err
 	}
@@ -185,17 +191,17 @@ func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode
 	})
 }
 
-// lockUser makes every other operation on the same user wait for the end of the
-// transaction. All take this lock before rows of the user, so that they cannot wait
-// for one another in a circle. ErrUserNotFound.
+// lockUser makes every other operation on the same user wait for the end of the transaction. All
+// take this lock before rows of the user, so that no deadlock is possible. ErrUserNotFound.
 func lockUser(tx *gorm.DB, sub string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
-	return expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
+	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub)
+	return expect(locked, account.ErrUserNotFound)
 }
 
-// lockedUser is the user after lockUser.
+// lockedUser locks and returns a user.
 func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
@@ -204,7 +210,9 @@ func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
 }
 
 // ChangeUser implements account.Store.
-func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit) (account.User, error) {
+func (s *Store) ChangeUser(
+	ctx context.Context, sub string, change func(*account.User) error, now time.Time, a *account.Audit,
+) (account.User, error) {
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
@@ -228,17 +236,23 @@ func (s *Store) ChangeUser(ctx context.Context, sub string, change func(*account
 					return err
 				}
 			}
-			if err := keepEmail(tx, u, keptID(a), now); err != nil {
+			if err := keepEmail(tx, u, formerEmailID(a), now); err != nil {
 				return err
 			}
-			// Who reads the mails of the former address sets no password any more.
+			// A code mailed to the former address must not set a password any longer.
 			if err := tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub).Error; err != nil {
 				return err
 			}
 		}
-		u.DisplayName, u.Email, u.EmailVerified, u.EmailAskedAt, u.Profile, u.UpdatedAt = changed.DisplayName, changed.Email, changed.EmailVerified, changed.EmailAskedAt, changed.Profile, fromUnix(toUnix(now))
-		row := userRow{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now)}
-		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search", "updated_at"}
+		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
+		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
+		u.UpdatedAt = fromUnix(toUnix(now))
+		row := userRow{
+			DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now),
+		}
+		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
+			"updated_at"}
 		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
 			return err
 		}
@@ -267,7 +281,8 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 		return nil
 	}
 	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
-		return db.Exec("UPDATE users SET password_hash = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, sub, old).Error
+		return db.Exec(`UPDATE users SET password_hash = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, sub, old).Error
 	})
 }
 
@@ -277,7 +292,7 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 	if s.dialect == Postgres {
 		column += ` COLLATE "C"`
 	}
-	var row userRow // empty where there is none
+	var row userRow // empty if there is none
 	err := s.conn(ctx).Raw("SELECT password_hash FROM users "+
 		"WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' AND password_hash <> '' "+
 		"AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
@@ -285,19 +300,23 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 }
 
 // ChangePassword implements account.Store.
-func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit) error {
+func (s *Store) ChangePassword(
+	ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit,
+) error {
 	if invalidKey(sub) || invalidKey(old) {
 		return account.ErrInvalidCredentials
 	}
 	return s.write(ctx, "change password", func(tx *gorm.DB) error {
-		set := tx.Exec("UPDATE users SET password_hash = ?, updated_at = ? WHERE sub = ? AND password_hash = ? AND deleted_at = 0", hash, toUnix(now), sub, old)
+		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
 		keepSession = sanitize(keepSession)
-		// A code that is being made in that session holds its row: it is waited for, and
-		// its grant revoked with the others.
-		if err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error; err != nil {
+		// An authorization code that is being created in that session holds its row. Wait for it,
+		// so that its grant is revoked with the others.
+		err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error
+		if err != nil {
 			return err
 		}
 		if err := revokeAccess(tx, sub, keepSession, now); err != nil {
@@ -307,10 +326,12 @@ func (s *Store) ChangePassword(ctx context.Context, sub, old, hash, keepSession 
 	})
 }
 
-// changeAccess reads a user while no other administrator can be suspended, deleted or
-// lose the flag. The lock comes before any other row; its UPDATE is what PostgreSQL
-// waits for, on SQLite the transaction itself excludes the others.
-func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error) error {
+// changeAccess calls do with a user while no other administrator can be suspended, deleted or lose
+// the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
+// transaction itself excludes the others.
+func (s *Store) changeAccess(
+	ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error,
+) error {
 	return s.write(ctx, doing, func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
@@ -323,15 +344,16 @@ func (s *Store) changeAccess(ctx context.Context, doing, sub string, do func(tx 
 	})
 }
 
-// keepAdministrator is account.ErrLastAdmin when u is the last administrator
-// who can sign in: one who has never set a password cannot.
+// keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in:
+// one who has never set a password cannot.
 func keepAdministrator(tx *gorm.DB, u account.User) error {
 	if !u.Has(account.FlagAdmin) || u.Suspended() {
 		return nil
 	}
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> '' LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
+		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> ''
+		LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
 }
 
 // Suspend implements account.Store.
@@ -343,7 +365,8 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ? WHERE sub = ?", toUnix(now), reason, toUnix(now), sub).Error
+		err := tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
+			WHERE sub = ?`, toUnix(now), reason, toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -360,7 +383,8 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		if !u.Suspended() {
 			return nil
 		}
-		err := tx.Exec("UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ? WHERE sub = ?", toUnix(now), sub).Error
+		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?
+			WHERE sub = ?`, toUnix(now), sub).Error
 		if err != nil {
 			return err
 		}
@@ -368,26 +392,30 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 	})
 }
 
-// DeleteUser implements account.Store. Invites come first: they are locked before the
-// counter of users. Used ones stay, for those who came by them. Sessions stay as bare
-// rows until they expire: their index says "revoked" and must not be given to another.
+// DeleteUser implements account.Store. Invites come first: they are locked before the counter of
+// users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
+// expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
 	return s.changeAccess(ctx, "delete user", sub, func(tx *gorm.DB, u account.User) error {
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		if err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?", "DELETE FROM invites WHERE created_by = ? AND used_at = 0"); err != nil {
+		err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?",
+			"DELETE FROM invites WHERE created_by = ? AND used_at = 0")
+		if err != nil {
 			return err
 		}
 		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
 			return err
 		}
-		// All columns but the omitted ones, including those that a migration adds.
+		// All columns except the omitted ones, including those of later migrations.
 		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
-		if err := tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error; err != nil {
+		err = tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error
+		if err != nil {
 			return err
 		}
-		if err := tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error; err != nil {
+		err = tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error
+		if err != nil {
 			return err
 		}
 		if err := setWords(tx, u.Handle, nil); err != nil {
@@ -397,12 +425,15 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			return err
 		}
 		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
-			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").Updates(&sessionRow{})
+			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
+			Updates(&sessionRow{})
 		if bare.Error != nil {
 			return bare.Error
 		}
-		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?", "DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
-			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
+		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?",
+			"DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
+			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?",
+			"DELETE FROM passkeys WHERE sub = ?",
 			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
 			return err
 		}
@@ -423,7 +454,7 @@ func (s *Store) HasPasskey(ctx context.Context, sub string) (bool, error) {
 	return len(found) > 0, fail("look for passkeys", err)
 }
 
-// execEach runs the statements, each with arg.
+// execEach runs each statement with arg.
 func execEach(tx *gorm.DB, arg string, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement, arg).Error; err != nil {
@@ -444,7 +475,9 @@ func addFlags(tx *gorm.DB, sub string, flags []string) error {
 }
 
 // SetFlags implements account.Store.
-func (s *Store) SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit) ([]string, error) {
+func (s *Store) SetFlags(
+	ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit,
+) ([]string, error) {
 	var after []string
 	err := s.changeAccess(ctx, "set flags", sub, func(tx *gorm.DB, u account.User) error {
 		var add, remove []string
@@ -507,9 +540,11 @@ func (s *Store) Preferences(ctx context.Context, sub string) (map[string]string,
 	return out, fail("read preferences", err)
 }
 
-// MergePreferences implements account.Store. ErrInvalidPreference also for text
-// that only one of the databases would take.
-func (s *Store) MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error) {
+// MergePreferences implements account.Store. ErrInvalidPreference also for text that only one of
+// the databases would accept.
+func (s *Store) MergePreferences(
+	ctx context.Context, sub string, change map[string]*string, max int,
+) (map[string]string, error) {
 	var set []preferenceRow
 	var remove []string
 	for name, value := range change {
@@ -535,7 +570,8 @@ func (s *Store) MergePreferences(ctx context.Context, sub string, change map[str
 			}
 		}
 		if len(set) > 0 {
-			replace := clause.OnConflict{Columns: []clause.Column{{Name: "sub"}, {Name: "name"}}, DoUpdates: clause.AssignmentColumns([]string{"value"})}
+			key := []clause.Column{{Name: "sub"}, {Name: "name"}}
+			replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"value"})}
 			if err := tx.Table("preferences").Clauses(replace).Create(&set).Error; err != nil {
 				return err
 			}

@@ -390,7 +390,7 @@ func TestLastAdministratorIsKept(t *testing.T) {
 	})
 }
 
-// held is what a person has at hand.
+// held is what a test user has.
 type held struct {
 	user                  account.User
 	session               account.Session

@@ -14,78 +14,78 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// How much one transaction of several operations does at most: all of them wait for its end.
+// Bounds of a transaction that several operations share: all of them wait for its end.
 const (
 	sharedOperations = 64
 	sharedTime       = 5 * time.Millisecond
 )
 
 var (
-	errRolledBack    = errors.New("SQLite has rolled the transaction back")
-	errAborted       = errors.New("an operation of the transaction has ended its goroutine")
+	errRolledBack    = errors.New("SQLite rolled the transaction back")
+	errAborted       = errors.New("an operation of the transaction ended its goroutine")
 	errPanicked      = errors.New("the operation panicked")
 	errNoTransaction = errors.New("no transaction is open")
 )
 
-// writer lets the operations of this process write to SQLite, which has one writer anyway:
-// waiting here is fair and ends with the context, SQLite's own waiting is polling.
+// writer lets the operations of this process write to SQLite one after another, since it has one
+// writer anyway. Waiting here is fair and ends with the context; SQLite itself would poll.
 //
-// An operation that finds the database free has the turn at once, in the goroutine of its
-// caller. Others are queued meanwhile. The operation with the turn begins a transaction, does its
-// own work and then that of those in the queue, and commits: one fsync for all of them
-// (synchronous=FULL), without a wait for others to come. Then the next in the queue has the turn.
-// A goroutine that does all of them would cost a lone caller two switches more.
+// An operation that finds the database free gets the turn at once, in the goroutine of its caller.
+// Others queue meanwhile. The operation with the turn begins a transaction, does its own work and
+// then that of the queue, and commits: one fsync for all of them (synchronous=FULL), without
+// waiting for others to come. Then the next in the queue gets the turn. A goroutine of its own for
+// this would cost a lone caller two more switches.
 //
-//   - No operation is answered before the COMMIT has returned. That goes for refusals too: an
-//     operation sees what those before it in the transaction have changed, so that "this code is
-//     spent" would be wrong if the COMMIT failed. When it fails, or SQLite has rolled the transaction
-//     back by itself (full disk, I/O error), all of its operations end with account.ErrUnavailable,
-//     whatever they had found, and nothing of them is in the database. Only the first, which
-//     has seen no changes of others, is refused without a COMMIT.
-//   - An operation that fails, panics or whose context has ended is rolled back to its
-//     savepoint, and the others are kept. The first of a transaction has none: when it fails,
-//     the transaction is rolled back and ends with it. A single statement needs none.
-//   - The context of one caller ends its wait in the queue, but interrupts no statement: SQLite
-//     rolls the whole transaction back when a statement that writes is interrupted. So the
-//     transaction is begun by a statement, not by database/sql with a context, on a connection of its
-//     own, and statements run under the time limit of the Store alone. Once an operation has
-//     begun, its caller waits for the end, because it uses the caller's variables.
+//   - No operation is answered before the COMMIT has returned, not even a refused one: an operation
+//     sees what those before it in the transaction have changed, so "this code is spent" would be
+//     wrong if the COMMIT failed. If it fails, or SQLite rolls the transaction back on its own
+//     (full disk, I/O error), all of its operations end with account.ErrUnavailable, whatever they
+//     had found, and none of their changes is in the database. Only the first, which has seen no
+//     changes of others, is refused without a COMMIT.
+//   - An operation that fails, panics or whose context has ended is rolled back to its savepoint,
+//     and the others are kept. The first of a transaction has no savepoint: if it fails, the
+//     transaction is rolled back and ends with it. A single statement needs none.
+//   - The context of a caller ends its wait in the queue but interrupts no statement, because
+//     SQLite rolls the whole transaction back when a writing statement is interrupted. So a
+//     statement begins the transaction, not database/sql with a context, on a connection of its
+//     own, and statements run under the time limit of the Store alone. Once an operation has begun,
+//     its caller waits for the end, because the operation uses the caller's variables.
 //   - References are checked with each statement. No table has deferred ones, with which one
 //     operation could make the COMMIT of all fail.
-//   - What takes long (operation.alone) has its turn by itself, on a connection of the pool and
-//     with the context of its caller.
+//   - A long operation (operation.alone) has a turn to itself, on a connection of the pool and with
+//     the context of its caller.
 type writer struct {
-	pool *sql.DB // of one connection
+	pool *sql.DB // with one connection
 
 	mu      sync.Mutex
 	busy    bool      // an operation has the turn
-	closed  bool      // the connection is closed with the turn
+	closed  bool      // the turn closes the connection at its end
 	waiting []*queued // in their order
 
 	c *writerConn // used by the operation with the turn; nil before the first
 }
 
-// writerConn is the connection, with the statements that have no parameters: the driver keeps
-// only others prepared.
+// writerConn is the connection, with its statements without parameters: the driver keeps only those
+// with parameters prepared.
 type writerConn struct {
 	conn                                                 *sql.Conn
 	begin, commit, rollback, savepoint, release, restore *sql.Stmt
 }
 
-// queued is an operation that waits for its turn or is done in that of another.
+// queued is an operation that waits for its turn, or to be done in another's.
 type queued struct {
 	operation
 	ctx      context.Context
-	turn     chan bool // true: its turn; false: it was done
+	turn     chan bool // true: has the turn; false: done
 	err      error
 	panicked any
 }
 
-// take waits for the turn of q. Without an error it is either that, or q was done in the
-// turn of another.
+// take waits for the turn of q. If it returns neither the turn nor an error, q was done in
+// another's turn.
 func (w *writer) take(q *queued) (turn bool, err error) {
 	if err := q.ctx.Err(); err != nil {
-		return false, err // before it waits for another process
+		return false, err // without waiting for another process
 	}
 	w.mu.Lock()
 	if !w.busy {
@@ -117,10 +117,10 @@ func (w *writer) take(q *queued) (turn bool, err error) {
 		w.pass()
 		return false, err
 	}
-	return false, nil // it had begun
+	return false, nil // q had begun
 }
 
-// leave takes q out of the queue, if it is still there.
+// leave takes q out of the queue and reports whether it was still there.
 func (w *writer) leave(q *queued) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *writer) pass() {
 	w.pop().turn <- true
 }
 
-// pop is the first of the queue, which is not empty.
+// pop takes the first of the queue, which must not be empty.
 func (w *writer) pop() *queued {
 	q := w.waiting[0]
 	w.waiting[0] = nil
@@ -155,7 +155,8 @@ func (w *writer) pop() *queued {
 	return q
 }
 
-// next is the first of the queue, or nil when that wants to write alone or there is none.
+// next takes the first of the queue. It returns nil if the queue is empty or its first wants to
+// write alone.
 func (w *writer) next() *queued {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,8 +166,8 @@ func (w *writer) next() *queued {
 	return w.pop()
 }
 
-// lock waits for a turn for what writes alone, by other connections; the result passes
-// it on and may be called more than once.
+// lock waits for the turn to write alone, by other connections. The returned function passes it on
+// and may be called more than once.
 func (w *writer) lock(ctx context.Context) (func(), error) {
 	if _, err := w.take(&queued{ctx: ctx, operation: operation{alone: true}}); err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (w *writer) lock(ctx context.Context) (func(), error) {
 	return sync.OnceFunc(w.pass), nil
 }
 
-// write does an operation, with those of others.
+// write runs an operation, perhaps in one transaction with others.
 func (w *writer) write(ctx context.Context, s *Store, op operation) error {
 	q := &queued{operation: op, ctx: ctx}
 	turn, err := w.take(q)
@@ -190,16 +191,16 @@ func (w *writer) write(ctx context.Context, s *Store, op operation) error {
 	return q.err
 }
 
-// transaction is the turn of first.
+// transaction runs first, and others from the queue, in one transaction.
 func (w *writer) transaction(s *Store, first *queued) {
 	var array [sharedOperations]*queued
 	array[0] = first
-	all, err := array[:1], errAborted // until an end is reached
+	all, err := array[:1], errAborted // what remains if do calls runtime.Goexit
 	defer func() {
 		if err != nil {
-			w.drop() // and with it what is open in it
+			w.drop() // rolls back
 		}
-		w.pass() // before the answers: the next transaction begins meanwhile
+		w.pass() // first: the next transaction can begin while these are answered
 		for _, q := range all {
 			if err != nil {
 				q.err = err
@@ -235,8 +236,8 @@ func (w *writer) transaction(s *Store, first *queued) {
 	}
 }
 
-// do does an operation in the transaction. undo means that it has failed and what it has
-// changed is still there, lost that the transaction is over.
+// do runs an operation in the transaction. undo means that it failed and its changes have to be
+// rolled back, lost that the transaction has ended.
 func (w *writer) do(s *Store, q *queued, others bool) (undo bool, lost error) {
 	if q.err = q.ctx.Err(); q.err != nil {
 		return false, nil
@@ -259,30 +260,33 @@ func (w *writer) do(s *Store, q *queued, others bool) (undo bool, lost error) {
 		if err == nil {
 			_, err = w.c.release.ExecContext(context.Background())
 		}
-		return false, over(err, q.err)
+		return false, lostError(err, q.err)
 	}
-	return q.several && q.err != nil, over(w.c.alive(), q.err)
+	return q.several && q.err != nil, lostError(w.c.alive(), q.err)
 }
 
-// over is what a transaction has ended with before its time, if it has.
-func over(err, because error) error {
+// lostError wraps the error by which a transaction ended early; nil stays nil. because is not
+// wrapped: it may be a refusal, which concerns one operation alone.
+func lostError(err, because error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w (%v) after: %v", errRolledBack, err, because) // because is not wrapped: it may be a refusal, of one operation alone
+	return fmt.Errorf("%w (%v) after: %v", errRolledBack, err, because)
 }
 
-// call calls an operation.
+// call runs an operation and recovers its panic. The caller panics again, with this stack: it may
+// be in another goroutine.
 func (w *writer) call(s *Store, q *queued) {
 	defer func() {
 		if v := recover(); v != nil {
-			q.panicked, q.err = fmt.Sprintf("%v, in an operation:\n%s", v, debug.Stack()), errPanicked // the stack is another's
+			q.panicked = fmt.Sprintf("%v, in an operation:\n%s", v, debug.Stack())
+			q.err = errPanicked
 		}
 	}()
 	q.err = q.run(context.WithoutCancel(q.ctx), s, w.c.conn)
 }
 
-// begin begins a transaction. It waits for other processes.
+// begin begins a transaction. It waits for the writers of other processes.
 func (w *writer) begin(ctx context.Context) error {
 	if w.c == nil {
 		c, err := openWriter(context.WithoutCancel(ctx), w.pool)
@@ -306,7 +310,8 @@ func openWriter(ctx context.Context, pool *sql.DB) (*writerConn, error) {
 		query     string
 	}{
 		{&c.begin, "BEGIN IMMEDIATE"}, {&c.commit, "COMMIT"}, {&c.rollback, "ROLLBACK"},
-		{&c.savepoint, "SAVEPOINT operation"}, {&c.release, "RELEASE operation"}, {&c.restore, "ROLLBACK TO operation"},
+		{&c.savepoint, "SAVEPOINT operation"}, {&c.release, "RELEASE operation"},
+		{&c.restore, "ROLLBACK TO operation"},
 	} {
 		if *p.statement, err = conn.PrepareContext(ctx, p.query); err != nil {
 			c.close()
@@ -316,7 +321,7 @@ func openWriter(ctx context.Context, pool *sql.DB) (*writerConn, error) {
 	return c, nil
 }
 
-// alive is an error when the connection is in no transaction.
+// alive returns an error if the connection is in no transaction.
 func (c *writerConn) alive() error {
 	return c.conn.Raw(func(of any) error {
 		if of.(*sqlite3.SQLiteConn).AutoCommit() {
@@ -326,17 +331,17 @@ func (c *writerConn) alive() error {
 	})
 }
 
-// close closes the connection, and with it a transaction that is open.
+// close closes the connection, which rolls an open transaction back.
 func (c *writerConn) close() {
 	for _, statement := range []*sql.Stmt{c.begin, c.commit, c.rollback, c.savepoint, c.release, c.restore} {
 		if statement != nil {
-			_ = statement.Close() // the pool does not: the file would stay open
+			_ = statement.Close() // the pool does not, and the file would stay open
 		}
 	}
 	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// drop closes the connection, during a turn. The next one opens another.
+// drop closes the connection, during a turn. The next turn opens another.
 func (w *writer) drop() {
 	if w.c != nil {
 		w.c.close()
@@ -344,7 +349,7 @@ func (w *writer) drop() {
 	}
 }
 
-// close closes the connection, after the turn that has begun.
+// close closes the connection, or lets the current turn do so.
 func (w *writer) close() error {
 	err := w.pool.Close()
 	w.mu.Lock()

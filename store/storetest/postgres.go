@@ -15,10 +15,10 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// address of a PostgreSQL server for tests: a URL whose user may create schemas.
+// address names the variable with the URL of a PostgreSQL server, whose user may create schemas.
 const address = "TEST_POSTGRES_DSN"
 
-// server is the one this test binary has started, if any.
+// server is the server that this test binary has started, if any.
 var server struct {
 	sync.Mutex
 	main    bool // Main runs and will stop it
@@ -31,8 +31,8 @@ var server struct {
 	empty   string   // the statements that empty one
 }
 
-// Main is m.Run for packages that use Each; it stops the PostgreSQL server that
-// was started for them.
+// Main is m.Run for packages that use Each. It stops the PostgreSQL server that was started for
+// them.
 func Main(m interface{ Run() int }) int {
 	server.Lock()
 	server.main = true
@@ -52,8 +52,7 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// postgresDSN is the address of a server: the given one, or one that is started
-// at the first call.
+// postgresDSN returns the URL of the given server, or of one that the first call starts.
 func postgresDSN() (string, error) {
 	if dsn := os.Getenv(address); dsn != "" {
 		return dsn, nil
@@ -70,7 +69,7 @@ func postgresDSN() (string, error) {
 	return server.dsn, server.why
 }
 
-// schemaURL is the server's URL with a schema.
+// schemaURL returns the server's URL with a schema.
 func schemaURL(server, schema string) string {
 	sep := "?"
 	if strings.Contains(server, "?") {
@@ -79,13 +78,13 @@ func schemaURL(server, schema string) string {
 	return server + sep + url.Values{"search_path": {schema}}.Encode()
 }
 
-// serverURL is postgresDSN for a test. Without a server the test is skipped, but not
-// where everything has to be tested (CI=true).
+// serverURL is postgresDSN for a test. Without a server it skips the test, or fails it with
+// CI=true, where everything has to be tested.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	dsn, err := postgresDSN()
 	if err != nil {
-		message := fmt.Sprintf("no PostgreSQL to test on: %v (set %s=postgres://... or install a server)", err, address)
+		message := fmt.Sprintf("no PostgreSQL to test on: %v (set %s=postgres://... or install one)", err, address)
 		if os.Getenv("CI") == "true" {
 			t.Fatal(message)
 		}
@@ -94,7 +93,7 @@ func serverURL(t testing.TB) string {
 	return dsn
 }
 
-// createSchema returns a name.
+// createSchema creates a schema and returns its name.
 func createSchema(t testing.TB, dsn string) string {
 	t.Helper()
 	name := fmt.Sprintf("cairn_test_%d_%d", os.Getpid(), server.schemas.Add(1))
@@ -104,7 +103,7 @@ func createSchema(t testing.TB, dsn string) string {
 
 func dropSchema(name string) string { return "DROP SCHEMA " + name + " CASCADE" }
 
-// emptySchema is a URL of a schema that is dropped after the test.
+// emptySchema returns the URL of a new schema, which is dropped after the test.
 func emptySchema(t testing.TB) string {
 	t.Helper()
 	dsn := serverURL(t)
@@ -113,9 +112,8 @@ func emptySchema(t testing.TB) string {
 	return schemaURL(dsn, name)
 }
 
-// migratedSchema is a URL of a schema without rows but those of the migrations. It is
-// emptied after the test, for the next one, or dropped where a test has changed its
-// tables.
+// migratedSchema returns the URL of a migrated schema without other rows. After the test it is
+// emptied for the next one, or dropped if the test has changed its tables.
 func migratedSchema(t testing.TB) string {
 	t.Helper()
 	dsn := serverURL(t)
@@ -146,7 +144,7 @@ func unusedSchema() (name string) {
 	return name
 }
 
-// noteRows makes server.empty of a schema that was just migrated.
+// noteRows sets server.empty from a schema that was just migrated.
 func noteRows(ctx context.Context, dsn string) error {
 	server.Lock()
 	defer server.Unlock()
@@ -156,7 +154,8 @@ func noteRows(ctx context.Context, dsn string) error {
 	}
 	defer func() { _ = db.Close() }()
 	var names string
-	err = db.QueryRowContext(ctx, "SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = current_schema()").Scan(&names)
+	err = db.QueryRowContext(ctx, `SELECT string_agg(tablename, ' ') FROM pg_tables
+		WHERE schemaname = current_schema()`).Scan(&names)
 	if err != nil {
 		return err
 	}
@@ -164,13 +163,15 @@ func noteRows(ctx context.Context, dsn string) error {
 	for _, table := range strings.Fields(names) {
 		deletes = append(deletes, table+"_ AS (DELETE FROM "+table+")")
 		var insert sql.NullString
-		err := db.QueryRowContext(ctx, "SELECT format('; INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM json_populate_recordset(NULL::"+table+", %L)', json_agg(x)) FROM "+table+" x HAVING count(*) > 0").Scan(&insert)
+		query := "SELECT format('; INSERT INTO " + table + " OVERRIDING SYSTEM VALUE SELECT * FROM " +
+			"json_populate_recordset(NULL::" + table + ", %L)', json_agg(x)) FROM " + table + " x HAVING count(*) > 0"
+		err := db.QueryRowContext(ctx, query).Scan(&insert)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		inserts = append(inserts, insert.String)
 	}
-	// One statement deletes all: at its end the references are checked.
+	// One statement deletes everything, because references are checked at its end.
 	server.empty = "WITH " + strings.Join(deletes, ", ") + " SELECT 1" + strings.Join(inserts, "")
 	return nil
 }

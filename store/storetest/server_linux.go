@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// startPostgres runs a server on a socket in a temporary folder, without
-// durability. PostgreSQL refuses to run as root: then it runs as the user
-// postgres.
+// startPostgres runs a server on a socket in a temporary folder, without durability. PostgreSQL
+// refuses to run as root, so root runs it as the user postgres.
 func startPostgres() (dsn string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "cairn-postgres-")
 	if err != nil {
@@ -28,7 +27,8 @@ func startPostgres() (dsn string, stop func(), err error) {
 	}
 	remove := func() { _ = os.RemoveAll(dir) }
 	data := filepath.Join(dir, "data")
-	initdb, err := Command(dir, "initdb", "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	initdb, err := Command(dir, "initdb", "-D", data, "-U", "cairn", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync", "--no-instructions")
 	if err != nil {
 		remove()
 		return "", nil, err
@@ -39,7 +39,8 @@ func startPostgres() (dsn string, stop func(), err error) {
 	}
 	var log bytes.Buffer
 	cmd, err := Command(dir, "postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "logging_collector=off")
+		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
+		"-c", "logging_collector=off")
 	var ended <-chan error
 	if err == nil {
 		cmd.Stderr, cmd.Stdout = &log, &log
@@ -66,8 +67,8 @@ func startPostgres() (dsn string, stop func(), err error) {
 	return dsn, stop, nil
 }
 
-// Command is a program of the newest installed PostgreSQL, to be run in a folder, which is
-// given to the user that it runs as.
+// Command returns a command for a program of the newest installed PostgreSQL, to be run in a
+// folder. The folder is given to the user that it runs as.
 func Command(dir, program string, args ...string) (*exec.Cmd, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
@@ -79,14 +80,14 @@ func Command(dir, program string, args ...string) (*exec.Cmd, error) {
 	return cmd, err
 }
 
-// Start starts a program that dies with this one. What it ends with comes over ended.
+// Start starts a program that dies with this one. ended receives the error with which it ends.
 func Start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
 	started, end := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The death signal comes when the thread ends that made the process.
+		// The death signal comes when the thread that started the process ends.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -98,7 +99,7 @@ func Start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	return end, <-started
 }
 
-// postgresPrograms is the folder of the newest installed server.
+// postgresPrograms returns the folder of the newest installed server.
 func postgresPrograms() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -112,7 +113,7 @@ func postgresPrograms() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// postgresUser gives the folder to whom the server runs as.
+// postgresUser gives the folder to the user as whom the server runs.
 func postgresUser(dir string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Geteuid() != 0 {

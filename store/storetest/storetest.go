@@ -1,11 +1,10 @@
-// Package storetest opens throw-away stores for tests: a SQLite file in the
-// test's own folder, and a schema of its own on a PostgreSQL server, which is
-// started for the test binary when none is given.
+// Package storetest opens temporary stores for tests: a SQLite file in the test's own folder, or a
+// schema of its own on a PostgreSQL server, which is started for the test binary if none is given.
 //
-// Migrating takes longer than most tests, so it is done once: a SQLite file is a
-// copy of a migrated one, and a PostgreSQL schema is emptied and used again.
+// Migrating takes longer than most tests, so it is done once: a SQLite file is a copy of a migrated
+// one, and a PostgreSQL schema is emptied and used again.
 //
-// It leaves to others: what to put into them.
+// It leaves to others: the rows.
 package storetest
 
 import (
@@ -20,12 +19,12 @@ import (
 	"github.com/cairn-id/cairn/store"
 )
 
-// kind chooses the database of New: "postgres" runs whole suites of other
+// kind names the variable that chooses the database of New: "postgres" runs whole suites of other
 // packages on PostgreSQL.
 const kind = "TEST_DATABASE"
 
-// New is a migrated store that is removed after the test: on SQLite, or where
-// TEST_DATABASE=postgres says so on PostgreSQL.
+// New returns a migrated store, which is removed after the test: on PostgreSQL with
+// TEST_DATABASE=postgres, otherwise on SQLite.
 func New(t testing.TB) *store.Store {
 	t.Helper()
 	if os.Getenv(kind) == store.Postgres {
@@ -34,20 +33,20 @@ func New(t testing.TB) *store.Store {
 	return Open(t, sqliteFile(t))
 }
 
-// NewPostgres is New on PostgreSQL, wherever TEST_DATABASE points.
+// NewPostgres is New on PostgreSQL, whatever TEST_DATABASE is.
 func NewPostgres(t testing.TB) *store.Store {
 	t.Helper()
 	return Open(t, migratedSchema(t))
 }
 
-// PostgresDSN is the address of an empty, migrated database on PostgreSQL, for Open.
+// PostgresDSN returns the URL of an empty, migrated PostgreSQL database, for Open.
 func PostgresDSN(t testing.TB) string {
 	t.Helper()
 	return migratedSchema(t)
 }
 
-// Open opens and migrates the store at dsn and closes it after the test; a
-// second one at the same dsn is like a second instance.
+// Open opens and migrates the store at dsn and closes it after the test. A second one at the same
+// dsn acts as a second instance.
 func Open(t testing.TB, dsn string) *store.Store {
 	t.Helper()
 	return OpenWith(t, dsn, nil)
@@ -82,7 +81,7 @@ func open(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.Store
 	return s
 }
 
-// Parallel lets Each and EachDSN run a test beside others; for a package's TestMain.
+// Parallel makes tests with Each and EachDSN parallel. A package's TestMain sets it.
 var Parallel bool
 
 // Each runs f on a store of each database, without any rows.
@@ -91,7 +90,7 @@ func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	EachDSN(t, func(t *testing.T, dsn string) { f(t, Open(t, dsn)) })
 }
 
-// EachDSN runs f with the address of a database of each kind, for Open.
+// EachDSN runs f with the DSN of a database of each kind, for Open.
 func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	if Parallel {
@@ -101,7 +100,7 @@ func EachDSN(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run(store.Postgres, func(t *testing.T) { f(t, migratedSchema(t)) })
 }
 
-// EachEmpty is EachDSN with unmigrated databases, and beside no other test.
+// EachEmpty is EachDSN with unmigrated databases, and never parallel.
 func EachEmpty(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Run(store.SQLite, func(t *testing.T) { f(t, sqliteFile(t)) })

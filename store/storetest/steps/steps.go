@@ -1,7 +1,7 @@
 //go:build linux && cgo
 
-// Package steps counts what SQLite does, for tests that hold how much is read
-// and not how long it takes.
+// Package steps counts the work of SQLite, for tests that bound how much is read instead of how
+// long it takes.
 //
 // It leaves to others: how much is too much.
 package steps
@@ -44,6 +44,6 @@ import "C"
 // Watch counts in every SQLite database that this process opens from now on.
 func Watch() { C.watch() }
 
-// Take returns the steps of SQLite's virtual machine since the last call, of all
-// statements and of the largest one: a row that is visited takes about ten.
+// Take returns the steps of SQLite's virtual machine since the last call, of all statements and of
+// the largest one. A visited row takes about ten.
 func Take() (total, largest int64) { return int64(C.take_total()), int64(C.take_largest()) }

@@ -297,7 +297,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
-		}, without("problem database", "skipped migrations"), "file is something else"},
+		}, without("problem database", "skipped migrations"), "file is damaged"},
 		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
 		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
 		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
