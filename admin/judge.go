@@ -9,14 +9,15 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Bounds of what Judge accepts.
+// Thresholds of Judge.
 const (
 	keyDays    = 365
-	backupDays = 7 // since the last backup, or without one while people sign in
+	backupDays = 7 // since the last backup, or of sign-ins without any backup
 )
 
-// Judge returns what is not as it should be, each point with the remedy. The overview and cairn doctor show the same
-// list; the codes are the names of cairn doctor. The texts are in the language of the context.
+// Judge returns the problems of the installation, each with its remedy. The overview and cairn
+// doctor show the same list; the codes are the check names of cairn doctor. The texts are in the
+// language of the context.
 func Judge(ctx context.Context, users *account.Administration, o Options) (list []templates.Warning, err error) {
 	l, now := templates.LanguageOf(ctx), users.Now()
 	add := func(code string, advice bool, text, remedy, path, command string) {
@@ -39,7 +40,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		}
 		if old > 0 && settings.HS256Until.IsZero() {
 			add("hs256-sessions", false, l.Text("{count} sessions are still signed with the shared secret.", "count", old),
-				l.Text("They end within 30 days of their sign-in; an earlier end can be set."), "", "cairn keys migrate --until 14d")
+				l.Text("They end within 30 days of their sign-in; an earlier end can be set."),
+				"", "cairn keys migrate --until 14d")
 		}
 	}
 	if o.LastBackup != nil {
@@ -67,7 +69,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		}
 		if state.Failing > 0 {
 			add("mail-server", false, l.Text("{count} mails could not be sent yet.", "count", state.Failing),
-				l.Text("They are tried again for a day. The log has the reason, and a test shows it."), "", "cairn mail test ADDRESS")
+				l.Text("They are tried again for a day. The log has the reason, and a test shows it."),
+				"", "cairn mail test ADDRESS")
 		}
 	}
 	n, _, err := users.CountUsers(ctx, account.UserQuery{Flag: account.FlagAdmin, NoSecondFactor: true})

@@ -10,7 +10,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// nextSteps are what comes after init, none once all is done or the list was closed.
+// nextSteps returns the steps after init, or none once all are done or an administrator closed
+// the list.
 func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 	settings, err := s.users.Settings(ctx)
 	if err != nil || !settings.NextSteps {

@@ -196,7 +196,7 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 		return problem.Detail
 	}
 	if e.given = e.req.form; e.Device {
-		e.req.device, e.req.form = []byte{0}, deviceAsks(e.given.Get("client_id"), e.given)
+		e.req.device, e.req.form = []byte{0}, equivalentRequest(e.given.Get("client_id"), e.given)
 	}
 	if len(e.given) == 0 {
 		e.find("address", FindingNote, "There is no query. In a shell the address needs single quotes, because & ends a command.")
@@ -381,7 +381,7 @@ func (e *explaining) decide(ctx context.Context) error {
 		return err
 	}
 	silent := slices.Contains(q.prompts, "none")
-	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived, AMR: bestMethods(q.reach)}}
+	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived, AMR: bestMethods(q.bestACR)}}
 	if v, _ := decide(q); v == login {
 		// Would a sign-in just before the request do?
 		q.identity, q.returned = identity, false
@@ -399,9 +399,9 @@ func (e *explaining) decide(ctx context.Context) error {
 	q.identity, q.returned = identity, !silent
 	v, refusal := decide(q)
 	if v == setUpFactor {
-		q.reach = q.demandedACR()
-		identity.User.SecondFactor, identity.Session.AMR = true, bestMethods(q.reach)
-		e.Steps = append(e.Steps, "the security page of the account, to set up a second factor, for acr "+q.reach+" is demanded; then the sign-in page")
+		q.bestACR = q.requiredACR()
+		identity.User.SecondFactor, identity.Session.AMR = true, bestMethods(q.bestACR)
+		e.Steps = append(e.Steps, "the security page of the account, to set up a second factor, for acr "+q.bestACR+" is demanded; then the sign-in page")
 		v, refusal = decide(q)
 	}
 	switch v {
@@ -464,10 +464,10 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
 		q.needsFactor = e.by.Settings.NeedsSecondFactor(u)
-		q.reach, err = q.reachedBy(ctx, e.by.Storage, u)
+		q.bestACR, err = q.findBestACR(ctx, e.by.Storage, u)
 		return u, err
 	}
-	u.Sub, u.SecondFactor, q.reach = q.hintSub, true, account.ACRPhishingResistant
+	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant
 	if acr := q.client.RequireACR; acr != "" {
 		e.find("client_id", FindingNote, "The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
 	}

@@ -209,7 +209,7 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	if !u.SecondFactor {
 		class = account.ACRPassword
 	}
-	if err == nil && !account.SatisfiesACR(class, q.demandedACR()) {
+	if err == nil && !account.SatisfiesACR(class, q.requiredACR()) {
 		err = errWeakSignIn
 	}
 	return u, err

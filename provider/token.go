@@ -118,7 +118,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 	for _, uri := range a.resources {
 		t.apis = append(t.apis, req.apis.find(uri))
 	}
-	if err := p.aim(t); err != nil {
+	if err := p.setAudience(t); err != nil {
 		return nil, err
 	}
 	token, signature := "", rand.Text()
