@@ -138,11 +138,11 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if req.client.Document {
 		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
 	}
-	optional := both(scopes, req.client.OptionalScopes)
-	refused = both(optional, refused)
-	added := less(scopes, slices.Concat(granted, refused))
+	optional := intersect(scopes, req.client.OptionalScopes)
+	refused = intersect(optional, refused)
+	added := subtract(scopes, slices.Concat(granted, refused))
 	if len(granted)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
-		page.NewOnly, scopes, optional = true, added, both(added, optional)
+		page.NewOnly, scopes, optional = true, added, intersect(added, optional)
 	}
 	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.sealed, "", optional...)); err != nil {
 		p.authorizePage(w, r, err)
@@ -206,9 +206,9 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		// Refused scopes that the form did not show stay refused. A scope in the form counts only
 		// if it was shown as optional.
 		shown := strings.Fields(b.Optional)
-		stillRefused := less(both(refused, both(a.agreed, req.client.OptionalScopes)), shown)
-		leftOut = slices.Concat(less(shown, r.PostForm["scope"]), stillRefused)
-		agreed := less(a.agreed, leftOut)
+		stillRefused := subtract(intersect(refused, intersect(a.agreed, req.client.OptionalScopes)), shown)
+		leftOut = slices.Concat(subtract(shown, r.PostForm["scope"]), stillRefused)
+		agreed := subtract(a.agreed, leftOut)
 		allowed := req.client.ID
 		if len(agreed) > 0 {
 			allowed += ": " + strings.Join(agreed, " ")
