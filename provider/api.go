@@ -95,7 +95,7 @@ func (a *API) Check() error {
 	case !slices.Contains([]string{"https", "http", "urn"}, u.Scheme) || u.Scheme != "urn" && u.Host == "":
 		return wrong("resource", a.URI, "not an https, http or urn URI such as https://api.example.org")
 	case u.RawQuery != "" || u.ForceQuery:
-		return wrong("resource", a.URI, "a query is not allowed: remove ? and what follows (RFC 8707 section 2)")
+		return wrong("resource", a.URI, "an API has no query in its URI: remove ? and what follows (RFC 8707 section 2)")
 	}
 	if name, err := account.CheckDisplayName(a.Name); err != nil || name != a.Name {
 		return wrong("name", "", "1 to 60 characters, no control characters, and no space at its ends")
