@@ -210,8 +210,7 @@ func (c *comparison) duplicate(l *linter, d *detailRecord) {
 	case known && other.duplicateOf == d.ID:
 		l.add(CodeDuplicateOf, "/duplicate_of", "each of the two activities is said to duplicate the other")
 	case d.Privacy == PrivacyPrivate,
-		known && other.Privacy == PrivacyPrivate,
-		isListed && listed.summary.Privacy == PrivacyPrivate:
+		known && other.Privacy == PrivacyPrivate, isListed && listed.summary.Privacy == PrivacyPrivate:
 	default:
 		l.add(CodeDuplicateOf, "/duplicate_of", "both records of the activity are shown: make one of them private")
 	}

@@ -137,8 +137,7 @@ func (sh *shape) check() error {
 	case sh.kinds == 0:
 		return errors.New("a schema without a type is not supported")
 	case sh.Format != "" && sh.Format != "date-time",
-		sh.Minimum != nil && *sh.Minimum != 0,
-		closed && *sh.AdditionalProperties:
+		sh.Minimum != nil && *sh.Minimum != 0, closed && *sh.AdditionalProperties:
 		return errors.New("format, minimum and additionalProperties: only date-time, 0 and false are supported")
 	case sh.Const != nil && (sh.Enum != nil || sh.kinds != kindString):
 		return errors.New("const: only a string is supported")

@@ -122,12 +122,12 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 	if e.req.client != nil {
 		if e.req.mustPush && e.req.pushed == nil {
 			e.req.pushed = []byte{} // check the rest as a pushed request
-			e.find("request_uri", FindingNote,
+			e.note("request_uri",
 				"These parameters have to be pushed (RFC 9126): in the address they are refused, as invalid_request.")
 		}
 		e.explainParameters()
 	} else if d := e.req.duplicate; d != "" {
-		e.find(d, FindingWrong, "It is given more than once (RFC 6749 section 3.1).")
+		e.wrong(d, "It is given more than once (RFC 6749 section 3.1).")
 	}
 	if e.Device {
 		e.SentTo = e.by.Issuer + deviceAuthorizationPath
@@ -175,7 +175,7 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 	}
 	target, err := url.Parse(raw)
 	if err != nil {
-		e.find("address", FindingWrong,
+		e.wrong("address",
 			"This is not an address. Paste the whole one that the application sent the browser to, in single quotes.")
 		return "The address cannot be read."
 	}
@@ -184,38 +184,35 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 	s, authorize := endpoint.String(), e.by.Issuer+"/oauth2/authorize"
 	e.Device = s == e.by.Issuer+deviceAuthorizationPath
 	if s != "" && !e.Device && s != authorize {
-		e.find("address", FindingNote,
-			"The application sent the browser to "+s+"; the authorization endpoint is "+authorize+".")
+		e.note("address", "The application sent the browser to "+s+"; the authorization endpoint is "+authorize+".")
 	}
 	if target.Fragment != "" {
-		e.find("address", FindingNote, "The fragment (# and what follows) never reaches the service.")
+		e.note("address", "The fragment (# and what follows) never reaches the service.")
 	}
 	if target.Query().Has("continue") {
-		e.find("continue", FindingWrong, "This address is one of the service's own, on the way through sign-in. "+
+		e.wrong("continue", "This address is one of the service's own, on the way through sign-in. "+
 			"Paste the one that the application sent the browser to.")
 		return "The request itself is not in the address."
 	}
 	e.req, err = e.provider.parseAuthorization(nil, &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody})
 	if err != nil {
 		problem, _ := web.ProblemOf(err)
-		e.find("address", FindingWrong, "The query is not of the form name=value&name=value: check the percent-encoding.")
+		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
 		return problem.Detail
 	}
 	if e.given = e.req.form; e.Device {
 		e.req.device, e.req.form = []byte{0}, equivalentRequest(e.given.Get("client_id"), e.given)
 	}
 	if len(e.given) == 0 {
-		e.find("address", FindingNote,
-			"There is no query. In a shell the address needs single quotes, because & ends a command.")
+		e.note("address", "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
 		if e.provider.openPushed(ctx, e.req) != nil {
-			e.find("request_uri", FindingNote, "A pushed request (RFC 9126): its parameters are stored for a minute, "+
+			e.note("request_uri", "A pushed request (RFC 9126): its parameters are stored for a minute, "+
 				"which has passed. Explain the parameters that the application pushes instead.")
 			return "The parameters of the pushed request are no longer there."
 		}
-		e.find("request_uri", FindingNote,
-			"A pushed request (RFC 9126). What follows is about the parameters that were pushed.")
+		e.note("request_uri", "A pushed request (RFC 9126). What follows is about the parameters that were pushed.")
 	}
 	return ""
 }
@@ -226,12 +223,11 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	id := e.req.form.Get("client_id")
 	client, err := e.provider.client(ctx, id)
 	if bad, ok := errors.AsType[*documentError](err); ok {
-		e.find("client_id", FindingWrong,
-			"The client is allowed to bring its own description, which is not used. "+bad.Error())
+		e.wrong("client_id", "The client is allowed to bring its own description, which is not used. "+bad.Error())
 		return nil
 	}
 	if errors.Is(err, ErrClientNotFound) && strings.HasPrefix(id, "https://") {
-		e.find("client_id", FindingWrong,
+		e.wrong("client_id",
 			fmt.Sprintf("%q is not allowed to bring its own description: cairn client allow lets it.", clip(id)))
 		return nil
 	}
@@ -250,7 +246,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		} else if best, near := e.by.Nearest(clip(id), ids); near {
 			text += " The nearest is " + best + "."
 		}
-		e.find("client_id", FindingWrong, text)
+		e.wrong("client_id", text)
 		return nil
 	}
 	if err != nil {
@@ -270,18 +266,17 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	}
 	switch uri := e.req.form.Get("redirect_uri"); {
 	case e.Device && !client.DeviceGrant:
-		e.find("client_id", FindingWrong,
-			"It is not registered for the device grant: cairn client update "+client.ID+" --device")
+		e.wrong("client_id", "It is not registered for the device grant: cairn client update "+client.ID+" --device")
 	case e.Device:
 	case uri == "" && client.DeviceGrant:
-		e.find("redirect_uri", FindingWrong,
+		e.wrong("redirect_uri",
 			"It is missing. If a device asks, put "+e.by.Issuer+deviceAuthorizationPath+"? before its parameters.")
 	case uri == "":
-		e.find("redirect_uri", FindingWrong, "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
+		e.wrong("redirect_uri", "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
 	case client.matchRedirect(uri):
 		e.find("redirect_uri", FindingGood, uri+" is registered")
 	default:
-		e.find("redirect_uri", FindingWrong, e.describeDifference(uri, client.RedirectURIs))
+		e.wrong("redirect_uri", e.describeDifference(uri, client.RedirectURIs))
 	}
 	return nil
 }
@@ -293,7 +288,7 @@ func (e *explaining) explainParameters() {
 	wrong := map[string]bool{}
 	for _, fault := range faults {
 		wrong[fault.parameter] = true
-		e.find(fault.parameter, FindingWrong, fault.why)
+		e.wrong(fault.parameter, fault.why)
 	}
 	good := func(parameter, text string) {
 		if f.Get(parameter) != "" && !wrong[parameter] {
@@ -305,7 +300,7 @@ func (e *explaining) explainParameters() {
 		e.explainScopes(q.granted)
 		for _, name := range slices.Sorted(maps.Keys(e.given)) {
 			if !slices.Contains(deviceParameters, name) && !strings.HasPrefix(name, "client_") {
-				e.find(name, FindingNote, "It is ignored in the request of a device.")
+				e.note(name, "It is ignored in the request of a device.")
 			}
 		}
 		return
@@ -323,10 +318,10 @@ func (e *explaining) explainParameters() {
 		case err == nil:
 			e.find("id_token_hint", FindingGood, "an ID token of this service for this client")
 		case len(e.by.Keys) == 0:
-			e.find("id_token_hint", FindingWrong, "It cannot be verified without the keys: "+
+			e.wrong("id_token_hint", "It cannot be verified without the keys: "+
 				"give --private-key-file and --additional-key-file as for cairn serve.")
 		default:
-			e.find("id_token_hint", FindingWrong,
+			e.wrong("id_token_hint",
 				"It is not an ID token of this service for this client, signed by a key that is published.")
 		}
 	}
@@ -349,13 +344,13 @@ func (e *explaining) explainParameters() {
 			" is essential: for other users the answer is unmet_authentication_requirements."},
 	} {
 		if n.applies {
-			e.find(n.parameter, FindingNote, n.text)
+			e.note(n.parameter, n.text)
 		}
 	}
 	known := slices.Concat(pushedParameters, []string{"client_id", "request", "request_uri", "registration", "resource"})
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if !slices.Contains(known, name) {
-			e.find(name, FindingNote, "It is not known here and is ignored.")
+			e.note(name, "It is not known here and is ignored.")
 		}
 	}
 }
@@ -375,20 +370,20 @@ func (e *explaining) explainScopes(granted []string) {
 			text = "groups names those of the user's flags that the client is registered for (--group): " +
 				strings.Join(c.Groups, " ")
 		}
-		e.find("scope", FindingNote, text)
+		e.note("scope", text)
 	}
 	for _, s := range strings.Fields(e.req.form.Get("scope")) {
 		switch {
 		case slices.Contains(granted, s):
 		case slices.Contains(Scopes, s):
-			e.find("scope", FindingNote, fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
+			e.note("scope", fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
 		default:
-			e.find("scope", FindingNote, fmt.Sprintf(
+			e.note("scope", fmt.Sprintf(
 				"%q is ignored: there is no such scope, or it is of an API that this client may not use.", clip(s)))
 		}
 	}
 	if !slices.Contains(granted, "openid") {
-		e.find("scope", FindingNote,
+		e.note("scope",
 			"Without openid this is plain OAuth 2.0: there is no ID token, and userinfo refuses the access token.")
 	}
 }
@@ -500,20 +495,19 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 	}
 	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant
 	if acr := q.client.RequireACR; acr != "" {
-		e.find("client_id", FindingNote,
+		e.note("client_id",
 			"The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
 	}
 	if flag != "" {
 		u.Flags = []string{flag}
-		e.find("client_id", FindingNote, "Only users with the flag "+flag+" are let in.")
+		e.note("client_id", "Only users with the flag "+flag+" are let in.")
 	}
 	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
 		u.Sub = q.claims.subs[0][0]
 	}
 	if slices.Contains(q.prompts, "none") {
 		q.consented = q.agreed
-		e.find("prompt", FindingNote,
-			"Without a page it works only for a user who has agreed before; --user HANDLE checks one.")
+		e.note("prompt", "Without a page it works only for a user who has agreed before; --user HANDLE checks one.")
 	}
 	return u, nil
 }
@@ -538,6 +532,9 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 		e.Why = fmt.Sprintf("%s has not agreed to these scopes yet, and prompt=none leaves no page to do so.", handle)
 	}
 }
+
+func (e *explaining) note(parameter, text string)  { e.find(parameter, FindingNote, text) }
+func (e *explaining) wrong(parameter, text string) { e.find(parameter, FindingWrong, text) }
 
 func (e *explaining) find(parameter, verdict, text string) {
 	if len(parameter) > 64 || strings.ContainsFunc(parameter, func(r rune) bool { return r <= ' ' || r > '~' }) {
