@@ -34,8 +34,8 @@ var (
 		"address", "street", "streetaddress", "housenumber", "postcode", "postalcode", "zip", "zipcode",
 	}
 	namePrefixes = []string{
-		"start", "end", "begin", "finish", "first", "last", "home", "work", "my", "device", "sensor", "garmin", "photo",
-		"map",
+		"start", "end", "begin", "finish", "first", "last", "home", "work", "my",
+		"device", "sensor", "garmin", "photo", "map",
 	}
 )
 

@@ -182,7 +182,8 @@ func (c *comparison) list(file string, at string, s *Summary) {
 		c.in(file).add(CodeIDDuplicate, at+"/id", "%q lists an activity of this id with another start", first.file)
 	}
 	if first.summary.Privacy != s.Privacy {
-		c.in(file).add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in %q", s.Privacy, first.summary.Privacy, first.file)
+		l, there := c.in(file), first.summary.Privacy
+		l.add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in %q", s.Privacy, there, first.file)
 	}
 }
 

@@ -90,7 +90,8 @@ func (l *linter) halvesOf(at string, t *track, c Column[float64], most float64, 
 	paired := min(len(t.lat), len(t.lon))
 	for i, v := range c {
 		if v.Valid && math.Abs(v.Value) <= most && !(i < paired && t.has(i)) && !shows(v.Value) {
-			l.addItem(CodePrivacyBlurStart, at, i, "half of a position, more than %d m beyond the cut track: null it", blurM)
+			l.addItem(CodePrivacyBlurStart, at, i,
+				"half of a position, more than %d m beyond the cut track: null it", blurM)
 		}
 	}
 }
@@ -198,10 +199,11 @@ func (l *linter) hidden(d *Detail, t *track) {
 	}
 	s := &d.Timeseries
 	if t.first < len(s.T) && max(float64(s.T[t.first]), t.beforeS, t.afterS) > timeSlackS {
-		l.add(CodePrivacyBlurLength, "/timeseries/t", "goes on where no position is shown, which tells how much was cut: "+
-			"cut all columns, and let t begin at 0 with the track")
+		l.add(CodePrivacyBlurLength, "/timeseries/t", "goes on where no position is shown, "+
+			"which tells how much was cut: cut all columns, and let t begin at 0 with the track")
 	}
-	longest := max(len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW), len(s.TemperatureC))
+	longest := max(len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm),
+		len(s.CadenceRpm), len(s.PowerW), len(s.TemperatureC))
 	if longest > max(len(s.T), t.last+1) {
 		l.add(CodePrivacyBlurLength, "/timeseries",
 			"a column is longer than t and the cut track, which tells how much was cut: cut all columns")

@@ -364,7 +364,8 @@ func (w *walker) fault(err error) Problem {
 	case r == utf8.RuneError && size == 1:
 		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "not UTF-8"
 	case loneSurrogate(rest):
-		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "half a surrogate pair, which is no character"
+		p.Keyword, p.Pointer = KeywordUTF8, string(s.JSONPointer)
+		p.Message = "half a surrogate pair, which is no character"
 	}
 	return p
 }

@@ -94,7 +94,8 @@ func (l *linter) recordedTime(d *Detail) {
 	const late, drift = 30, 0.01
 	duration := float64(*d.DurationS)
 	if span := float64(t[len(t)-1]) - float64(t[0]); span > duration*(1+drift)+late {
-		l.add(CodeDurationMismatch, "/duration_s", "the samples span %.0f seconds, the duration is %d", span, *d.DurationS)
+		l.add(CodeDurationMismatch, "/duration_s", "the samples span %.0f seconds, the duration is %d",
+			span, *d.DurationS)
 	}
 }
 

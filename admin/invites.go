@@ -40,8 +40,8 @@ func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request) error {
 func branchRow(b account.Branch) templates.BranchRow {
 	u := b.User
 	return templates.BranchRow{
-		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(), LastLoginAt: u.LastLoginAt,
-		Invited: b.Invited, Active: b.Active, Open: b.Open,
+		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(),
+		LastLoginAt: u.LastLoginAt, Invited: b.Invited, Active: b.Active, Open: b.Open,
 	}
 }
 
@@ -54,11 +54,14 @@ func branchRows(list []account.Branch) []templates.BranchRow {
 }
 
 func (s *Service) invitesPage(w http.ResponseWriter, r *http.Request) error {
-	return s.showInvitesPage(w, r, http.StatusOK, r.URL.Query().Get("under"), templates.AdminInvites{Answer: answerTo(r)})
+	under, page := r.URL.Query().Get("under"), templates.AdminInvites{Answer: answerTo(r)}
+	return s.showInvitesPage(w, r, http.StatusOK, under, page)
 }
 
 // showInvitesPage shows one level of the tree and, at its root, the open invites.
-func (s *Service) showInvitesPage(w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites) error {
+func (s *Service) showInvitesPage(
+	w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites,
+) error {
 	ctx := r.Context()
 	p, err := readPage(r)
 	if err != nil {

@@ -31,15 +31,16 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	if o.KeyCreated != nil {
 		if at, err := o.KeyCreated(); err == nil && daysBetween(at, now) > keyDays {
 			add("key-age", false, l.Text("The key that signs is {count} days old.", "count", daysBetween(at, now)),
-				l.Text("Make a new one, and keep the old one as an additional key until what it has signed has expired."),
-				"", "cairn keys generate next.pem")
+				l.Text("Make a new one, and keep the old one as an additional key "+
+					"until what it has signed has expired."), "", "cairn keys generate next.pem")
 		}
 		old, err := users.HS256Sessions(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if old > 0 && settings.HS256Until.IsZero() {
-			add("hs256-sessions", false, l.Text("{count} sessions are still signed with the shared secret.", "count", old),
+			add("hs256-sessions", false,
+				l.Text("{count} sessions are still signed with the shared secret.", "count", old),
 				l.Text("They end within 30 days of their sign-in; an earlier end can be set."),
 				"", "cairn keys migrate --until 14d")
 		}
@@ -79,7 +80,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	}
 	if n > 0 {
 		add("second-factor", true, l.Text("{count} administrators have no second factor.", "count", n),
-			l.Text("They add one under Security in their account."), "/admin/users/?flag=admin&no_second_factor=true", "")
+			l.Text("They add one under Security in their account."),
+			"/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {
 		add("second-factor-optional", true, l.Text("Nobody has to have a second factor."),

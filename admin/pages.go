@@ -45,7 +45,8 @@ func answerTo(r *http.Request) templates.Answer {
 func rowOf(u account.User) templates.AdminUserRow {
 	return templates.AdminUserRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
-		Suspended: u.Suspended(), SecondFactor: u.SecondFactor, CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
+		Suspended: u.Suspended(), SecondFactor: u.SecondFactor,
+		CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
 	}
 }
 
@@ -67,7 +68,8 @@ func (s *Service) showUserPage(
 		return err
 	}
 	if page.Section != "profile" || page.Error == "" {
-		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
+		profile := &page.Profile
+		profile.DisplayName, profile.Email, profile.EmailVerified = u.DisplayName, u.Email, u.EmailVerified
 	}
 	branches, err := s.users.Branches(r.Context(), u, "", shownInvited+1)
 	if err != nil {
@@ -131,9 +133,9 @@ func (s *Service) form(section string, do formAction) web.Handler {
 			ErrorField: refusedField(section, p),
 		}
 		if f := r.PostForm; section == "profile" {
-			page.Profile = templates.AdminProfile{
-				DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified"),
-			}
+			profile := &page.Profile
+			profile.DisplayName, profile.Email = f.Get("display_name"), f.Get("email")
+			profile.EmailVerified = f.Has("email_verified")
 		}
 		return s.showUserPage(w, r, p.Status, u, page)
 	})

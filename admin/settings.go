@@ -21,7 +21,9 @@ func (s *Service) settingsPage(w http.ResponseWriter, r *http.Request) error {
 
 // showSettingsPage shows the stored settings, and in the section of a refused form the typed
 // values.
-func (s *Service) showSettingsPage(w http.ResponseWriter, r *http.Request, status int, page templates.AdminSettings) error {
+func (s *Service) showSettingsPage(
+	w http.ResponseWriter, r *http.Request, status int, page templates.AdminSettings,
+) error {
 	v, err := s.users.Settings(r.Context())
 	if err != nil {
 		return err
@@ -51,8 +53,7 @@ func (s *Service) showSettingsPage(w http.ResponseWriter, r *http.Request, statu
 	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
 	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
 	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
-	page.NewFlag = text("flags", "new_flag", "")
-	page.NewDescription = text("flags", "new_description", "")
+	page.NewFlag, page.NewDescription = text("flags", "new_flag", ""), text("flags", "new_description", "")
 	page.Logo = v.Logo != ""
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
@@ -131,7 +132,8 @@ func number(c account.SettingsChange, f url.Values, name string, stored int) err
 func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c := account.SettingsChange{}
 	for name, stored := range map[string]string{
-		"instance_name": v.InstanceName, "accent_colour": v.AccentColour, "contact": v.Contact, "registration": v.Registration,
+		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
+		"contact": v.Contact, "registration": v.Registration,
 	} {
 		if typed := strings.TrimSpace(f.Get(name)); typed != stored {
 			c[name] = typed

@@ -43,8 +43,8 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 			return nil, err
 		}
 		steps = append(steps, templates.NextStep{
-			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"), Command: "cairn backup FILE",
-			Done: !at.IsZero(),
+			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"),
+			Command: "cairn backup FILE", Done: !at.IsZero(),
 		})
 	}
 	if !slices.ContainsFunc(steps, func(step templates.NextStep) bool { return !step.Done }) {

@@ -341,7 +341,8 @@ func readPage(r *http.Request) (page, error) {
 		}
 	}
 	p.query = strings.TrimSpace(q.Get("query"))
-	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) || strings.ContainsFunc(p.query, unicode.IsControl) {
+	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) ||
+		strings.ContainsFunc(p.query, unicode.IsControl) {
 		return page{}, web.BadRequest("A query has at most 100 characters and no control characters.")
 	}
 	if l := q.Get("limit"); q.Has("limit") {

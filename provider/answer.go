@@ -42,20 +42,23 @@ var (
 	errInvalidScope  = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
 	errInvalidTarget = &oauthError{400, "invalid_target",
 		"The resource is unknown, or this client may not use it (RFC 8707)."}
-	errServer              = &oauthError{500, "server_error", "The service failed to answer. Try again."}
-	errUnavailable         = &oauthError{503, "temporarily_unavailable", "The service is temporarily unavailable. Try again soon."}
+	errServer      = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+	errUnavailable = &oauthError{503, "temporarily_unavailable",
+		"The service is temporarily unavailable. Try again soon."}
 	errLoginRequired       = &oauthError{400, "login_required", "The user has to sign in."}
 	errConsentRequired     = &oauthError{400, "consent_required", "The user has to give consent."}
 	errInteractionRequired = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
 	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
 	errUnmetAuthentication = &oauthError{400, "unmet_authentication_requirements",
 		"The user cannot sign in as the request or the registration of the client requires."}
-	errPushFirst                = &oauthError{400, "invalid_request", "The request must be pushed first (RFC 9126)."}
-	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
-	errRequestURINotSupported   = &oauthError{400, "request_uri_not_supported", "The request_uri parameter is not supported."}
-	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
-	errInvalidClient            = &oauthError{401, "invalid_client", "Client authentication failed."}
-	errInvalidProof             = &oauthError{400, "invalid_dpop_proof",
+	errPushFirst              = &oauthError{400, "invalid_request", "The request must be pushed first (RFC 9126)."}
+	errRequestNotSupported    = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
+	errRequestURINotSupported = &oauthError{400, "request_uri_not_supported",
+		"The request_uri parameter is not supported."}
+	errRegistrationNotSupported = &oauthError{400, "registration_not_supported",
+		"The registration parameter is not supported."}
+	errInvalidClient = &oauthError{401, "invalid_client", "Client authentication failed."}
+	errInvalidProof  = &oauthError{400, "invalid_dpop_proof",
 		"The DPoP proof is missing, invalid, too old, already used or made for another request."}
 	errUseNonce     = &oauthError{400, "use_dpop_nonce", "Repeat the request with the nonce of the DPoP-Nonce header."}
 	errInvalidGrant = &oauthError{400, "invalid_grant",

@@ -76,8 +76,8 @@ type APIStore interface {
 func NewAPI(uri, name string, now time.Time) (a *API, secret string) {
 	secret, stored := NewSecret(now)
 	return &API{
-		URI: uri, Name: name, ID: "api-" + randomText(12), Secrets: []ClientSecret{stored}, Lifetime: AccessTokenLifetime,
-		CreatedAt: now.UTC().Truncate(time.Second),
+		URI: uri, Name: name, ID: "api-" + randomText(12), Secrets: []ClientSecret{stored},
+		Lifetime: AccessTokenLifetime, CreatedAt: now.UTC().Truncate(time.Second),
 	}, secret
 }
 
@@ -95,7 +95,7 @@ func (a *API) Check() error {
 	case !slices.Contains([]string{"https", "http", "urn"}, u.Scheme) || u.Scheme != "urn" && u.Host == "":
 		return wrong("resource", a.URI, "not an https, http or urn URI such as https://api.example.org")
 	case u.RawQuery != "" || u.ForceQuery:
-		return wrong("resource", a.URI, "an API has no query in its URI: remove ? and what follows (RFC 8707 section 2)")
+		return wrong("resource", a.URI, "an API URI has no query: remove ? and what follows (RFC 8707 section 2)")
 	}
 	if name, err := account.CheckDisplayName(a.Name); err != nil || name != a.Name {
 		return wrong("name", "", "1 to 60 characters, no control characters, and no space at its ends")
@@ -253,7 +253,8 @@ func (t *accessTarget) opaque() bool {
 // stored returns the token as the store keeps it.
 func (t *accessTarget) stored(signature string, now time.Time) Token {
 	return Token{
-		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience, Narrowed: t.narrowed, Scopes: t.scopes, JKT: t.jkt,
+		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience,
+		Narrowed: t.narrowed, Scopes: t.scopes, JKT: t.jkt,
 	}
 }
 
@@ -282,14 +283,17 @@ func (s *accessTokenSigner) signerFor(t *accessTarget) (jose.Signer, error) {
 }
 
 // sign makes the access token of a grant. id becomes the jti, which finds the token again.
-func (s *accessTokenSigner) sign(t *accessTarget, g *Grant, c *Client, u account.User, id string, now time.Time) (string, error) {
+func (s *accessTokenSigner) sign(
+	t *accessTarget, g *Grant, c *Client, u account.User, id string, now time.Time,
+) (string, error) {
 	claims := map[string]any{
 		"iss": s.issuer, "sub": g.ClientID, "aud": jwt.Audience(t.audience), "client_id": g.ClientID, "jti": id,
 		"iat": now.Unix(), "exp": now.Add(t.lifetime).Unix(), "scope": strings.Join(t.scopes, " "),
 		"status": account.StatusClaim(s.issuer, g.StatusList, g.StatusIndex),
 	}
 	if g.Sub != "" {
-		claims["sub"], claims["auth_time"], claims["acr"], claims["amr"] = g.Sub, g.AuthTime.Unix(), g.class(), g.methods()
+		claims["sub"], claims["auth_time"] = g.Sub, g.AuthTime.Unix()
+		claims["acr"], claims["amr"] = g.class(), g.methods()
 		if slices.Contains(t.scopes, "groups") {
 			claims["groups"] = append([]string{}, c.GroupsOf(u)...)
 		}
@@ -319,7 +323,8 @@ func (s *accessTokenSigner) id(token string) string {
 	}
 	for _, k := range s.public {
 		var c jwt.Claims
-		if t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
+		named := t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm
+		if named && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
 			return c.ID
 		}
 	}

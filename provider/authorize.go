@@ -83,7 +83,9 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 
 // redirectTo sends the browser to the sign-in or consent page with the request sealed into the
 // URL. fresh is the reason why a signed-in user has to sign in again.
-func (p *Provider) redirectTo(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string) {
+func (p *Provider) redirectTo(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string,
+) {
 	sealed := req.sealed
 	if sealed == "" {
 		var err error
@@ -111,7 +113,9 @@ func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour 
 
 // setUpFactor sends the browser to the page that sets up a second factor. The request is sealed
 // again, so that the sign-in before the setup does not count as one with the factor.
-func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool) {
+func (p *Provider) setUpFactor(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool,
+) {
 	sealed, err := p.sealRequest(req, id, false)
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -133,7 +137,9 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 }
 
 // issueCode sends the application its code.
-func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState) {
+func (p *Provider) issueCode(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState,
+) {
 	g, err := newGrant(req, id, q)
 	if err != nil {
 		p.authorizeFailure(w, r, req, err)
@@ -402,7 +408,7 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		wrong("prompt", errInvalidRequest, "%q: the values are %s, separated by spaces.",
 			clip(f.Get("prompt")), strings.Join(knownPrompts, ", "))
 	case len(q.prompts) > 1 && slices.Contains(q.prompts, "none"):
-		wrong("prompt", errInvalidRequest, "none cannot be combined with other values (OpenID Connect Core section 3.1.2.1).")
+		wrong("prompt", errInvalidRequest, "none excludes other values (OpenID Connect Core section 3.1.2.1).")
 	}
 	if q.maxAge, ok = parseMaxAge(f.Get("max_age")); !ok {
 		wrong("max_age", errInvalidRequest, "%q: it is a whole number of seconds.", clip(f.Get("max_age")))

@@ -70,7 +70,8 @@ func newGuardedClient(
 	}
 }
 
-var errPrivateAddress = errors.New("the address is private: cairn client update ID --allow-private-backchannel allows it")
+var errPrivateAddress = errors.New("the address is private: " +
+	"cairn client update ID --allow-private-backchannel allows it")
 
 // refusePrivate keeps clients from reaching the service's own network through it (SSRF). It sees
 // the resolved address, so DNS rebinding does not help.
@@ -214,8 +215,8 @@ func (s *logoutSender) logoutToken(n LogoutNotice, c *Client) (string, error) {
 	}
 	now := s.now()
 	claims := map[string]any{
-		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(), "jti": rand.Text(),
-		"sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
+		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(),
+		"jti": rand.Text(), "sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
 	}
 	t, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {

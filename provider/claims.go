@@ -23,12 +23,13 @@ var scopes = []struct {
 }{
 	{"openid", "Sign you in", "", nil},
 	{"profile", "Your name ({value})", "", []string{
-		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender", "birthdate",
-		"zoneinfo", "locale", "updated_at",
+		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture",
+		"website", "gender", "birthdate", "zoneinfo", "locale", "updated_at",
 	}},
 	{"email", "Your email ({value})", "Your email (none is stored)", []string{"email", "email_verified"}},
 	{"address", "Your postal address", "Your postal address (none is stored)", []string{"address"}},
-	{"phone", "Your phone number ({value})", "Your phone number (none is stored)", []string{"phone_number", "phone_number_verified"}},
+	{"phone", "Your phone number ({value})", "Your phone number (none is stored)",
+		[]string{"phone_number", "phone_number_verified"}},
 	{"groups", "Your groups: {value}", "Your groups: none", []string{"groups"}},
 	{"offline_access", "Stay signed in while you are away", "", nil},
 }
@@ -47,8 +48,9 @@ var signInClaims = []string{"acr", "amr", "auth_time"}
 // scopeTexts describes granted scopes to the user who granted them.
 func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []string) {
 	words := map[string]templates.Text{
-		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address", "address": "Your postal address",
-		"phone": "Your phone number", "groups": "Your groups", "offline_access": "Stay signed in while you are away",
+		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address",
+		"address": "Your postal address", "phone": "Your phone number", "groups": "Your groups",
+		"offline_access": "Stay signed in while you are away",
 	}
 	for _, s := range Scopes { // in the order of the consent page
 		if slices.Contains(granted, s) {

@@ -77,7 +77,8 @@ func NewClient(id, name string, now time.Time) *Client {
 		id = randomText(12)
 	}
 	return &Client{
-		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
+		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true,
+		CreatedAt: now.UTC().Truncate(time.Second),
 	}
 }
 
@@ -191,7 +192,9 @@ func (c *Client) Normalize() {
 	if !slices.Contains(c.Scopes, "openid") {
 		c.Scopes = append([]string{"openid"}, c.Scopes...)
 	}
-	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes} {
+	for _, list := range []*[]string{
+		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes,
+	} {
 		var distinct []string
 		for _, s := range *list {
 			if !slices.Contains(distinct, s) {
@@ -232,14 +235,16 @@ func (c *Client) checkName() error {
 			"this is the audience of the session cookie and cannot be a client: choose another id"}
 	}
 	if name, err := account.CheckDisplayName(c.Name); err != nil || name != c.Name {
-		return &RegistrationError{"client_name", "", "1 to 60 characters, no control characters, and no space at its ends"}
+		return &RegistrationError{"client_name", "",
+			"1 to 60 characters, no control characters, and no space at its ends"}
 	}
 	return nil
 }
 
 func (c *Client) checkURIs() error {
 	if len(c.RedirectURIs) == 0 && !c.ClientCredentials && !c.DeviceGrant {
-		return &RegistrationError{"redirect_uris", "", "at least one is needed: where the application receives its answers"}
+		return &RegistrationError{"redirect_uris", "",
+			"at least one is needed: where the application receives its answers"}
 	}
 	if err := c.checkRedirects("redirect_uris", c.RedirectURIs); err != nil {
 		return err
@@ -277,7 +282,8 @@ func (c *Client) checkScopes() error {
 	}
 	for _, s := range c.OptionalScopes {
 		if s == "openid" || !slices.Contains(c.Scopes, s) {
-			return &RegistrationError{"optional_scopes", s, "only scopes of the client can be optional, and openid cannot"}
+			return &RegistrationError{"optional_scopes", s,
+				"only scopes of the client can be optional, and openid cannot"}
 		}
 	}
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"

@@ -312,7 +312,8 @@ func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
 		return errors.New("no jti, or a long one")
 	}
 	now := p.clock()
-	if c.Expiry == nil || !now.Before(c.Expiry.Time()) || c.Expiry.Time().After(now.Add(assertionLifetime+assertionSkew)) {
+	latest := now.Add(assertionLifetime + assertionSkew)
+	if c.Expiry == nil || !now.Before(c.Expiry.Time()) || c.Expiry.Time().After(latest) {
 		return errors.New("exp is missing, past or too far ahead")
 	}
 	if c.NotBefore != nil && c.NotBefore.Time().After(now.Add(assertionSkew)) {
@@ -348,7 +349,8 @@ func CheckClientKeys(raw []byte) ([]byte, error) {
 		return nil, errors.New("the key set is larger than 32 KiB")
 	}
 	if err := json.Unmarshal(raw, &set); err != nil || len(set.Keys) == 0 {
-		return nil, errors.New(`not a key set: a JSON object {"keys": [...]} with at least one key is needed (RFC 7517)`)
+		return nil, errors.New("not a key set: " +
+			`a JSON object {"keys": [...]} with at least one key is needed (RFC 7517)`)
 	}
 	if len(set.Keys) > maxClientKeys {
 		return nil, fmt.Errorf("the key set has more than %d keys", maxClientKeys)
@@ -443,7 +445,8 @@ func keyAlgorithms(key any) []jose.SignatureAlgorithm {
 
 // fitsAlgorithm reports whether a key may verify signatures of an algorithm.
 func fitsAlgorithm(k jose.JSONWebKey, alg string) bool {
-	return (k.Algorithm == "" || k.Algorithm == alg) && slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg))
+	return (k.Algorithm == "" || k.Algorithm == alg) &&
+		slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg))
 }
 
 // keyFor returns the one key of the client that fits the header of an assertion. A kid must

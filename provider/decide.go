@@ -126,7 +126,8 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	if q.decision == decisionAllow && !missing {
 		return proceed, nil
 	}
-	if !q.needsConsentLookup() || !slices.Contains(q.prompts, "consent") && (q.consented != nil || len(q.leftOut) > 0) && !missing {
+	decided := q.consented != nil || len(q.leftOut) > 0
+	if !q.needsConsentLookup() || !slices.Contains(q.prompts, "consent") && decided && !missing {
 		return proceed, nil
 	}
 	if silent {

@@ -95,8 +95,8 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	}
 	user, now := newUserCode(), p.now()
 	err = p.storage.CreateDevice(r.Context(), &DeviceRequest{
-		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(), Address: web.ClientAddress(r),
-		CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
+		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(),
+		Address: web.ClientAddress(r), CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
 	})
 	if err != nil {
 		return err
@@ -241,7 +241,8 @@ func (p *Provider) deviceEnd(w http.ResponseWriter, r *http.Request, req *author
 		return
 	}
 	web.Note(r.Context(), "device_"+how)
-	p.accounts.Show(w, r, http.StatusOK, templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"})
+	page := templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"}
+	p.accounts.Show(w, r, http.StatusOK, page)
 }
 
 // pollDevice handles the device access token request (RFC 8628 section 3.4).
@@ -267,8 +268,8 @@ func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error
 	exchangeFrom(r.Context()).polled = true
 	exchange := *r
 	exchange.PostForm = url.Values{
-		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")}, "code_verifier": {p.deviceVerifier(signature)},
-		"resource": r.PostForm["resource"],
+		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")},
+		"code_verifier": {p.deviceVerifier(signature)}, "resource": r.PostForm["resource"],
 	}
 	exchange.Form = exchange.PostForm
 	return p.exchange(&exchange, c)

@@ -21,6 +21,7 @@ func (p *Provider) metadata() map[string]any {
 	confidential := []string{AuthBasic, AuthPost, AuthJWT}
 	allMethods := append(slices.Clip(confidential), AuthNone)
 	classes := []string{account.ACRPassword, account.ACRTwoFactors, account.ACRPhishingResistant}
+	grants := []string{"authorization_code", "refresh_token", "client_credentials", grantTypeDevice}
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
@@ -34,7 +35,7 @@ func (p *Provider) metadata() map[string]any {
 		"scopes_supported":                               Scopes,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       responseModes,
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials", grantTypeDevice},
+		"grant_types_supported":                          grants,
 		"subject_types_supported":                        []string{"public"},
 		"id_token_signing_alg_values_supported":          p.idTokens.algorithms(),
 		"token_endpoint_auth_methods_supported":          allMethods,

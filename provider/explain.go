@@ -194,7 +194,8 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 			"Paste the one that the application sent the browser to.")
 		return "The request itself is not in the address."
 	}
-	e.req, err = e.provider.parseAuthorization(nil, &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody})
+	r := &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody}
+	e.req, err = e.provider.parseAuthorization(nil, r)
 	if err != nil {
 		problem, _ := web.ProblemOf(err)
 		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
@@ -347,7 +348,7 @@ func (e *explaining) explainParameters() {
 			e.note(n.parameter, n.text)
 		}
 	}
-	known := slices.Concat(pushedParameters, []string{"client_id", "request", "request_uri", "registration", "resource"})
+	known := append([]string{"client_id", "request", "request_uri", "registration", "resource"}, pushedParameters...)
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if !slices.Contains(known, name) {
 			e.note(name, "It is not known here and is ignored.")
@@ -401,7 +402,8 @@ func (e *explaining) decide(ctx context.Context) error {
 	}
 	silent := slices.Contains(q.prompts, "none")
 	identity := &account.Identity{User: user, Session: account.Session{
-		ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived, AMR: bestMethods(q.bestACR),
+		ID: "(id of the browser's session)", TokenHash: []byte("fresh"),
+		AuthTime: q.arrived, AMR: bestMethods(q.bestACR),
 	}}
 	if v, _ := decide(q); v == login {
 		// Is a sign-in just before the request enough?
@@ -487,7 +489,8 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 			Consented: append([]string{}, q.consented...),
 		}
 		if u.Suspended() {
-			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."
+			e.Answer = AnswerPage
+			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
 		q.needsFactor = e.by.Settings.NeedsSecondFactor(u)
 		q.bestACR, err = q.findBestACR(ctx, e.by.Storage, u)
@@ -522,8 +525,8 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	case errAccessDenied:
 		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
 	case errLoginRequired:
-		e.Why = fmt.Sprintf("%s's session does not suffice: the request asks for another user (id_token_hint, claims), "+
-			"or for a new sign-in, for which prompt=none allows no page.", handle)
+		e.Why = handle + "'s session does not suffice: the request asks for another user (id_token_hint, claims), " +
+			"or for a new sign-in, for which prompt=none allows no page."
 	case errUnmetAuthentication:
 		e.Why = handle + " has no factor for a sign-in of the class (acr) that the request makes essential."
 	case errInteractionRequired:
@@ -559,8 +562,8 @@ func (e *explaining) describeDifference(uri string, registered []string) string 
 		}
 		return fmt.Sprintf("%q", s[at:min(len(s), at+12)])
 	}
-	return fmt.Sprintf("%q is not registered. The nearest that is, %s, differs at character %d: it has %s, the request %s.",
-		clip(uri), near, at+1, piece(near), piece(uri))
+	return fmt.Sprintf("%q is not registered. The nearest that is, %s, differs at character %d: "+
+		"it has %s, the request %s.", clip(uri), near, at+1, piece(near), piece(uri))
 }
 
 // clip shortens pasted input in messages.

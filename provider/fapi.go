@@ -40,7 +40,8 @@ func (c *Client) checkProfile() error {
 	case c.AuthMethod != AuthJWT:
 		return refused("token_endpoint_auth_method", c.AuthMethod, "a client authenticates with private_key_jwt")
 	case !slices.Contains(fapiAlgorithms, c.IDTokenAlgorithm()):
-		return refused("id_token_signed_response_alg", c.IDTokenAlgorithm(), "ID tokens are signed with ES256 or EdDSA")
+		return refused("id_token_signed_response_alg", c.IDTokenAlgorithm(),
+			"ID tokens are signed with ES256 or EdDSA")
 	case c.DeviceGrant:
 		return refused("device_grant", "", "there is no device grant, because its requests are not pushed")
 	case c.RefreshGrace > 0:

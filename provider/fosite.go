@@ -60,8 +60,8 @@ func (p *Provider) newFosite(secret []byte) error {
 		CoreStorage: st, TokenRevocationStorage: st, Config: c,
 	}
 	oidc := &openid.OpenIDConnectExplicitHandler{
-		OpenIDConnectRequestStorage: st, OpenIDConnectRequestValidator: openid.NewOpenIDConnectRequestValidator(nil, c),
-		IDTokenHandleHelper: helper, Config: c,
+		OpenIDConnectRequestStorage: st, IDTokenHandleHelper: helper, Config: c,
+		OpenIDConnectRequestValidator: openid.NewOpenIDConnectRequestValidator(nil, c),
 	}
 	proof := &pkce.Handler{AuthorizeCodeStrategy: p.tokens, Storage: st, Config: c}
 	refresh := &oauth2.RefreshTokenGrantHandler{
@@ -79,9 +79,10 @@ func (p *Provider) newFosite(secret []byte) error {
 // fositeConfig sets every field that fosite would otherwise set lazily, which is a data race.
 func fositeConfig(issuer string, global []byte) *fosite.Config {
 	return &fosite.Config{
-		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: RefreshTokenLifetime, AuthorizeCodeLifespan: CodeLifetime,
-		IDTokenLifespan: IDTokenLifetime, VerifiableCredentialsNonceLifespan: time.Minute,
-		IDTokenIssuer: issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
+		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: RefreshTokenLifetime,
+		AuthorizeCodeLifespan: CodeLifetime, IDTokenLifespan: IDTokenLifetime,
+		VerifiableCredentialsNonceLifespan: time.Minute,
+		IDTokenIssuer:                      issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
 		HashCost: 12, ClientSecretsHasher: noHasher{}, ClientAuthenticationStrategy: authenticatedClient,
 		DisableRefreshTokenValidation: true, SendDebugMessagesToClients: false,
 		ScopeStrategy: registeredScope, AudienceMatchingStrategy: fosite.ExactAudienceMatchingStrategy,
@@ -97,7 +98,8 @@ func fositeConfig(issuer string, global []byte) *fosite.Config {
 		SanitationWhiteList: []string{"redirect_uri", "code_challenge", "code_challenge_method"},
 		GlobalSecret:        global, RotatedGlobalSecrets: [][]byte{}, HMACHasher: sha512.New512_256,
 		PushedAuthorizeRequestURIPrefix: requestURIPrefix, PushedAuthorizeContextLifespan: PushedRequestLifetime,
-		TokenIntrospectionHandlers: fosite.TokenIntrospectionHandlers{}, RevocationHandlers: fosite.RevocationHandlers{},
+		TokenIntrospectionHandlers:      fosite.TokenIntrospectionHandlers{},
+		RevocationHandlers:              fosite.RevocationHandlers{},
 		PushedAuthorizeEndpointHandlers: fosite.PushedAuthorizeEndpointHandlers{},
 	}
 }
@@ -349,12 +351,12 @@ var _ oauth2.CoreStrategy = tokenStrategy{}
 
 // GenerateAccessToken implements oauth2.AccessTokenStrategy. It makes a JWT unless the target is
 // opaque.
-func (s tokenStrategy) GenerateAccessToken(ctx context.Context, r fosite.Requester) (token, signature string, err error) {
+func (s tokenStrategy) GenerateAccessToken(ctx context.Context, r fosite.Requester) (token, id string, err error) {
 	x := exchangeFrom(ctx)
 	if x.target == nil || x.target.opaque() {
 		return s.HMACSHAStrategyUnPrefixed.GenerateAccessToken(ctx, r)
 	}
-	id := rand.Text()
+	id = rand.Text()
 	token, err = s.jwts.sign(x.target, sessionOf(r).grant, x.client, x.user, id, s.now())
 	return token, id, err
 }

@@ -84,7 +84,9 @@ type idTokenSigner struct {
 	now    func() time.Time
 }
 
-func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSigner, now func() time.Time) (*idTokenSigner, error) {
+func newIDTokenSigner(
+	issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSigner, now func() time.Time,
+) (*idTokenSigner, error) {
 	all, err := newSigners("JWT", keys, fast)
 	if err != nil {
 		return nil, err

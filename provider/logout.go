@@ -135,7 +135,8 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 			return q, nil
 		}
 		if id != "" && id != c.Audience[0] {
-			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) was issued to."
+			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) " +
+				"was issued to."
 			return q, nil
 		}
 		id, sub = c.Audience[0], c.Subject

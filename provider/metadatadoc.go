@@ -286,7 +286,8 @@ func (d *documents) fetch(ctx context.Context, id string) (*Client, time.Duratio
 	kind, _, err := mime.ParseMediaType(contentType)
 	isJSON := kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
 	if err != nil || !isJSON {
-		return nil, 0, badDocument("Its description has the Content-Type %q: application/json is needed.", clip(contentType))
+		return nil, 0, badDocument("Its description has the Content-Type %q: application/json is needed.",
+			clip(contentType))
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
 	if err != nil {

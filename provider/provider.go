@@ -36,7 +36,7 @@ type Options struct {
 	Accounts *account.Service
 	Storage  Storage
 	Issuer   string
-	Keys     []jose.JSONWebKey // the first private key of each algorithm signs, the first of all is RS256; all are published
+	Keys     []jose.JSONWebKey // the first private key of each algorithm signs, RS256 comes first; all are published
 	Signer   jose.OpaqueSigner // signs in place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
@@ -182,8 +182,9 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 func MountDisabled(m *mux.Router, a *account.Service) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then the "+
-				"line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and a restart."))
+			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, "+
+				"then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) "+
+				"and a restart."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
