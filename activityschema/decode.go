@@ -106,8 +106,7 @@ func nullable[T int64 | float64](number func(raw []byte) T) func(raw []byte) Nul
 
 // An InvalidError means that a value to be read or written is not a valid document.
 type InvalidError struct {
-	// Problems lists at least one problem. For a value to be written, their places are
-	// meaningless.
+	// Problems lists at least one problem. For a value to be written, their places are meaningless.
 	Problems []Problem
 }
 

@@ -370,8 +370,7 @@ func FolderPaths(file, address string) (names []string, elsewhere bool) {
 // cutM is the distance, in metres, within which activities count as beginning at one place.
 const cutM = 200
 
-// seenAlike is the number of other activities that make a place look like the owner's home or
-// work.
+// seenAlike is the number of other activities that make a place look like the owner's home or work.
 const seenAlike = 2
 
 // endsOf returns where an activity shows its begin and end: the ends of its track, start_latlng

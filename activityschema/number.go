@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// classify reports whether a number is an integer, and whether it is within the range of a
-// double. 1.0, 1e3 and 10e-1 are integers; 1.0000000000000000001 is not, although the nearest
-// double is.
+// classify reports whether a number is an integer, and whether it is within the range of a double.
+// 1.0, 1e3 and 10e-1 are integers; 1.0000000000000000001 is not, although the nearest double is.
 func classify(raw []byte) (kind kinds, inRange bool) {
 	kind, plain := kindInteger, len(raw) <= 300
 	for _, c := range raw {

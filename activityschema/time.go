@@ -74,8 +74,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return t.UnmarshalText(text)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: text must be a date-time
-// of RFC 3339.
+// UnmarshalText implements encoding.TextUnmarshaler: text must be a date-time of RFC 3339.
 func (t *Time) UnmarshalText(text []byte) error {
 	at, err := parseDateTime(string(text))
 	if err != nil {

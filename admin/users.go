@@ -100,8 +100,7 @@ func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 	return out, err
 }
 
-// readUserQuery reads the filters, the order and the page of a list of users from a request's
-// URL.
+// readUserQuery reads the filters, the order and the page of a list of users from a request's URL.
 func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {

@@ -70,8 +70,7 @@ func decide(q authzState) (verdict, *oauthError) {
 		return refused, errInvalidRequest
 	}
 	if q.expectsAnother() {
-		// The client expects another user. There is one chance to sign in as that user, not a
-		// loop.
+		// The client expects another user. There is one chance to sign in as that user, not a loop.
 		if silent || q.signedInSince() {
 			return refused, errLoginRequired
 		}

@@ -66,9 +66,8 @@ type DeviceStore interface {
 	// as CreateGrant does.
 	AllowDevice(ctx context.Context, userHash []byte, g *Grant, now time.Time) error
 	DenyDevice(ctx context.Context, userHash []byte, now time.Time) error
-	// PollDevice returns nil if the user has allowed the request, on repeated polls too:
-	// SpendCode issues the tokens once. Otherwise it returns one of the errors above or
-	// ErrNotFound.
+	// PollDevice returns nil if the user has allowed the request, on repeated polls too: SpendCode
+	// issues the tokens once. Otherwise it returns one of the errors above or ErrNotFound.
 	PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error
 }
 

@@ -147,8 +147,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 	return e.decide(ctx)
 }
 
-// deviceRefusal returns the error of the device authorization endpoint, or nil if it issues
-// codes.
+// deviceRefusal returns the error of the device authorization endpoint, or nil if it issues codes.
 func (e *explaining) deviceRefusal(proven error) *oauthError {
 	c := e.req.client
 	switch {
