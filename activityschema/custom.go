@@ -81,7 +81,6 @@ const (
 	mostSamples = 20_000_000
 )
 
-// custom examines custom and the texts.
 func (l *linter) custom(d *Detail, t *track) {
 	s := &search{l: l}
 	switch d.Privacy {
@@ -116,7 +115,6 @@ func tree(value jsontext.Value) (v any) {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// object examines an object of custom.
 func (s *search) object(at string, object map[string]any) {
 	plain := map[string]string{}
 	for name := range object {
@@ -165,7 +163,6 @@ func plainName(name string) string {
 	}, name[:min(len(name), 64)])
 }
 
-// value examines the value of a member whose name is of a kind.
 func (s *search) value(at string, kind nameKind, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -217,7 +214,6 @@ const (
 	exact  = 4
 )
 
-// number parses a JSON number or a text.
 func number(value any) (float64, bool) {
 	n, err := strconv.ParseFloat(digits(value), 64)
 	return n, err == nil
@@ -337,7 +333,6 @@ var textPatterns = []struct {
 			`strava\.app\.link/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
 }
 
-// text reports what looks like a position in a text.
 func (s *search) text(at, text string) {
 	if s.texts += len(text); s.texts > mostTexts {
 		return

@@ -115,7 +115,6 @@ type listing struct {
 	summary *Summary
 }
 
-// in returns the collector of findings about a file.
 func (c *comparison) in(file string) *linter {
 	if c.reports[file] == nil {
 		c.reports[file] = new(linter)
@@ -155,7 +154,6 @@ func (c *comparison) compare() {
 	c.unblurred()
 }
 
-// identify records the id of a detail.
 func (c *comparison) identify(file string, d *detailRecord) {
 	if p := detailPath(d.ID); file != p && usableID(d.ID) {
 		c.in(file).add(CodeIDFileName, "/id", "the detail of this id is the file %q", p)
@@ -198,7 +196,6 @@ func (c *comparison) detail(l *linter, d *detailRecord) {
 	}
 }
 
-// duplicate checks the other record of the same activity.
 func (c *comparison) duplicate(l *linter, d *detailRecord) {
 	if d.duplicateOf == "" || d.duplicateOf == d.ID {
 		return
@@ -299,7 +296,6 @@ func sameNumber(a, b float64) bool {
 	return a == b || math.Abs(a-b) < 0.999*math.Pow10(-min(decimals(a), decimals(b)))
 }
 
-// shard checks a shard that an index names.
 func (c *comparison) shard(file string, at string, shard Shard) {
 	target, elsewhere := c.resolve(file, shard.URL)
 	x := c.files[target].index

@@ -98,7 +98,6 @@ func newTrack(s *Timeseries) *track {
 // at returns the position of sample i, which must have one.
 func (t *track) at(i int) position { return position{t.lat[i].Value, t.lon[i].Value} }
 
-// has reports whether sample i shows a position on the Earth.
 func (t *track) has(i int) bool {
 	return t.lat[i].Valid && t.lon[i].Valid && t.at(i).onEarth()
 }
@@ -142,7 +141,6 @@ const boxSlack = 1e-5
 // exchanged returns the intended box if b was written with latitudes before longitudes.
 func exchanged(b BBox) BBox { return BBox{b[1], b[0], b[3], b[2]} }
 
-// outside counts the positions outside b.
 func (t *track) outside(b BBox) int {
 	if b[0] <= b[2] && b[0] <= t.west && t.east <= b[2] && b[1] <= t.south && t.north <= b[3] {
 		return 0

@@ -84,7 +84,6 @@ func (l *linter) detail(d *Detail) {
 	l.custom(d, t)
 }
 
-// item returns the pointer to an item of a list.
 func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 
 // A linter collects the findings about one document.
@@ -113,7 +112,6 @@ func (l *linter) addItem(code, list string, i int, format string, args ...any) {
 	}
 }
 
-// result applies the limits to the findings.
 func (l *linter) result() []Finding {
 	shown := map[string]int{}
 	for i := range l.findings {

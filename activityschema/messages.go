@@ -90,7 +90,6 @@ func inOrder(problems []Problem, most int) []Problem {
 const bothForms = "an index document (owner, generated_at, activities) " +
 	"or an activity detail document (id, laps, timeseries, custom)"
 
-// problem returns the problem of a value that a keyword does not allow.
 func problem(pointer string, at Place, keyword, expected, found string) Problem {
 	message := "must be " + expected + ", not " + found
 	switch keyword {
@@ -104,13 +103,11 @@ func problem(pointer string, at Place, keyword, expected, found string) Problem 
 	return Problem{Pointer: pointer, Place: at, Keyword: keyword, Message: message, Found: found, Expected: expected}
 }
 
-// memberNamed describes a member by its name.
 func memberNamed(name string) string { return "member " + quote(name) }
 
 // mostShown is the maximum number of characters of the document in a message.
 const mostShown = 60
 
-// shown describes a value of the document.
 func shown(raw []byte, kind kinds) string {
 	what := "number "
 	switch kind {

@@ -76,7 +76,6 @@ type member struct {
 // anything is the shape of values that the schema does not constrain. They must still be I-JSON.
 var anything = &shape{kinds: math.MaxUint8}
 
-// compile returns the compiled shape.
 func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 	if depth > MaxDepth {
 		return nil, errors.New("the schema refers to itself")
@@ -121,7 +120,6 @@ func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 	return &c, nil
 }
 
-// list adds a member.
 func (sh *shape) list(m *member) {
 	if sh.members == nil {
 		sh.members = map[string]*member{}
@@ -161,7 +159,6 @@ func (sh *shape) textKeyword() (string, []*string) {
 	return "", nil
 }
 
-// expected describes what a keyword expects.
 func (sh *shape) expected(keyword string) string {
 	switch keyword {
 	case "type":
@@ -198,7 +195,6 @@ func alternatives(list []string) string {
 	return strings.Join(list[:last], ", ") + " or " + list[last]
 }
 
-// amount writes a number of things.
 func amount[T int | uint32](n T, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errTooLarge means that a document exceeds the size limit.
 var errTooLarge = errors.New("the document is too large")
 
 // A source reads the tokens of a document. It holds only the bytes that the decoder has not
@@ -124,7 +123,6 @@ func (s *source) place(offset int64) Place {
 	return Place{Offset: offset + s.skipped, Line: s.line, Column: s.column}
 }
 
-// start returns where the current token begins.
 func (s *source) start(raw []byte) Place { return s.place(s.end - int64(len(raw))) }
 
 // unread returns some bytes of the document from offset on.

@@ -133,7 +133,6 @@ func (w *walker) document() error {
 	return &fault{keyword: KeywordTrailingData, message: "something follows the JSON value", at: w.place(end)}
 }
 
-// result returns the form of the document and its problems in order.
 func (w *walker) result() (Form, []Problem) {
 	if w.present == nil {
 		return "", w.list("").problems
@@ -311,7 +310,6 @@ func (w *walker) number(sh *shape, raw []byte) error {
 	return nil
 }
 
-// text checks a string.
 func (w *walker) text(sh *shape, raw []byte) {
 	listed, texts := sh.textKeyword()
 	if listed == "" && sh.Format == "" && sh.MinLength == 0 {
@@ -339,7 +337,6 @@ func unquoted(raw []byte) []byte {
 	return text
 }
 
-// fault returns the problem of a document that is not I-JSON.
 func (w *walker) fault(err error) Problem {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return Problem{Pointer: f.pointer, Place: f.at, Keyword: f.keyword, Message: f.message}

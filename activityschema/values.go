@@ -27,7 +27,6 @@ type figure struct {
 	integer int64 // the exact value of an integer, else 0
 }
 
-// figuresOf returns the figures of a summary, a detail, a lap or a shard.
 func figuresOf(of reflect.Value) (all []figure) {
 	for field, v := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -115,7 +114,6 @@ func usableID(id string) bool {
 		len(id)+len(".json") <= longestFileName
 }
 
-// provenance checks the members about the origin of the recording.
 func (l *linter) provenance(d *Detail) {
 	if d.SourceHash != nil && !isSHA256(*d.SourceHash) {
 		l.add(CodeSourceHashForm, "/source_hash", "not sha256: and 64 hexadecimal digits")
@@ -284,7 +282,6 @@ func (l *linter) degrees(at string, c, other Column[float64], most float64) {
 	}
 }
 
-// bbox checks the bounding box, alone and against the track.
 func (l *linter) bbox(d *Detail, t *track) {
 	if d.BBox == nil {
 		return

@@ -78,7 +78,6 @@ func New(accounts *account.Service, o Options) *Service {
 	return s
 }
 
-// methods maps the methods of a path to their handlers.
 type methods map[string]web.Handler
 
 // Mount registers the endpoints on the router of the base path.
@@ -144,7 +143,6 @@ func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.
 	s.accounts.Handle(m, path, guarded)
 }
 
-// userHandler handles a request about the user in its path.
 type userHandler func(w http.ResponseWriter, r *http.Request, u account.User) error
 
 func (s *Service) ofUser(do userHandler) web.Handler {

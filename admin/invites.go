@@ -96,7 +96,6 @@ func (s *Service) showInvitesPage(
 	return nil
 }
 
-// openInvites fills in the requested page of open invites.
 func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) error {
 	const shown, most = 50, 1_000_000
 	skip := 0

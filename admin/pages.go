@@ -36,7 +36,6 @@ var notices = map[string]struct {
 	"security":       {"security", "The settings are saved."},
 }
 
-// answerTo returns the notice that the query of a page names.
 func answerTo(r *http.Request) templates.Answer {
 	n := notices[r.URL.Query().Get("notice")]
 	return templates.Answer{Section: n.section, Notice: templates.LanguageOf(r.Context()).Text(n.text)}
@@ -54,7 +53,6 @@ func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.Use
 	return s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Answer: answerTo(r)})
 }
 
-// showUserPage fills in the parts of the page that every state has in common.
 func (s *Service) showUserPage(
 	w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser,
 ) error {

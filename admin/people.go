@@ -15,7 +15,6 @@ func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showUsersPage(w, r, http.StatusOK, templates.AdminUsers{Answer: answerTo(r)})
 }
 
-// showUsersPage fills in the parts of the page that every state has in common.
 func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status int, page templates.AdminUsers) error {
 	list, err := s.usersOf(r)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// clientEntry is a client in the list.
 type clientEntry struct {
 	ID           string    `json:"client_id"`
 	Name         string    `json:"client_name"`

@@ -18,7 +18,6 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// userEntry is a user as the list shows them.
 type userEntry struct {
 	Sub         string          `json:"sub"`
 	Handle      string          `json:"handle"`
@@ -38,7 +37,6 @@ type userList struct {
 	Total *int `json:"total"`
 }
 
-// userDetail is one user with sessions and applications.
 type userDetail struct {
 	userEntry
 	EmailVerified bool                   `json:"email_verified"`
@@ -75,7 +73,6 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// userListPage is one page of a list of users.
 type userListPage struct {
 	query account.UserQuery
 	users []account.User
@@ -84,7 +81,6 @@ type userListPage struct {
 	exact bool
 }
 
-// usersOf returns the requested page of users.
 func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 	if out.query, err = readUserQuery(r); err != nil {
 		return out, err
@@ -173,7 +169,6 @@ func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, out)
 }
 
-// showUser answers with a userDetail.
 func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.User) error {
 	out, err := s.detailOf(r.Context(), u)
 	if err != nil {

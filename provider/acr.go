@@ -17,7 +17,6 @@ type acrRequest struct {
 	values    []string // in the order of preference; empty: any class
 }
 
-// satisfied reports whether class is one of the requested ones.
 func (a acrRequest) satisfied(class string) bool {
 	return len(a.values) == 0 || slices.ContainsFunc(a.values, func(v string) bool {
 		return v != "" && account.SatisfiesACR(class, v)
@@ -39,7 +38,6 @@ func (a acrRequest) answer(class string) string {
 	return ""
 }
 
-// addACR records the classes that the claims parameter asks for.
 func (c *claimsRequest) addACR(essential bool, values []json.RawMessage) error {
 	c.acr.requested = true
 	for _, raw := range values {
@@ -119,7 +117,6 @@ func (q authzState) needsPasskeyLookup() bool {
 	return q.client.RequireACR == class || slices.Contains(q.acr.values, class)
 }
 
-// findBestACR returns the best class that the user can sign in with.
 func (q authzState) findBestACR(ctx context.Context, storage Storage, u account.User) (string, error) {
 	if !u.SecondFactor {
 		return account.ACRPassword, nil

@@ -24,7 +24,6 @@ type oauthError struct {
 
 func (e *oauthError) Error() string { return e.code }
 
-// with returns a copy of the error with another status.
 func (e *oauthError) with(status int) *oauthError {
 	return &oauthError{status, e.code, e.description}
 }
@@ -104,7 +103,6 @@ func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, r
 	p.answer(w, r, req, url.Values{"error": {e.code}, "error_description": {e.description}})
 }
 
-// authorizeFailure answers errors of fosite and of the store.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
 	switch {
 	case errors.Is(err, account.ErrUnavailable), web.Abandoned(r, err):

@@ -164,7 +164,6 @@ func (list apis) uses(resources, scopes []string) (uris []string) {
 	return uris
 }
 
-// apisOf returns the APIs that a client may use.
 func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
 	all, err := p.apis.GetFresh(ctx, "")
 	if err != nil {
@@ -173,7 +172,6 @@ func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return !a.admits(c) }), nil
 }
 
-// accessTarget describes what an access token is for.
 type accessTarget struct {
 	apis     apis     // empty: userinfo only
 	scopes   []string // of this token
@@ -250,7 +248,6 @@ func (t *accessTarget) opaque() bool {
 	return len(t.apis) == 0 || slices.ContainsFunc(t.apis, func(a *API) bool { return a.Opaque })
 }
 
-// stored returns the token as the store keeps it.
 func (t *accessTarget) stored(signature string, now time.Time) Token {
 	return Token{
 		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience,

@@ -136,7 +136,6 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 	return templates.Application{Name: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash}
 }
 
-// issueCode sends the application its code.
 func (p *Provider) issueCode(
 	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState,
 ) {
@@ -198,7 +197,6 @@ type authorization struct {
 	duplicate   string // name of a repeated parameter, or empty
 }
 
-// pending is the content of a continuation.
 type pending struct {
 	Query   string `json:"q"`
 	Arrived int64  `json:"a"`
@@ -317,7 +315,6 @@ var responseModes = []string{"query", "fragment", "form_post"}
 // challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// authzState gathers the input of decide.
 func (p *Provider) authzState(r *http.Request, req *authorization, id *account.Identity) (authzState, *oauthError) {
 	q, faults := checkRequest(req)
 	if len(faults) > 0 {

@@ -167,7 +167,6 @@ func claimValue(u *account.User, client *Client, name string) any {
 	return text
 }
 
-// claimsSupported returns the claims for discovery.
 func claimsSupported() []string {
 	names := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "at_hash", "jti", "sid"}
 	for _, s := range scopes {
@@ -299,7 +298,6 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 	return names, nil
 }
 
-// addSub records which users the client expects.
 func (c *claimsRequest) addSub(values []json.RawMessage) error {
 	var subs []string
 	for _, v := range values {

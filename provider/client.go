@@ -138,7 +138,6 @@ func (c *Client) GroupsOf(u account.User) []string {
 // always for public clients (RFC 9700 section 2.1.1).
 func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() || c.isFAPI() }
 
-// grantTypes returns the grant types that the client may use.
 func (c *Client) grantTypes() []string {
 	types := []string{"authorization_code"}
 	if slices.Contains(c.Scopes, "offline_access") {

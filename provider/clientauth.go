@@ -335,7 +335,6 @@ const (
 	maxKeyID        = 128 // bytes
 )
 
-// assertionAlgorithms lists the signing algorithms for client assertions.
 var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
 // CheckClientKeys validates the key set of a client (RFC 7517 section 5): 1 to 16 public

@@ -108,7 +108,6 @@ func profileDetail(l *templates.Language, names []string, claims map[string]any)
 	return l.Text("With your {claims}", "claims", strings.Join(also, ", "))
 }
 
-// consentPage shows what the application asks for.
 func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	req, id, ok := p.consentRequest(w, r, r.URL.Query().Get("continue"))
 	if !ok {

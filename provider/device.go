@@ -110,7 +110,6 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	return nil
 }
 
-// deviceParameters lists the parameters that a device may send.
 var deviceParameters = []string{"scope", "resource", "acr_values"}
 
 // equivalentRequest returns the authorization request that is equivalent to a device's request.
@@ -162,7 +161,6 @@ func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
-// devicePage shows the form for the code of the device.
 func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
 	code := canonicalUserCode(r.URL.Query().Get("user_code"))
 	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(code)})
@@ -209,7 +207,6 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 	p.redirectTo(w, r, &authorization{form: form, arrived: p.now(), device: d.UserHash}, nil, "/oauth2/authorize", "")
 }
 
-// allowDevice stores the grant for the device.
 func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *authorization, g *Grant) {
 	d, err := p.storage.DeviceOfUser(r.Context(), req.device, p.now())
 	if err == nil {

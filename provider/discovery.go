@@ -66,7 +66,6 @@ func (p *Provider) metadata() map[string]any {
 	return m
 }
 
-// document serves a public JSON document.
 func document(v any, kind string) http.HandlerFunc {
 	body, err := json.Marshal(v)
 	if err != nil {

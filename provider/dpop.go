@@ -18,7 +18,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// dpopAlgorithms lists the signing algorithms for DPoP proofs.
 var dpopAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
 
 // dpopChallenge is the end of a WWW-Authenticate header (RFC 9449 section 7.1).
@@ -123,7 +122,6 @@ func (p *Provider) acceptProof(w http.ResponseWriter, r *http.Request, c *Client
 	return err
 }
 
-// nonceLifetime is the maximum age of a nonce.
 const nonceLifetime = 5 * time.Minute
 
 // checkNonce requires a nonce of the last few minutes (RFC 9449 section 8), so that proofs cannot

@@ -514,7 +514,6 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 	return u, nil
 }
 
-// refuse records the error that the application gets.
 func (e *explaining) refuse(problem *oauthError, handle string) {
 	e.Answer, e.Error, e.Why = AnswerError, problem.code, problem.description
 	if handle == "" {

@@ -17,7 +17,6 @@ const ProfileFAPI2 = "fapi2"
 // fapiAlgorithms lists the signing algorithms of the profile (FAPI 2.0 section 5.4.1).
 var fapiAlgorithms = []string{string(jose.ES256), string(jose.PS256), string(jose.EdDSA)}
 
-// isFAPI reports whether the client follows FAPI 2.0.
 func (c *Client) isFAPI() bool { return c.Profile == ProfileFAPI2 }
 
 // needsProof reports whether the client gets tokens only with a DPoP proof.

@@ -36,7 +36,6 @@ import (
 // its own errors. fosite issues codes (newCode) and tokens (exchangeToken), after the package has
 // decided everything that fosite decides wrongly.
 
-// fositeEngine is the configured fosite.
 type fositeEngine struct {
 	fosite *fosite.Fosite
 	tokens tokenStrategy
@@ -476,7 +475,6 @@ func (s fositeStorage) code(ctx context.Context, signature string) (*Grant, *fos
 	return x.code, r, err
 }
 
-// request returns a stored grant as a fosite.Request.
 func (x *exchange) request(s *grantSession) (*fosite.Request, error) {
 	g := s.grant
 	if x.client == nil || x.client.ID != g.ClientID {
@@ -643,7 +641,6 @@ func (fositeStorage) CreateRefreshTokenSession(ctx context.Context, signature, _
 	return x.collect(nil, t)
 }
 
-// collect adds to the open transaction.
 func (x *exchange) collect(spend func(context.Context, []Token) error, issued ...Token) error {
 	if x.spend == nil {
 		return errors.New("nothing is stored outside of a transaction")

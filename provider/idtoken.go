@@ -44,7 +44,6 @@ func newSigners(kind jose.ContentType, keys []jose.JSONWebKey, fast jose.OpaqueS
 var errNoKey = errors.New("no key for the algorithm of the client: name a private key of that type with " +
 	"--additional-key-file, or register another algorithm with cairn client update --id-token-alg")
 
-// of returns the signer of a client's tokens.
 func (s signers) of(c *Client) (jose.Signer, error) {
 	signer := s[c.IDTokenAlgorithm()]
 	if signer == nil {
@@ -76,7 +75,6 @@ func signs(keys []jose.JSONWebKey, algorithm string) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() && k.Algorithm == algorithm })
 }
 
-// idTokenSigner signs and verifies ID tokens.
 type idTokenSigner struct {
 	issuer string
 	signers

@@ -135,7 +135,6 @@ func (c *Client) checkDocument() error {
 	return nil
 }
 
-// documentError describes what is wrong with a document.
 type documentError struct {
 	text   string
 	unread bool // temporary failure
@@ -156,7 +155,6 @@ func badDocument(format string, args ...any) error {
 	return &documentError{text: fmt.Sprintf(format, args...)}
 }
 
-// documents fetches and caches descriptions of clients.
 type documents struct {
 	http  *http.Client
 	now   func() time.Time

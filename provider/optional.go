@@ -16,7 +16,6 @@ func (q *authzState) leaveOut(ctx context.Context, storage Storage, sub string) 
 	return err
 }
 
-// without removes the refused scopes and their claims from the request.
 func (q *authzState) without(leftOut []string) {
 	out := intersect(intersect(q.agreed, leftOut), q.client.OptionalScopes)
 	if len(out) == 0 {

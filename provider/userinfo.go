@@ -77,7 +77,6 @@ func (p *Provider) userinfoClaims(
 	return userInfo(u, c, g), nil
 }
 
-// userInfo returns the claims of the endpoint for a user.
 func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 	requested := storedClaims(g.Claims, c).UserInfo
 	claims := claimsOf(u, c, g.Scopes, requested)
