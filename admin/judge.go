@@ -30,9 +30,9 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	}
 	if o.KeyCreated != nil {
 		if at, err := o.KeyCreated(); err == nil && daysBetween(at, now) > keyDays {
-			add("key-age", false, l.Text("The key that signs is {count} days old.", "count", daysBetween(at, now)),
-				l.Text("Make a new one, and keep the old one as an additional key "+
-					"until what it has signed has expired."), "", "cairn keys generate next.pem")
+			add("key-age", false, l.Text("The signing key is {count} days old.", "count", daysBetween(at, now)),
+				l.Text("Make a new one, and keep the old one as an additional key until its signatures have expired."),
+				"", "cairn keys generate next.pem")
 		}
 		old, err := users.HS256Sessions(ctx)
 		if err != nil {
@@ -84,8 +84,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 			"/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {
-		add("second-factor-optional", true, l.Text("Nobody has to have a second factor."),
-			l.Text("Demand one at least of those who administer."),
+		add("second-factor-optional", true, l.Text("Nobody is required to have a second factor."),
+			l.Text("Require one at least of administrators."),
 			"/admin/settings#security", "cairn settings set second_factor_flags admin")
 	}
 	return list, nil

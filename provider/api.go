@@ -196,9 +196,9 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 	if err != nil {
 		return nil, err
 	}
-	wanted := g.Resources
+	requested := g.Resources
 	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
-		t.scopes, wanted = asked, usable.uses(nil, asked)
+		t.scopes, requested = asked, usable.uses(nil, asked)
 	}
 	if named := form["resource"]; len(named) > 0 {
 		if slices.ContainsFunc(named, func(uri string) bool {
@@ -206,10 +206,10 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 		}) {
 			return nil, errInvalidTarget
 		}
-		wanted = named
+		requested = named
 	}
 	for _, a := range usable {
-		if slices.Contains(wanted, a.URI) && slices.Contains(g.Resources, a.URI) {
+		if slices.Contains(requested, a.URI) && slices.Contains(g.Resources, a.URI) {
 			t.apis = append(t.apis, a)
 		}
 	}

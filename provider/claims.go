@@ -335,9 +335,9 @@ func (c claimsRequest) scopes() []string {
 
 // only returns the request with only the claims that the client may have.
 func (c claimsRequest) only(client *Client) claimsRequest {
-	foreign := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
-	c.UserInfo = slices.DeleteFunc(slices.Clone(c.UserInfo), foreign)
-	c.IDToken = slices.DeleteFunc(slices.Clone(c.IDToken), foreign)
+	notAllowed := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
+	c.UserInfo = slices.DeleteFunc(slices.Clone(c.UserInfo), notAllowed)
+	c.IDToken = slices.DeleteFunc(slices.Clone(c.IDToken), notAllowed)
 	return c
 }
 
