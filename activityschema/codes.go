@@ -5,17 +5,16 @@ import "slices"
 // A Severity is how serious a Finding is.
 type Severity string
 
-// The severities. An error shows what the owner chose not to show, and should
-// keep a document from being published; a warning says that a value makes no
-// sense, that two values contradict one another, or that a text may show a place.
+// The severities. An error means that the document shows what the owner chose not to show, and
+// should not be published. A warning means that a value makes no sense, that two values contradict
+// each other, or that a text may show a place.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 )
 
-// Codes of the findings. They stay the same from version to version; docs/activity.md
-// says of each what holds of a document without it. Those about documents against
-// one another are found by Library.
+// Codes of the findings. They are stable across versions; docs/activity.md gives the rule behind
+// each. Library reports the codes that compare documents.
 const (
 	CodeNotLinted               = "not-linted"
 	CodeIDFileName              = "id-file-name"
@@ -61,24 +60,31 @@ const (
 	CodePrivacyBlurUnproven     = "privacy-blur-unproven"
 )
 
-// Codes returns the codes of all findings: first those about one document, then
-// those about documents against one another, then those about privacy.
+// Codes returns the codes of all findings: first those about one document, then those that
+// compare documents, then those about privacy.
 func Codes() []string {
 	return []string{
-		CodeNotLinted, CodeIDFileName, CodeNegativeValue, CodeIntegerPrecision, CodeDurationMismatch, CodeMovingOverDuration, CodeDistanceMismatch,
-		CodeAverageOverMaximum, CodeBBoxRange, CodeBBoxOrder, CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside,
-		CodeTNegative, CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm, CodeDuplicateOf, CodeGeneratedAt,
-		CodeIDDuplicate, CodeDetailURL, CodeSummaryMismatch, CodeDetailMissing, CodeDetailUnlisted, CodeShardMissing, CodeShardCount, CodeShardYear,
-		CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyCustomName, CodePrivacyText, CodePrivacyPrivateLink, CodePrivacyMismatch,
-		CodePrivacyPrivatePublished, CodePrivacyBlurLength, CodePrivacyBlurSource, CodePrivacyBlurUnproven,
+		CodeNotLinted, CodeIDFileName, CodeNegativeValue, CodeIntegerPrecision, CodeDurationMismatch,
+		CodeMovingOverDuration, CodeDistanceMismatch, CodeAverageOverMaximum, CodeBBoxRange, CodeBBoxOrder,
+		CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside, CodeTNegative,
+		CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm,
+		CodeDuplicateOf, CodeGeneratedAt,
+		CodeIDDuplicate, CodeDetailURL, CodeSummaryMismatch, CodeDetailMissing, CodeDetailUnlisted,
+		CodeShardMissing, CodeShardCount, CodeShardYear,
+		CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyCustomName, CodePrivacyText,
+		CodePrivacyPrivateLink, CodePrivacyMismatch, CodePrivacyPrivatePublished, CodePrivacyBlurLength,
+		CodePrivacyBlurSource, CodePrivacyBlurUnproven,
 	}
 }
 
-// errorCodes are those of errors. Other codes of privacy are warnings: those of a text and
-// of a cut are guesses, for a text may look like a position, and who always leaves by
-// the same road has cut tracks which begin at one place, too. privacy-private-published
-// may be on purpose: a host that asks who is reading may serve the owner's folder.
-var errorCodes = []string{CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyPrivateLink, CodePrivacyMismatch, CodePrivacyBlurLength}
+// errorCodes lists the codes of errors. The other privacy codes are warnings because they are
+// guesses: a text may merely look like a position, and cut tracks of an owner who always leaves
+// by the same road begin at one place too. privacy-private-published may be intended: a host with
+// access control may serve the owner's folder.
+var errorCodes = []string{
+	CodePrivacyNoGPS, CodePrivacyBlurStart, CodePrivacyCustom, CodePrivacyPrivateLink, CodePrivacyMismatch,
+	CodePrivacyBlurLength,
+}
 
 // SeverityOf returns the severity of the findings of a code.
 func SeverityOf(code string) Severity {

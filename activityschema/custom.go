@@ -15,13 +15,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Names of members of custom that say what their value is, in lower case and
-// without separators. Before them may be one of
-// besideNames: startPosition, home_address.
+// Names of members of custom that describe their value, in lower case and without separators.
+// One of namePrefixes may precede them: startPosition, home_address.
 var (
 	positionNames = []string{
-		"latlng", "latlon", "latlong", "lnglat", "lonlat", "position", "positions", "gpsposition", "location", "locations", "coordinate", "coordinates",
-		"coord", "coords", "gps", "geo", "point", "points", "waypoint", "waypoints", "trackpoints", "route", "track", "path", "linestring", "geometry",
+		"latlng", "latlon", "latlong", "lnglat", "lonlat", "position", "positions", "gpsposition", "location",
+		"locations", "coordinate", "coordinates", "coord", "coords", "gps", "geo", "point", "points", "waypoint",
+		"waypoints", "trackpoints", "route", "track", "path", "linestring", "geometry",
 		"home", "work", "center", "centre", "bbox", "bounds", "boundingbox",
 	}
 	codeNames = []string{
@@ -33,17 +33,22 @@ var (
 		"serial", "serialnumber", "serialno", "imei", "macaddress", "bluetoothaddress", "deviceid", "unitid", "antid",
 		"address", "street", "streetaddress", "housenumber", "postcode", "postalcode", "zip", "zipcode",
 	}
-	besideNames = []string{"start", "end", "begin", "finish", "first", "last", "home", "work", "my", "device", "sensor", "garmin", "photo", "map"}
+	namePrefixes = []string{
+		"start", "end", "begin", "finish", "first", "last", "home", "work", "my",
+		"device", "sensor", "garmin", "photo", "map",
+	}
 )
 
-// customNames are the kinds of the names above.
+// customNames maps each name, with and without a prefix, to its kind.
 var customNames = func() map[string]nameKind {
 	kinds := map[string]nameKind{}
-	for kind, names := range map[nameKind][]string{namePosition: positionNames, nameCode: codeNames, namePolyline: polylineNames, nameOwner: ownerNames} {
+	for kind, names := range map[nameKind][]string{
+		namePosition: positionNames, nameCode: codeNames, namePolyline: polylineNames, nameOwner: ownerNames,
+	} {
 		for _, name := range names {
 			kinds[name] = kind
-			for _, before := range besideNames {
-				kinds[before+name] = kind
+			for _, prefix := range namePrefixes {
+				kinds[prefix+name] = kind
 			}
 		}
 	}
@@ -55,29 +60,27 @@ type nameKind int
 const (
 	nameOther    nameKind = iota
 	namePosition          // a position or several, as numbers
-	nameCode              // a code for a position, or where the track is
+	nameCode              // a code for a position, or a link to the track
 	namePolyline          // positions as an encoded polyline
 	nameOwner             // a serial number or an address
 )
 
-// A search looks through the texts and custom of an activity whose privacy hides
-// where it was.
+// A search examines the texts and custom of an activity whose privacy hides positions.
 type search struct {
 	l *linter
 	t *track // the cut track of a blur_start activity, else nil
 
-	texts   int // bytes of texts that have been looked through
-	samples int // of the track that have been compared with positions
+	texts   int // bytes of texts examined
+	samples int // of the track compared with positions
 }
 
-// A document may be made to take long: beyond these no text is looked through, and no
-// position taken for one that the track shows.
+// Limits for malicious documents: beyond them no more text is examined, and every position counts
+// as not shown by the track.
 const (
 	mostTexts   = 1 << 20
 	mostSamples = 20_000_000
 )
 
-// custom looks through custom and the texts.
 func (l *linter) custom(d *Detail, t *track) {
 	s := &search{l: l}
 	switch d.Privacy {
@@ -99,8 +102,8 @@ func (l *linter) custom(d *Detail, t *track) {
 	s.object("/custom", object)
 }
 
-// tree decodes a value of custom, numbers as they are written: nil if it is not JSON,
-// as in no valid document.
+// tree decodes a value of custom, with numbers as written. It returns nil for invalid JSON, which
+// no valid document contains.
 func tree(value jsontext.Value) (v any) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -112,7 +115,6 @@ func tree(value jsontext.Value) (v any) {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// object looks through an object of custom.
 func (s *search) object(at string, object map[string]any) {
 	plain := map[string]string{}
 	for name := range object {
@@ -161,7 +163,6 @@ func plainName(name string) string {
 	}, name[:min(len(name), 64)])
 }
 
-// value looks at the value of a member that has a name of a kind.
 func (s *search) value(at string, kind nameKind, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -172,7 +173,8 @@ func (s *search) value(at string, kind nameKind, value any) {
 		case kind == nameOwner:
 			s.l.add(CodePrivacyCustomName, at, namedOwner)
 		case kind == nameCode:
-			s.l.add(CodePrivacyCustomName, at, "the name is that of a position, or of where one is: leave it out if it is one")
+			s.l.add(CodePrivacyCustomName, at,
+				"the name is that of a position, or of where one is: leave it out if it is one")
 		case kind == namePolyline:
 			found := polyline(v)
 			outside := func(p position) bool { return !p.onEarth() }
@@ -206,13 +208,12 @@ func (s *search) value(at string, kind nameKind, value any) {
 
 const namedOwner = "the name is that of a serial number or an address: leave it out if it is one"
 
-// Decimals of degrees: two are a kilometre, four are ten metres.
+// Decimals of degrees: two are about a kilometre, four about ten metres.
 const (
 	coarse = 2
 	exact  = 4
 )
 
-// number returns a number, also one in a text.
 func number(value any) (float64, bool) {
 	n, err := strconv.ParseFloat(digits(value), 64)
 	return n, err == nil
@@ -226,14 +227,14 @@ func digits(value any) string {
 	return text
 }
 
-// decimals returns how many digits a number has behind the point.
+// decimals returns the number of digits after the decimal point.
 func decimals(value any) int {
-	_, behind, _ := strings.Cut(digits(value), ".")
-	return len(behind)
+	_, fraction, _ := strings.Cut(digits(value), ".")
+	return len(fraction)
 }
 
-// positions returns the pairs in an array of two to four numbers, or in an array of such
-// arrays, and the most decimals of a number. Which of the two is the latitude, is not known.
+// positions returns the pairs in an array of two to four numbers, or in an array of such arrays,
+// and the most decimals of a number. Which of a pair is the latitude is unknown.
 func positions(list []any) (found []position, most int) {
 	var numbers []float64
 	for _, item := range list {
@@ -259,7 +260,7 @@ func positions(list []any) (found []position, most int) {
 
 func (p position) exchanged() position { return position{p.lon, p.lat} }
 
-// polyline decodes an encoded polyline of five decimals.
+// polyline decodes an encoded polyline with five decimals.
 func polyline(text string) (found []position) {
 	var at [2]int
 	coordinate, bits, shift := 0, 0, 0
@@ -277,8 +278,8 @@ func polyline(text string) (found []position) {
 	return found
 }
 
-// shown tells whether the cut track shows positions anyway: of many it looks at about a
-// hundred, the first and the last among them. Either number may be the latitude.
+// shown reports whether the cut track shows the positions anyway. Of many it checks about a
+// hundred, including the first and the last. Either number of a position may be the latitude.
 func (s *search) shown(all ...position) bool {
 	if s.t == nil || s.t.first < 0 || len(all) == 0 {
 		return false
@@ -295,33 +296,43 @@ func (s *search) shown(all ...position) bool {
 	return true
 }
 
-// degreesForm are the degrees of a position in a text.
+// degreesForm matches the degrees of a position in a text.
 const degreesForm = `([+-]?\d{1,3}[.,]\d{4,})`
 
-// textPatterns are what looks like a position in a text, one after the other; the
-// two groups of the first are numbers.
+// textPatterns matches texts that look like a position, tried in order. The two groups of the
+// first are numbers.
 var textPatterns = []struct {
 	name  string
-	needs string // one of these characters is in the text
+	needs string // the text must contain one of these characters
 	re    *regexp.Regexp
 }{
-	{"two numbers that look like degrees", ".,", regexp.MustCompile(degreesForm + `\s?°?\s?[NSns]?(?:[\s,;/|&]{1,3}|[+-])` + degreesForm)},
-	{"a latitude and a longitude", ".,", regexp.MustCompile(`(?i)\b(?:(?:lat|latitud(?:e|ine)?|breitengrad)\b\W{0,5}\d{1,2}[.,]\d\d|breite\b\W{0,5}\d{1,2}[.,]\d{3}).{1,20}?` +
-		`\b(?:lon|lng|long|longitud(?:e|ine)?|l(?:ä|ae)ngengrad|l(?:ä|ae)nge)\b\W{0,5}\d{1,3}[.,]\d{2,}`)},
-	{"degrees and minutes", "°ºd", regexp.MustCompile(`(?i)\b[NSEWO]\s?\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}\b|\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}(?:[.,]\d+)?\s?['′’]?(?:\s?\d{1,2}(?:[.,]\d+)?\s?(?:["″”]|'')?)?\s?[NSEWO]\b`)},
-	{"a plus code", "+", regexp.MustCompile(`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
+	{"two numbers that look like degrees", ".,", regexp.MustCompile(
+		degreesForm + `\s?°?\s?[NSns]?(?:[\s,;/|&]{1,3}|[+-])` + degreesForm)},
+	{"a latitude and a longitude", ".,", regexp.MustCompile(
+		`(?i)\b(?:(?:lat|latitud(?:e|ine)?|breitengrad)\b\W{0,5}\d{1,2}[.,]\d\d|` +
+			`breite\b\W{0,5}\d{1,2}[.,]\d{3}).{1,20}?` +
+			`\b(?:lon|lng|long|longitud(?:e|ine)?|l(?:ä|ae)ngengrad|l(?:ä|ae)nge)\b\W{0,5}\d{1,3}[.,]\d{2,}`)},
+	{"degrees and minutes", "°ºd", regexp.MustCompile(
+		`(?i)\b[NSEWO]\s?\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}\b|` +
+			`\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}(?:[.,]\d+)?\s?['′’]?` +
+			`(?:\s?\d{1,2}(?:[.,]\d+)?\s?(?:["″”]|'')?)?\s?[NSEWO]\b`)},
+	{"a plus code", "+", regexp.MustCompile(
+		`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
 	{"a what3words address", "/", regexp.MustCompile(`///\pL{2,}\.\pL{2,}\.\pL{2,}`)},
 	{"a geo URI", ":", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
 	{"WKT", "(", regexp.MustCompile(`(?i)\b(?:POINT|LINESTRING|POLYGON)\s*(?:ZM?|M)?\s*\(+\s*[+-]?\d`)},
 	{"GPX markup", "<", regexp.MustCompile(`(?i)<(?:trkpt|wpt|rtept)\b`)},
 	{"the address of a device", ":-", regexp.MustCompile(`(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b`)},
-	{"a serial number", "/nN#", regexp.MustCompile(`(?i)(?:\bs/n|\bserial(?:\s?(?:number|no\.?))?|\bseriennummer)\s?[:#=]?\s?[a-z0-9-]*\d{4,}`)},
+	{"a serial number", "/nN#", regexp.MustCompile(
+		`(?i)(?:\bs/n|\bserial(?:\s?(?:number|no\.?))?|\bseriennummer)\s?[:#=]?\s?[a-z0-9-]*\d{4,}`)},
 	{"the address of a map", ".", regexp.MustCompile(
-		`(?i)\b(?:maps\.google\.[a-z]|google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.app\.goo\.gl|maps\.apple\.com|bing\.com/maps|openstreetmap\.org/|osm\.org/|` +
-			`waze\.com/|mapy\.c[zo]|(?:what3words\.com|w3w\.co)/(?:[a-z]{2}/)?\pL+\.\pL+\.\pL+|plus\.codes/|map\.geo\.admin\.ch|opentopomap\.org|komoot\.[a-z]{2,3}/tour|strava\.com/(?:activities|routes|segments)/|strava\.app\.link/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
+		`(?i)\b(?:maps\.google\.[a-z]|google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.app\.goo\.gl|maps\.apple\.com|` +
+			`bing\.com/maps|openstreetmap\.org/|osm\.org/|waze\.com/|mapy\.c[zo]|` +
+			`(?:what3words\.com|w3w\.co)/(?:[a-z]{2}/)?\pL+\.\pL+\.\pL+|plus\.codes/|map\.geo\.admin\.ch|` +
+			`opentopomap\.org|komoot\.[a-z]{2,3}/tour|strava\.com/(?:activities|routes|segments)/|` +
+			`strava\.app\.link/|connect\.garmin\.com/|gpx\.studio|ridewithgps\.com/|alltrails\.com/)`)},
 }
 
-// text warns of what looks like a position in a text.
 func (s *search) text(at, text string) {
 	if s.texts += len(text); s.texts > mostTexts {
 		return
@@ -334,21 +345,23 @@ func (s *search) text(at, text string) {
 			if i == 0 && !s.degrees(text, m) {
 				continue
 			}
-			s.l.add(CodePrivacyText, at, "%s at character %d of the text: leave it out if it shows where the activity was", p.name, utf8.RuneCountInString(text[:m[0]])+1)
+			s.l.add(CodePrivacyText, at,
+				"%s at character %d of the text: leave it out if it shows where the activity was",
+				p.name, utf8.RuneCountInString(text[:m[0]])+1)
 			return
 		}
 	}
 }
 
-// measures are what pairs of numbers with many decimals are of that are no positions: lactate, heart
-// rate variability. They stand at most so many bytes before.
+// measures are quantities that come as pairs of numbers with many decimals, such as lactate and
+// heart rate variability. Their names occur at most measureBytes before the numbers.
 var measures = []string{"lactate", "laktat", "mmol", "hrv", "rmssd", "sdnn", "lnrmssd", "dfa", "lf/hf"}
 
 const measureBytes = 24
 
-// degrees tells whether two numbers of a text may be a position that the track does not
-// show: on the Earth, and a degree apart or more, for two measurements of one
-// thing are nearer.
+// degrees reports whether two numbers of a text may be a position that the track does not show:
+// they lie on the Earth and differ by at least a degree, because two measurements of one quantity
+// are closer.
 func (s *search) degrees(text string, m []int) bool {
 	digit := func(i int) bool { return i >= 0 && i < len(text) && strings.IndexByte("0123456789.", text[i]) >= 0 }
 	if digit(m[0]-1) || digit(m[1]) && (text[m[1]] != '.' || digit(m[1]+1)) {
@@ -361,5 +374,8 @@ func (s *search) degrees(text string, m []int) bool {
 	if slices.ContainsFunc(measures, func(name string) bool { return strings.Contains(before, name) }) {
 		return false
 	}
-	return errA == nil && errB == nil && (p.onEarth() || p.exchanged().onEarth()) && math.Abs(a-b) >= 1 && !s.shown(p)
+	if errA != nil || errB != nil || math.Abs(a-b) < 1 {
+		return false
+	}
+	return (p.onEarth() || p.exchanged().onEarth()) && !s.shown(p)
 }

@@ -12,17 +12,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads one document from r and returns it, or where it departs from the
-// format, as Validate does. Documents that differ only in order, white space, or
-// null in place of an optional member decode to the same.
+// Decode reads one document from r and returns it, or its departures from the format as Validate
+// does. Documents that differ only in order, white space, or null in place of an absent optional
+// member decode to equal values.
 //
-// Numbers become the nearest double, or the exact integer: 1.0, 1e3 and 10e-1
-// are integers. To the format 1e300 is an integer, too: one beyond 64 bits becomes
-// the nearest that fits, and is a problem of KeywordInteger beside the document.
-// All other problems are without a document.
+// Numbers become the nearest double, or the exact integer: 1.0, 1e3 and 10e-1 are integers. The
+// format also treats 1e300 as an integer. One beyond 64 bits becomes the nearest that fits, and
+// is reported as a problem of KeywordInteger together with the document. With any other problem
+// there is no document.
 //
-// The error is for r failing and for ctx being done. Decode may be called
-// concurrently.
+// The error is for a failing r and a done ctx. Decode is safe for concurrent use.
 func Decode(ctx context.Context, r io.Reader) (*Document, []Problem, error) {
 	var data bytes.Buffer
 	var unfit []Problem
@@ -34,7 +33,7 @@ func Decode(ctx context.Context, r io.Reader) (*Document, []Problem, error) {
 	return document, unfit, err
 }
 
-// DecodeValid is Decode for data that Validate has found valid, and to be of a form.
+// DecodeValid is Decode for data that Validate has found to be a valid document of the form.
 func DecodeValid(form Form, data []byte) (*Document, error) {
 	document, to := new(Document), any(nil)
 	if form == FormIndex {
@@ -50,14 +49,14 @@ func DecodeValid(form Form, data []byte) (*Document, error) {
 	return document, nil
 }
 
-// The types without their methods, for those to use.
+// The types without their methods, for use by those methods.
 type (
 	plainIndex  Index
 	plainDetail Detail
 )
 
-// decoding reads integers as the format has them. Nearly all of a document are its
-// columns: with functions of their own they are read several times as fast.
+// decoding reads integers as the format defines them. Columns make up nearly all of a document;
+// functions of their own read them several times as fast.
 var decoding = json.WithUnmarshalers(json.JoinUnmarshalers(
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *int64) (err error) {
 		raw, err := dec.ReadValue()
@@ -71,11 +70,14 @@ var decoding = json.WithUnmarshalers(json.JoinUnmarshalers(
 		return readColumn(dec, to, nullable(func(raw []byte) int64 { n, _ := integer(raw); return n }))
 	}),
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, to *Column[float64]) error {
-		return readColumn(dec, to, nullable(func(raw []byte) float64 { f, _ := strconv.ParseFloat(string(raw), 64); return f }))
+		return readColumn(dec, to, nullable(func(raw []byte) float64 {
+			f, _ := strconv.ParseFloat(string(raw), 64)
+			return f
+		}))
 	}),
 ))
 
-// readColumn reads an array of numbers and nulls, or null as a nil list.
+// readColumn reads an array of numbers and nulls. null gives a nil list.
 func readColumn[L ~[]T, T any](dec *jsontext.Decoder, to *L, item func(raw []byte) T) error {
 	if token, err := dec.ReadToken(); err != nil || token.Kind() == 'n' {
 		return err
@@ -102,11 +104,9 @@ func nullable[T int64 | float64](number func(raw []byte) T) func(raw []byte) Nul
 	}
 }
 
-// An InvalidError is for a value that is no valid document and so is not
-// written or read as one.
+// An InvalidError means that a value to be read or written is not a valid document.
 type InvalidError struct {
-	// Problems are where and why, at least one. Of a value that was to be
-	// written, their places mean nothing.
+	// Problems lists at least one problem. For a value to be written, their places are meaningless.
 	Problems []Problem
 }
 
@@ -120,17 +120,17 @@ func (e *InvalidError) Error() string {
 	return text
 }
 
-// MarshalJSON implements json.Marshaler: what it returns is a valid document.
-// A value that is none, such as one without an ID, is an error, an *InvalidError
-// unless JSON cannot write it.
+// MarshalJSON implements json.Marshaler. It returns only valid documents. For an invalid value,
+// such as one without an ID, it returns an *InvalidError, or the error of a value that JSON
+// cannot express.
 func (x Index) MarshalJSON() ([]byte, error) { return marshal("index", plainIndex(x)) }
 
-// MarshalJSON implements json.Marshaler: what it returns is a valid document.
-// A value that is none, such as one with a NaN in a column, is an error, an
-// *InvalidError unless JSON cannot write it.
+// MarshalJSON implements json.Marshaler. It returns only valid documents. For an invalid value,
+// such as one with a NaN in a column, it returns an *InvalidError, or the error of a value that
+// JSON cannot express.
 func (d Detail) MarshalJSON() ([]byte, error) { return marshal("detail", plainDetail(d)) }
 
-// MarshalJSON implements json.Marshaler, as that of the one field which is set.
+// MarshalJSON implements json.Marshaler. It marshals the field that is set.
 func (d Document) MarshalJSON() ([]byte, error) {
 	switch {
 	case d.Index != nil && d.Detail != nil:
@@ -144,9 +144,10 @@ func (d Document) MarshalJSON() ([]byte, error) {
 }
 
 func marshal(form string, v any) ([]byte, error) {
-	data, err := json.Marshal(v, json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(func(enc *jsontext.Encoder, v float64) error {
-		return enc.WriteToken(jsontext.Float(v)) // a string if it is not finite, which no document has there
-	})))
+	floats := json.MarshalToFunc(func(enc *jsontext.Encoder, v float64) error {
+		return enc.WriteToken(jsontext.Float(v)) // writes a string if v is not finite, which Validate refuses
+	})
+	data, err := json.Marshal(v, json.Deterministic(true), json.WithMarshalers(floats))
 	if err == nil {
 		var problems []Problem
 		if problems, err = Validate(context.Background(), bytes.NewReader(data)); err == nil && len(problems) > 0 {
@@ -159,8 +160,8 @@ func marshal(form string, v any) ([]byte, error) {
 	return data, nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid index
-// document is taken, and another is an *InvalidError.
+// UnmarshalJSON implements json.Unmarshaler like Decode. It accepts only valid index documents;
+// an invalid document is an *InvalidError.
 func (x *Index) UnmarshalJSON(data []byte) error {
 	var document Document
 	err := document.UnmarshalJSON(data)
@@ -173,8 +174,8 @@ func (x *Index) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid detail
-// document is taken, and another is an *InvalidError.
+// UnmarshalJSON implements json.Unmarshaler like Decode. It accepts only valid detail documents;
+// an invalid document is an *InvalidError.
 func (d *Detail) UnmarshalJSON(data []byte) error {
 	var document Document
 	err := document.UnmarshalJSON(data)
@@ -187,8 +188,8 @@ func (d *Detail) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON implements json.Unmarshaler, as Decode: only a valid document
-// whose integers fit is taken, and another is an *InvalidError.
+// UnmarshalJSON implements json.Unmarshaler like Decode. It accepts only valid documents whose
+// integers fit; others are an *InvalidError.
 func (d *Document) UnmarshalJSON(data []byte) error {
 	document, problems, err := Decode(context.Background(), bytes.NewReader(data))
 	if err == nil && len(problems) > 0 {

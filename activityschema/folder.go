@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// A Library holds the documents of one published folder against one another:
-// the index documents, which are index.json and its shards, and the details.
-// It keeps of a detail what its summary says, too, and where it begins and ends, but
-// not the samples: an activity with its summary takes one or two kilobytes.
+// A Library compares the documents of one published folder: the index documents, which are
+// index.json and its shards, and the details. Of a detail it keeps the members of the summary and
+// the positions of its ends but not the samples. An activity with its summary takes one or two
+// kilobytes.
 //
-// What is wrong with a document by itself is found by Lint; a Library does not
-// say it again. Its methods may be called concurrently.
+// Lint reports problems within one document; a Library does not repeat them. Its methods are safe
+// for concurrent use.
 type Library struct {
 	mu    sync.Mutex
 	files map[string]record // by path
@@ -28,14 +28,13 @@ type Library struct {
 
 // A FileFinding is a finding about a document of a folder.
 type FileFinding struct {
-	// File is the path of the document as it was added, cleaned. Quote it
-	// (%q) before it reaches a terminal.
+	// File is the cleaned path of the document as it was added. Quote it (%q) before it reaches a
+	// terminal.
 	File string `json:"file"`
 	Finding
 }
 
-// A record is what is kept of a file: one of the two, or none of a file that
-// cannot be read.
+// A record is the kept part of a file. Both fields are nil for a file that cannot be read.
 type record struct {
 	index  *Index
 	detail *detailRecord
@@ -58,10 +57,9 @@ func orEmpty[T ~string](s *T) string {
 // NewLibrary returns a Library without documents.
 func NewLibrary() *Library { return &Library{files: map[string]record{}} }
 
-// Add adds the document at a path relative to the published folder,
-// with slashes: index.json, activities/{id}.json, or that of a shard. A second
-// document of one path takes the place of the first. A nil doc means a
-// file that is there and cannot be read, so that it is not said to be missing.
+// Add adds the document at a path relative to the published folder, with slashes: index.json,
+// activities/{id}.json, or that of a shard. It replaces an earlier document with the same path. A
+// nil doc is a file that exists but cannot be read, so that it is not reported as missing.
 func (l *Library) Add(file string, doc *Document) {
 	var r record
 	switch {
@@ -78,14 +76,14 @@ func (l *Library) Add(file string, doc *Document) {
 	l.files[path.Clean(file)] = r
 }
 
-// Findings returns where the documents added so far contradict one another, by
-// file; nil means nowhere. The limits of Lint hold for each file.
+// Findings returns the contradictions between the documents added so far, by file; nil means
+// none. The limits of Lint apply to each file.
 func (l *Library) Findings() []FileFinding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := comparison{
-		files: l.files, names: slices.Sorted(maps.Keys(l.files)), details: map[string]*detailRecord{}, listed: map[string]listing{},
-		reports: map[string]*linter{}, shards: map[Shard]bool{},
+		files: l.files, names: slices.Sorted(maps.Keys(l.files)), details: map[string]*detailRecord{},
+		listed: map[string]listing{}, reports: map[string]*linter{}, shards: map[Shard]bool{},
 	}
 	c.compare()
 	var all []FileFinding
@@ -99,25 +97,24 @@ func (l *Library) Findings() []FileFinding {
 	return all
 }
 
-// A comparison of all documents of a folder.
+// A comparison compares all documents of a folder.
 type comparison struct {
 	files   map[string]record
 	names   []string                 // of files, sorted
 	details map[string]*detailRecord // by id
 	listed  map[string]listing       // by id
 	reports map[string]*linter       // by file
-	indexed bool                     // there is an index at all
-	partial bool                     // there are indexes that are not in the folder or cannot be read
-	shards  map[Shard]bool           // files and years that have been looked at
+	indexed bool                     // there is an index
+	partial bool                     // some indexes are missing or cannot be read
+	shards  map[Shard]bool           // files and years already checked
 }
 
-// A listing is where an activity is listed first.
+// A listing is the first summary of an activity.
 type listing struct {
 	file    string
 	summary *Summary
 }
 
-// in returns what collects the findings about a file.
 func (c *comparison) in(file string) *linter {
 	if c.reports[file] == nil {
 		c.reports[file] = new(linter)
@@ -157,7 +154,6 @@ func (c *comparison) compare() {
 	c.unblurred()
 }
 
-// identify notes the id of a detail.
 func (c *comparison) identify(file string, d *detailRecord) {
 	if p := detailPath(d.ID); file != p && usableID(d.ID) {
 		c.in(file).add(CodeIDFileName, "/id", "the detail of this id is the file %q", p)
@@ -169,8 +165,8 @@ func (c *comparison) identify(file string, d *detailRecord) {
 	c.details[d.ID] = d
 }
 
-// list notes the id of a summary. An activity may be listed both in index.json
-// and in a shard; Lint looks at one that is twice in one index.
+// list records the id of a summary. An activity may be listed both in index.json and in a shard;
+// Lint reports one that is listed twice in one index.
 func (c *comparison) list(file string, at string, s *Summary) {
 	first, ok := c.listed[s.ID]
 	if !ok {
@@ -184,12 +180,14 @@ func (c *comparison) list(file string, at string, s *Summary) {
 		c.in(file).add(CodeIDDuplicate, at+"/id", "%q lists an activity of this id with another start", first.file)
 	}
 	if first.summary.Privacy != s.Privacy {
-		c.in(file).add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in %q", s.Privacy, first.summary.Privacy, first.file)
+		l, there := c.in(file), first.summary.Privacy
+		l.add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in %q", s.Privacy, there, first.file)
 	}
 }
 
 func (c *comparison) detail(l *linter, d *detailRecord) {
-	if _, ok := c.listed[d.ID]; !ok && c.indexed && !c.partial && d.duplicateOf == "" && d.Privacy != PrivacyPrivate {
+	_, isListed := c.listed[d.ID]
+	if !isListed && c.indexed && !c.partial && d.duplicateOf == "" && d.Privacy != PrivacyPrivate {
 		l.add(CodeDetailUnlisted, "/id", "no index in the folder lists this activity")
 	}
 	c.duplicate(l, d)
@@ -198,7 +196,6 @@ func (c *comparison) detail(l *linter, d *detailRecord) {
 	}
 }
 
-// duplicate looks at the other record of the same activity.
 func (c *comparison) duplicate(l *linter, d *detailRecord) {
 	if d.duplicateOf == "" || d.duplicateOf == d.ID {
 		return
@@ -210,7 +207,8 @@ func (c *comparison) duplicate(l *linter, d *detailRecord) {
 		l.add(CodeDuplicateOf, "/duplicate_of", "no document in the folder knows an activity of this id")
 	case known && other.duplicateOf == d.ID:
 		l.add(CodeDuplicateOf, "/duplicate_of", "each of the two activities is said to duplicate the other")
-	case d.Privacy == PrivacyPrivate || known && other.Privacy == PrivacyPrivate || isListed && listed.summary.Privacy == PrivacyPrivate:
+	case d.Privacy == PrivacyPrivate,
+		known && other.Privacy == PrivacyPrivate, isListed && listed.summary.Privacy == PrivacyPrivate:
 	default:
 		l.add(CodeDuplicateOf, "/duplicate_of", "both records of the activity are shown: make one of them private")
 	}
@@ -223,7 +221,8 @@ func (c *comparison) summary(file string, at string, s *Summary) {
 		if d.extent != nil {
 			l.beyond(at, &s.Activity, d.extent)
 			if s.StartedAt.Sub(d.StartedAt.Time).Abs().Seconds() > timeSlackS {
-				l.add(CodePrivacyBlurLength, at+"/started_at", "not the start in the detail, which tells how much was cut: give both the later one")
+				l.add(CodePrivacyBlurLength, at+"/started_at",
+					"not the start in the detail, which tells how much was cut: give both the later one")
 			}
 		}
 	}
@@ -244,8 +243,8 @@ func (c *comparison) summary(file string, at string, s *Summary) {
 	}
 }
 
-// mismatches compares a summary with its detail. A summary that leaves a
-// member out contradicts nothing.
+// mismatches compares a summary with its detail. A member that the summary leaves out contradicts
+// nothing.
 func mismatches(l *linter, at string, s, d *Activity) {
 	differs := func(name, here, there string) {
 		l.add(CodeSummaryMismatch, at+"/"+name, "%s here, %s in the detail", here, cmp.Or(there, "null"))
@@ -254,7 +253,9 @@ func mismatches(l *linter, at string, s, d *Activity) {
 		l.add(CodeSummaryMismatch, at+"/title", "not the title in the detail")
 	}
 	for _, text := range [...]struct{ name, here, there string }{
-		{"sport", string(s.Sport), string(d.Sport)}, {"sub_sport", orEmpty(s.SubSport), orEmpty(d.SubSport)}, {"source", orEmpty(s.Source), orEmpty(d.Source)},
+		{"sport", string(s.Sport), string(d.Sport)},
+		{"sub_sport", orEmpty(s.SubSport), orEmpty(d.SubSport)},
+		{"source", orEmpty(s.Source), orEmpty(d.Source)},
 	} {
 		if text.here != "" && text.here != text.there {
 			differs(text.name, text.here, text.there)
@@ -275,17 +276,18 @@ func mismatches(l *linter, at string, s, d *Activity) {
 		}
 	}
 	if s.Privacy != d.Privacy {
-		l.add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in the detail: give both the stricter one", s.Privacy, d.Privacy)
+		l.add(CodePrivacyMismatch, at+"/privacy", "%s here, %s in the detail: give both the stricter one",
+			s.Privacy, d.Privacy)
 	}
 }
 
 func shortest(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// sameInstant lets a writer leave out the fraction of the second.
+// sameInstant ignores fractions of a second, which a writer may leave out.
 func sameInstant(a, b Time) bool { return a.Sub(b.Time).Abs() < time.Second }
 
-// sameNumber tells whether two numbers are the same or one is the other with
-// decimals rounded or cut off.
+// sameNumber reports whether two numbers are equal, or one is the other with rounded or truncated
+// decimals.
 func sameNumber(a, b float64) bool {
 	decimals := func(v float64) int {
 		_, digits, _ := strings.Cut(shortest(v), ".")
@@ -294,7 +296,6 @@ func sameNumber(a, b float64) bool {
 	return a == b || math.Abs(a-b) < 0.999*math.Pow10(-min(decimals(a), decimals(b)))
 }
 
-// shard looks at a shard that an index names.
 func (c *comparison) shard(file string, at string, shard Shard) {
 	target, elsewhere := c.resolve(file, shard.URL)
 	x := c.files[target].index
@@ -311,20 +312,22 @@ func (c *comparison) shard(file string, at string, shard Shard) {
 	if n := len(x.Activities); int64(n) != shard.Count {
 		c.in(file).add(CodeShardCount, at+"/count", "%d here, but %q has %d activities", shard.Count, target, n)
 	}
-	// Each shard may name all the others.
+	// Each shard may name all others, so check each once.
 	if named := (Shard{URL: target, Year: shard.Year}); !c.shards[named] {
 		c.shards[named] = true
 		for i := range x.Activities {
-			// The publisher may have counted in either zone.
-			if at := x.Activities[i].StartedAt; int64(at.Year()) != shard.Year && int64(at.UTC().Year()) != shard.Year {
-				c.in(target).add(CodeShardYear, item("/activities", i)+"/started_at", "%d, in the shard of %d", at.Year(), shard.Year)
+			// The year may be in the zone of the activity or in UTC.
+			at := x.Activities[i].StartedAt
+			if int64(at.Year()) != shard.Year && int64(at.UTC().Year()) != shard.Year {
+				c.in(target).add(CodeShardYear, item("/activities", i)+"/started_at",
+					"%d, in the shard of %d", at.Year(), shard.Year)
 			}
 		}
 	}
 }
 
-// resolve returns the file of the folder that an address in an index leads to, or "".
-// elsewhere is set for one that may lead to another host.
+// resolve returns the file of the folder that an address in an index leads to, or "". elsewhere
+// reports whether the address may lead to another host.
 func (c *comparison) resolve(file, address string) (found string, elsewhere bool) {
 	names, elsewhere := FolderPaths(file, address)
 	for _, name := range names {
@@ -335,18 +338,20 @@ func (c *comparison) resolve(file, address string) (found string, elsewhere bool
 	return "", elsewhere
 }
 
-// FolderPaths returns the paths in a published folder that an address in its document
-// file may mean: relative to the document (RFC 3986), or to the folder, as some
-// writers have it, or the end of the path of an address with a host, for which
-// elsewhere is set: it may lead to another host.
+// FolderPaths returns the paths in a published folder that an address in its document file may
+// mean: relative to the document (RFC 3986), relative to the folder, as some writers do, or the
+// end of the path of an address with a host. In the last case elsewhere is true, because the
+// address may lead to another host.
 func FolderPaths(file, address string) (names []string, elsewhere bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Opaque != "" || u.Path == "" {
 		return nil, false
 	}
 	if u.IsAbs() || u.Host != "" || strings.HasPrefix(u.Path, "/") {
-		for rest, more := strings.TrimPrefix(path.Clean(u.Path), "/"), true; more && rest != ""; _, rest, more = strings.Cut(rest, "/") {
+		rest, more := strings.TrimPrefix(path.Clean(u.Path), "/"), true
+		for more && rest != "" {
 			names = append(names, rest)
+			_, rest, more = strings.Cut(rest, "/")
 		}
 		return names, true
 	}
@@ -358,15 +363,14 @@ func FolderPaths(file, address string) (names []string, elsewhere bool) {
 	return names, false
 }
 
-// cutM is how near to one another activities begin, in metres, that begin at one place.
+// cutM is the distance, in metres, within which activities count as beginning at one place.
 const cutM = 200
 
-// seenAlike is the number of other activities that make a place look like one
-// where the owner lives or works.
+// seenAlike is the number of other activities that make a place look like the owner's home or work.
 const seenAlike = 2
 
-// endsOf returns where an activity shows its begin and its end: the ends of its track, and
-// start_latlng and end_latlng.
+// endsOf returns where an activity shows its begin and end: the ends of its track, start_latlng
+// and end_latlng.
 func endsOf(d *Detail, t *track) (ends []position) {
 	for _, p := range [...]*LatLng{d.StartLatLng, d.EndLatLng} {
 		if p != nil && (position{p[0], p[1]}).onEarth() {
@@ -379,8 +383,8 @@ func endsOf(d *Detail, t *track) (ends []position) {
 	return ends
 }
 
-// unblurred reports the blur_start activities that begin or end where several
-// others do. Another record of the same activity is no other activity.
+// unblurred reports the blur_start activities that begin or end where several others do. Other
+// records of the same activity do not count.
 func (c *comparison) unblurred() {
 	all := slices.Collect(maps.Values(c.details))
 	for _, file := range c.names {
@@ -398,7 +402,8 @@ func (c *comparison) unblurred() {
 			}
 			return others >= seenAlike
 		}) {
-			c.in(file).add(CodePrivacyBlurUnproven, "/timeseries/lat", "the track begins or ends within %d m of where other activities do, as if it had not been cut", cutM)
+			c.in(file).add(CodePrivacyBlurUnproven, "/timeseries/lat",
+				"the track begins or ends within %d m of where other activities do, as if it had not been cut", cutM)
 		}
 	}
 }

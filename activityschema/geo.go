@@ -11,13 +11,13 @@ const metresPerDegree = earthM * math.Pi / 180
 // A position is a point on the Earth in degrees.
 type position struct{ lat, lon float64 }
 
-// onEarth is false for NaN, too.
+// onEarth reports whether p is a point on the Earth. It is false for NaN.
 func (p position) onEarth() bool {
 	return math.Abs(p.lat) <= 90 && math.Abs(p.lon) <= 180
 }
 
-// metresTo returns the distance on the sphere by the haversine formula, which
-// holds at the poles and across the antimeridian.
+// metresTo returns the distance on the sphere by the haversine formula, which works at the poles
+// and across the antimeridian.
 func (p position) metresTo(q position) float64 {
 	const radian = math.Pi / 180
 	north, east := math.Sin((q.lat-p.lat)*radian/2), math.Sin((q.lon-p.lon)*radian/2)
@@ -25,14 +25,14 @@ func (p position) metresTo(q position) float64 {
 	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))
 }
 
-// within tells whether q is at most so many metres away. For most points of a
-// track the latitude alone decides.
+// within reports whether q is at most metres away. For most points of a track the latitude alone
+// decides.
 func (p position) within(metres float64, q position) bool {
 	return math.Abs(q.lat-p.lat)*metresPerDegree <= metres*1.001 && p.metresTo(q) <= metres
 }
 
-// withinLine tells whether p is at most so many metres from the line between
-// two positions that are not far from one another.
+// withinLine reports whether p is at most metres away from the line between two positions that
+// are near each other.
 func (p position) withinLine(metres float64, a, b position) bool {
 	north, south := max(a.lat, b.lat)-p.lat, min(a.lat, b.lat)-p.lat
 	if north*metresPerDegree < -metres || south*metresPerDegree > metres {
@@ -42,25 +42,24 @@ func (p position) withinLine(metres float64, a, b position) bool {
 	east := metresPerDegree * math.Cos(p.lat*math.Pi/180)
 	ax, ay := math.Remainder(a.lon-p.lon, 360)*east, (a.lat-p.lat)*metresPerDegree
 	dx, dy := math.Remainder(b.lon-a.lon, 360)*east, (b.lat-a.lat)*metresPerDegree
-	along := 0.0 // of the line, where it is nearest to p
+	along := 0.0 // fraction of the line at its point nearest to p
 	if length := dx*dx + dy*dy; length > 0 {
 		along = min(1, max(0, -(ax*dx+ay*dy)/length))
 	}
 	return math.Hypot(ax+along*dx, ay+along*dy) <= metres
 }
 
-// A track is what the columns lat and lon show: the samples that have both and
-// lie on the Earth. newTrack makes one.
+// A track is the samples of the columns lat and lon that have both values and lie on the Earth.
+// newTrack makes one.
 type track struct {
 	lat, lon    Column[float64]
-	first, last int // samples; -1 if no sample has a position
-	// beforeS and afterS are the seconds without a position before first and
-	// after last.
+	first, last int // indexes; -1 if no sample has a position
+	// beforeS and afterS are the seconds without a position before first and after last.
 	beforeS, afterS float64
-	// south to east are the least and greatest values as they are written.
+	// south to east are the least and greatest values as written.
 	south, north, west, east float64
-	// crosses is set if the track crosses the antimeridian. unrolledWest and
-	// unrolledEast then bound it in longitudes that go on beyond 180 degrees.
+	// crosses reports whether the track crosses the antimeridian. If it does, unrolledWest and
+	// unrolledEast bound it in longitudes that continue beyond 180 degrees.
 	crosses                    bool
 	unrolledWest, unrolledEast float64
 }
@@ -99,13 +98,11 @@ func newTrack(s *Timeseries) *track {
 // at returns the position of sample i, which must have one.
 func (t *track) at(i int) position { return position{t.lat[i].Value, t.lon[i].Value} }
 
-// has tells whether sample i shows a position on the Earth.
 func (t *track) has(i int) bool {
 	return t.lat[i].Valid && t.lon[i].Valid && t.at(i).onEarth()
 }
 
-// length is how long the track is, in metres, in straight lines from position to
-// position.
+// length returns the length of the track in metres, in straight lines from position to position.
 func (t *track) length() float64 {
 	sum, before := 0.0, t.first
 	for i := t.first; i >= 0 && i <= t.last; i++ {
@@ -117,12 +114,12 @@ func (t *track) length() float64 {
 	return sum
 }
 
-// gapM is the distance between two positions, in metres, from which on nobody
-// knows how the track went between them.
+// gapM is the distance between two positions, in metres, beyond which the course of the track
+// between them is unknown.
 const gapM = 1000
 
-// passes tells whether the track, in straight lines from position to position, comes
-// within blurM of p.
+// passes reports whether the track, in straight lines from position to position, comes within
+// blurM of p.
 func (t *track) passes(p position) bool {
 	before := t.first
 	for i := t.first; i >= 0 && i <= t.last; i++ {
@@ -138,14 +135,12 @@ func (t *track) passes(p position) bool {
 	return false
 }
 
-// boxSlack in degrees, a metre: writers round bounds to five decimals.
+// boxSlack, in degrees, is about a metre: writers round bounds to five decimals.
 const boxSlack = 1e-5
 
-// exchanged returns the box that was meant if b was written with the latitudes
-// before the longitudes.
+// exchanged returns the intended box if b was written with latitudes before longitudes.
 func exchanged(b BBox) BBox { return BBox{b[1], b[0], b[3], b[2]} }
 
-// outside counts the positions that lie outside b.
 func (t *track) outside(b BBox) int {
 	if b[0] <= b[2] && b[0] <= t.west && t.east <= b[2] && b[1] <= t.south && t.north <= b[3] {
 		return 0

@@ -11,50 +11,49 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of the findings about one document, so that a recording which is
-// wrong at every sample can still be read about.
+// Limits of the findings about one document, which keep the findings about a recording that is
+// wrong at every sample readable.
 const (
 	MaxFindings        = 100
 	MaxFindingsPerCode = 10
 )
 
-// MaxLintBytes is the size of a document up to which programs should decode it to lint
-// it, 80 hours of eight columns; a larger one should be said to be NotLinted.
+// MaxLintBytes is the maximum size of a document that programs should decode to lint it: 80 hours
+// of eight columns. For a larger document they should report NotLinted.
 const MaxLintBytes = 16 << 20
 
-// NotLinted is the finding about a valid document beyond MaxLintBytes.
+// NotLinted is the finding for a valid document larger than MaxLintBytes.
 func NotLinted() Finding {
-	return Finding{"", CodeNotLinted, SeverityWarning, fmt.Sprintf("larger than %d MiB: neither its sense nor its privacy has been checked", MaxLintBytes>>20)}
+	message := fmt.Sprintf("larger than %d MiB: neither its sense nor its privacy has been checked", MaxLintBytes>>20)
+	return Finding{"", CodeNotLinted, SeverityWarning, message}
 }
 
-// A Finding is something in a valid document that makes no sense, or that
-// shows what the owner's choice of privacy says is not shown.
+// A Finding is something in a valid document that makes no sense, or that shows what the owner's
+// privacy setting hides.
 type Finding struct {
-	// Pointer is the place in the document, an RFC 6901 JSON Pointer; empty
-	// means the whole document; Locate tells where that is. It repeats member names
-	// of custom as they are, so quote it (%q) before it reaches a terminal.
+	// Pointer is the place in the document, an RFC 6901 JSON Pointer, which Locate resolves.
+	// Empty means the whole document. It contains member names of custom unescaped, so quote it
+	// (%q) before it reaches a terminal.
 	Pointer string `json:"pointer"`
 	// Code is the kind of the finding, one of the Code constants.
 	Code string `json:"code"`
-	// Severity is that of the code.
+	// Severity is the severity of the code.
 	Severity Severity `json:"severity"`
-	// Message says in plain words what is wrong. It is safe to print, and it
-	// never repeats a position: findings end in logs that others read.
+	// Message says in plain words what is wrong. It is safe to print and never contains a
+	// position, because logs with findings have other readers.
 	Message string `json:"message"`
 }
 
-// Lint returns what makes no sense in doc although the format allows it, and
-// what breaks the privacy of the activity; nil means nothing. What several
-// documents say about one another is found by Library.
+// Lint returns what makes no sense in doc although the format allows it, and what breaks the
+// privacy of the activity; nil means nothing. Library compares several documents.
 //
-// The findings are the same at every run. There are at most MaxFindingsPerCode
-// of one code, the last of which then says how many there are more, and at most
-// MaxFindings in all; errors are never cut for warnings.
+// The findings are deterministic. There are at most MaxFindingsPerCode of one code, the last of
+// which then gives the number of further ones, and at most MaxFindings in total; errors are never
+// dropped in favour of warnings.
 //
-// Lint is made to be silent on good recordings: pauses, samples without a
-// position, activities indoors, laps that overlap by a second and values
-// rounded by the writer are no findings. It only reads doc and may be called
-// concurrently.
+// Lint does not report normal recordings: pauses, samples without a position, activities indoors,
+// laps that overlap by a second and values rounded by the writer. It only reads doc and is safe
+// for concurrent use.
 func Lint(doc *Document) []Finding {
 	l := new(linter)
 	switch {
@@ -85,7 +84,6 @@ func (l *linter) detail(d *Detail) {
 	l.custom(d, t)
 }
 
-// item points to an item of a list.
 func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 
 // A linter collects the findings about one document.
@@ -94,7 +92,7 @@ type linter struct {
 	counts   map[string]int
 }
 
-// add notes a finding. The message must not repeat a position.
+// add records a finding. The message must not contain a position.
 func (l *linter) add(code, pointer, format string, args ...any) {
 	if l.counts == nil {
 		l.counts = map[string]int{}
@@ -104,8 +102,8 @@ func (l *linter) add(code, pointer, format string, args ...any) {
 	}
 }
 
-// addItem notes a finding about an item of a list. It makes no pointer for
-// those that are only counted: there may be a million.
+// addItem records a finding about an item of a list. It makes no pointer for findings beyond the
+// limit, of which there may be a million.
 func (l *linter) addItem(code, list string, i int, format string, args ...any) {
 	if l.counts[code] < MaxFindingsPerCode {
 		l.add(code, item(list, i), format, args...)
@@ -114,7 +112,6 @@ func (l *linter) addItem(code, list string, i int, format string, args ...any) {
 	}
 }
 
-// result cuts the findings about a document.
 func (l *linter) result() []Finding {
 	shown := map[string]int{}
 	for i := range l.findings {
@@ -132,30 +129,30 @@ func (l *linter) result() []Finding {
 	return l.findings
 }
 
-// Locate returns where the values are that JSON Pointers name, of a valid document. A
-// value that is not there has the place of the nearest one above it that is.
+// Locate returns the places of the values that JSON Pointers name in a valid document. For an
+// absent value it returns the place of the nearest ancestor that exists.
 func Locate(data []byte, pointers []string) ([]Place, error) {
 	places := make([]Place, len(pointers))
-	var wanted []sought
+	var targets []target
 	for i, pointer := range pointers {
-		wanted = append(wanted, sought{slices.Collect(jsontext.Pointer(pointer).Tokens()), &places[i]})
+		targets = append(targets, target{slices.Collect(jsontext.Pointer(pointer).Tokens()), &places[i]})
 	}
 	s := newSource(context.Background(), bytes.NewReader(data), math.MaxInt64)
-	if err := s.seek(wanted); err != nil {
+	if err := s.seek(targets); err != nil {
 		return nil, fmt.Errorf("locating values: %w", err)
 	}
 	return places, nil
 }
 
-// A sought is a value whose place is looked up: path leads to it.
-type sought struct {
+// A target is a value to locate, with the path to it.
+type target struct {
 	path  []string
 	place *Place
 }
 
-// seek notes where the next value is, and those within it.
-func (s *source) seek(wanted []sought) error {
-	if len(wanted) == 0 {
+// seek records the place of the next value, and of the targets within it.
+func (s *source) seek(targets []target) error {
+	if len(targets) == 0 {
 		return s.dec.SkipValue()
 	}
 	s.end = s.dec.InputOffset()
@@ -163,7 +160,7 @@ func (s *source) seek(wanted []sought) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range wanted {
+	for _, v := range targets {
 		*v.place = s.start(raw)
 	}
 	if kind != '{' && kind != '[' {
@@ -178,10 +175,10 @@ func (s *source) seek(wanted []sought) error {
 			}
 			step = name.String()
 		}
-		var within []sought
-		for _, v := range wanted {
+		var within []target
+		for _, v := range targets {
 			if len(v.path) > 0 && v.path[0] == step {
-				within = append(within, sought{v.path[1:], v.place})
+				within = append(within, target{v.path[1:], v.place})
 			}
 		}
 		if err := s.seek(within); err != nil {

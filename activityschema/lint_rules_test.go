@@ -163,8 +163,8 @@ func TestExchangedCoordinatesAreNamed(t *testing.T) {
 			t.Errorf("%s: %+v", members, found)
 			continue
 		}
-		said := regexp.MustCompile(`order (is|being) \[|change places`).MatchString(found[0].Message)
-		if said != want {
+		hinted := regexp.MustCompile(`order (is|being) \[|change places`).MatchString(found[0].Message)
+		if hinted != want {
 			t.Errorf("%s: %q", members, found[0].Message)
 		}
 	}

@@ -63,7 +63,7 @@ func whereAndCode(t testing.TB, found []activityschema.Finding) []string {
 			t.Errorf("message %q of %s", f.Message, f.Pointer)
 		}
 		if !slices.Contains(activityschema.Codes(), f.Code) {
-			t.Errorf("%s: code %q is none of Codes", f.Pointer, f.Code)
+			t.Errorf("%s: code %q is not one of Codes", f.Pointer, f.Code)
 		}
 		lines = append(lines, f.Pointer+" "+f.Code)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Keywords of the problems that have no JSON Schema keyword: the
-// document is too large or not I-JSON (RFC 7493).
+// Keywords of problems without a JSON Schema keyword: the document is too large or not I-JSON
+// (RFC 7493).
 const (
 	KeywordSize         = "size" // larger than Options.MaxBytes
 	KeywordBOM          = "byte-order-mark"
@@ -16,9 +16,9 @@ const (
 	KeywordDepth        = "depth"         // nested deeper than MaxDepth
 	KeywordSyntax       = "syntax"        // not JSON (RFC 8259), or empty
 	KeywordTrailingData = "trailing-data" // something after the JSON value
-	KeywordDuplicate    = "duplicate"     // a member name twice in one object
+	KeywordDuplicate    = "duplicate"     // a repeated member name in one object
 	KeywordNumber       = "number"        // a number beyond the range of a double
-	KeywordInteger      = "integer"       // an integer beyond 64 bits; of Decode, for the format allows it
+	KeywordInteger      = "integer"       // an integer beyond 64 bits; only from Decode, because the format allows it
 )
 
 // A Place is a position in a document.
@@ -30,37 +30,34 @@ type Place struct {
 
 // A Problem is one departure of a document from the format.
 type Problem struct {
-	// Pointer is the place in the document, an RFC 6901 JSON Pointer; empty
-	// means the whole document. For a missing member it is the object that
-	// lacks it. It repeats member names of the document as they are, so
-	// quote it (%q) before it reaches a terminal. Where it would be longer than
-	// a megabyte it leads to an object or array on the way.
+	// Pointer is the place in the document, an RFC 6901 JSON Pointer. Empty means the whole
+	// document. For a missing member it is the object that lacks it. It contains member names of
+	// the document unescaped, so quote it (%q) before it reaches a terminal. If it would be
+	// longer than a megabyte, it leads to an enclosing object or array.
 	Pointer string `json:"pointer"`
-	// Place is where the value begins, or for additionalProperties and duplicate
-	// the member's name.
+	// Place is where the value begins or, for additionalProperties and duplicate, the member's
+	// name.
 	Place
 	// Keyword is the JSON Schema keyword that failed (type, required,
 	// additionalProperties, enum, ...) or one of the Keyword constants.
 	Keyword string `json:"keyword"`
-	// Message says in plain words what is wrong, what was found and what was
-	// expected. It is safe to print.
+	// Message says in plain words what is wrong, what was found and what was expected. It is safe
+	// to print.
 	Message string `json:"message"`
-	// Found shows the value that is there, such as string "rowing", number 2.5
-	// or null; a long one is cut. It is safe to print, but shows who reads it a
-	// piece of the document, as Message does. Empty if there is no value.
+	// Found shows the value found, such as string "rowing", number 2.5 or null, shortened if it
+	// is long. It is safe to print but, like Message, reveals a piece of the document. It is
+	// empty if there is no value.
 	Found string `json:"found,omitempty"`
-	// Expected says what would be right, such as integer or null; empty where
-	// the keyword says it all. It is safe to print.
+	// Expected describes the right value, such as integer or null. It is empty if the keyword
+	// alone says it. It is safe to print.
 	Expected string `json:"expected,omitempty"`
 }
 
-// mostText is about how much text an answer may have, in bytes, and the most
-// that a pointer has: a document of long member names must not make an answer
-// many times its size.
+// mostText bounds the text of a result and the length of a pointer, in bytes. Without it a
+// document with long member names could cause a result many times its size.
 const mostText = 1 << 20
 
-// problemList is a list of problems that is full at some number of them, or at
-// mostText.
+// A problemList is a list of problems that is full at a given number or at mostText.
 type problemList struct {
 	problems []Problem
 	text     int
@@ -76,24 +73,23 @@ func (l *problemList) add(p Problem) {
 	l.text += len(p.Pointer) + len(p.Message) + len(p.Found) + len(p.Expected)
 }
 
-// inOrder sorts problems by their place and returns as many as an answer may
-// have.
+// inOrder sorts problems by place and returns as many as a result may have.
 func inOrder(problems []Problem, most int) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Offset, b.Offset) })
-	var answer problemList
+	var result problemList
 	for _, p := range problems {
-		if answer.full(most) {
+		if result.full(most) {
 			break
 		}
-		answer.add(p)
+		result.add(p)
 	}
-	return answer.problems
+	return result.problems
 }
 
-// formsWanted is expected of a document of which no member tells its form.
-const formsWanted = "an index document (owner, generated_at, activities) or an activity detail document (id, laps, timeseries, custom)"
+// bothForms is what is expected of a document without a member that indicates its form.
+const bothForms = "an index document (owner, generated_at, activities) " +
+	"or an activity detail document (id, laps, timeseries, custom)"
 
-// problem returns the problem of a value that was found where a keyword expects another.
 func problem(pointer string, at Place, keyword, expected, found string) Problem {
 	message := "must be " + expected + ", not " + found
 	switch keyword {
@@ -107,13 +103,11 @@ func problem(pointer string, at Place, keyword, expected, found string) Problem 
 	return Problem{Pointer: pointer, Place: at, Keyword: keyword, Message: message, Found: found, Expected: expected}
 }
 
-// memberNamed shows a member by its name.
 func memberNamed(name string) string { return "member " + quote(name) }
 
-// mostShown is how many characters of the document a message repeats at most.
+// mostShown is the maximum number of characters of the document in a message.
 const mostShown = 60
 
-// shown shows a value that was found.
 func shown(raw []byte, kind kinds) string {
 	what := "number "
 	switch kind {
@@ -134,8 +128,8 @@ func shown(raw []byte, kind kinds) string {
 	return what + string(raw)
 }
 
-// quote shows a text of the document in a message: control characters escaped,
-// a long text cut.
+// quote quotes a text of the document for a message: control characters are escaped, a long text
+// is shortened.
 func quote(text string) string {
 	n := 0
 	for i := range text {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// classify tells whether a number is an integer, and whether it lies within the
-// range of a double. 1.0, 1e3 and 10e-1 are integers; 1.0000000000000000001 is not,
-// although the nearest double is.
+// classify reports whether a number is an integer, and whether it is within the range of a double.
+// 1.0, 1e3 and 10e-1 are integers; 1.0000000000000000001 is not, although the nearest double is.
 func classify(raw []byte) (kind kinds, inRange bool) {
 	kind, plain := kindInteger, len(raw) <= 300
 	for _, c := range raw {
@@ -28,13 +27,14 @@ func classify(raw []byte) (kind kinds, inRange bool) {
 	return kind, err == nil
 }
 
-// decimal returns the digits of a number, without zeros around them, and the power
-// of ten by which they are to be multiplied.
+// decimal returns the digits of a number, without leading and trailing zeros, and the power of
+// ten to multiply them by.
 func decimal(raw []byte) (digits string, exponent int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(string(raw), "-")), "e")
 	if power != "" {
 		var err error
-		if exponent, err = strconv.Atoi(power); err != nil || exponent > math.MaxInt32 || exponent < math.MinInt32 {
+		exponent, err = strconv.Atoi(power)
+		if err != nil || exponent > math.MaxInt32 || exponent < math.MinInt32 {
 			exponent = math.MaxInt32
 			if power[0] == '-' {
 				exponent = math.MinInt32
@@ -52,7 +52,7 @@ func isZero(raw []byte) bool {
 	return digits == ""
 }
 
-// integer returns an integer, or the nearest of 64 bits.
+// integer returns an integer, or the nearest one of 64 bits.
 func integer(raw []byte) (n int64, fits bool) {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err == nil {

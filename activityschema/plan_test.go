@@ -76,13 +76,13 @@ func TestUnsupportedSchemaFailsToCompile(t *testing.T) {
 		}, "no member that an index must have is forbidden in a detail"},
 		"member that tells the form in both": {func(_, defs object) {
 			defs["detail"].(object)["properties"].(object)["shards"] = object{"type": "null"}
-		}, `member "shards" is another in each form`},
+		}, `member "shards" differs between the forms`},
 		"member that tells the form in none": {func(_, defs object) {
 			delete(defs["index"].(object)["properties"].(object), "shards")
 		}, "member shards is not one of the form index alone"},
 		"member of both that differs": {func(_, defs object) {
 			property(defs, "index", "bas_version")["const"] = "1.1"
-		}, `member "bas_version" is another in each form`},
+		}, `member "bas_version" differs between the forms`},
 	} {
 		var root object
 		if err := json.Unmarshal(activityschema.Schema(), &root); err != nil {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// blurM is how near a position must be to the cut track, in metres, to count
-// as one that the track shows. A cut is of 200 m.
+// blurM is the distance, in metres, within which a position counts as shown by the cut track. A
+// cut is 200 m.
 const blurM = 20
 
-// noGPS reports every member that shows where a no_gps activity was. A column
-// of nulls shows nothing.
+// noGPS reports every member that shows where a no_gps activity was. A column of nulls shows
+// nothing.
 func (l *linter) noGPS(d *Detail) {
 	if d.Privacy != PrivacyNoGPS {
 		return
@@ -35,15 +35,14 @@ func holdsValue(c Column[float64]) bool {
 	return slices.ContainsFunc(c, func(v Null[float64]) bool { return v.Valid })
 }
 
-// showsEndpoint tells whether the stated end, read either way round, is where
-// the end of the track is whose last position is at sample. Anywhere
-// else on the track would not do: a loop may pass the door at which it began,
-// but only the endpoint says that it is the door.
+// showsEndpoint reports whether the stated end, in either order of its numbers, is near the end
+// of the track at sample. Being near another part of the track is not enough: a loop may pass the
+// door where it began, but only the endpoint reveals that it is the door.
 func (t *track) showsEndpoint(sample int, stated, reversed position) bool {
 	return sample >= 0 && (t.at(sample).within(blurM, stated) || t.at(sample).within(blurM, reversed))
 }
 
-// showsBox tells whether b reaches no further than the track.
+// showsBox reports whether b extends no further than the track.
 func (t *track) showsBox(b BBox) bool {
 	if t.first < 0 {
 		return false
@@ -59,27 +58,26 @@ func (t *track) showsBox(b BBox) bool {
 // blurNorth is blurM in degrees of latitude.
 const blurNorth = blurM / metresPerDegree
 
-// blurEast returns blurM in degrees of longitude, where these are the shortest along
-// the track.
+// blurEast returns blurM in degrees of longitude, at the latitude of the track where these are
+// shortest.
 func (t *track) blurEast() float64 {
 	widest := max(math.Abs(t.south), math.Abs(t.north))
 	return blurNorth / max(math.Cos(widest*math.Pi/180), 1e-4)
 }
 
-// showsLat tells whether a latitude reaches no further than the track.
+// showsLat reports whether a latitude is no further out than the track.
 func (t *track) showsLat(lat float64) bool {
 	return t.first >= 0 && lat >= t.south-blurNorth && lat <= t.north+blurNorth
 }
 
-// showsLon tells whether a longitude reaches no further than the track.
+// showsLon reports whether a longitude is no further out than the track.
 func (t *track) showsLon(lon float64) bool {
 	west, east := t.unrolledWest-t.blurEast(), t.unrolledEast+t.blurEast()
 	return t.first >= 0 && lon+360*math.Ceil((west-lon)/360) <= east
 }
 
-// halves reports latitudes and longitudes beyond the cut track that are no part
-// of it because their other half is missing or off the Earth: a cut of one
-// column only leaves the way to the door in the other.
+// halves reports latitudes and longitudes beyond the cut track whose other half is missing or off
+// the Earth. If only one column was cut, the other still shows the way to the door.
 func (l *linter) halves(d *Detail, t *track) {
 	if d.Privacy != PrivacyBlurStart {
 		return
@@ -92,13 +90,14 @@ func (l *linter) halvesOf(at string, t *track, c Column[float64], most float64, 
 	paired := min(len(t.lat), len(t.lon))
 	for i, v := range c {
 		if v.Valid && math.Abs(v.Value) <= most && !(i < paired && t.has(i)) && !shows(v.Value) {
-			l.addItem(CodePrivacyBlurStart, at, i, "half of a position, more than %d m beyond the cut track: null it", blurM)
+			l.addItem(CodePrivacyBlurStart, at, i,
+				"half of a position, more than %d m beyond the cut track: null it", blurM)
 		}
 	}
 }
 
-// Slack between what a cut track shows and what a document says of it: writers round and take
-// climbs from smoothed elevations.
+// Tolerance between a cut track and the figures of its document: writers round, and compute climbs
+// from smoothed elevations.
 const (
 	lengthSlackM            = 30
 	speedSlack              = 1.02
@@ -106,21 +105,22 @@ const (
 	climbSlack, climbSlackM = 1.05, 10
 )
 
-// longest returns how long a formula for distances may say that the track is: the ellipsoid and a
-// sphere as wide as the equator are wider than the mean sphere, by 0.12 % at the equator and 0.46 % at the poles.
+// longest returns the greatest length of the track by any usual formula for distances. The
+// ellipsoid and a sphere with the radius of the equator exceed the mean sphere by 0.12 % at the
+// equator and by 0.46 % at the poles.
 func (t *track) longest() float64 {
 	north := math.Sin(max(math.Abs(t.south), math.Abs(t.north)) * math.Pi / 180)
 	return t.length() * (1.0012 + 0.0034*north*north)
 }
 
-// extent is the most that the documents of a blur_start activity may say of it, by what its cut track
-// shows. Who knows how much was cut finds with a map of the streets where it began, whatever the cut.
+// extent is the maximum of the figures of a blur_start activity, from its cut track. Knowing how
+// much was cut and a map of the streets is enough to find where the activity began.
 type extent struct {
 	metres, seconds float64
-	climb, descent  float64 // infinite where no elevation is shown, as seconds are without a t
+	climb, descent  float64 // infinite without elevations, as seconds are without t
 }
 
-// extentOf returns nil for an activity that is not cut, or shows no track.
+// extentOf returns nil for an activity that is not cut or has no track.
 func extentOf(d *Detail, t *track) *extent {
 	s := &d.Timeseries
 	if d.Privacy != PrivacyBlurStart || t.first < 0 {
@@ -146,19 +146,21 @@ func extentOf(d *Detail, t *track) *extent {
 	return e
 }
 
-// beyond reports figures of an activity that tell of more than its cut track.
+// beyond reports figures of an activity that exceed its cut track.
 func (l *linter) beyond(at string, a *Activity, e *extent) {
 	l.above(at+"/distance_m", orZero(a.DistanceM), e.metres)
 	l.above(at+"/duration_s", float64(orZero(a.DurationS)), e.seconds)
 	l.above(at+"/moving_time_s", float64(orZero(a.MovingTimeS)), e.seconds)
 	l.above(at+"/elevation_gain_m", orZero(a.ElevationGainM), e.climb)
-	l.above(at+"/avg_speed_kmh", orZero(a.AvgSpeedKmh)/3.6*float64(orZero(a.MovingTimeS)), e.metres*speedSlack)
+	metres := orZero(a.AvgSpeedKmh) / 3.6 * float64(orZero(a.MovingTimeS))
+	l.above(at+"/avg_speed_kmh", metres, e.metres*speedSlack)
 }
 
-// above repeats no number: it would tell how much is hidden.
+// above reports a figure without its number, which would reveal how much is hidden.
 func (l *linter) above(at string, value, most float64) {
 	if value > most {
-		l.add(CodePrivacyBlurLength, at, "more than the cut track shows, which tells how much was cut: compute it from what is shown")
+		l.add(CodePrivacyBlurLength, at,
+			"more than the cut track shows, which tells how much was cut: compute it from what is shown")
 	}
 }
 
@@ -169,8 +171,8 @@ func orZero[T int64 | float64](v *T) T {
 	return *v
 }
 
-// hidden reports what a blur_start activity shows of the part that was cut: how long it is, its
-// elevation and its speed, and where the whole track is.
+// hidden reports what a blur_start activity reveals of the part that was cut: its length,
+// elevation and speed, and where the whole track is.
 func (l *linter) hidden(d *Detail, t *track) {
 	if d.Privacy != PrivacyBlurStart {
 		return
@@ -197,25 +199,30 @@ func (l *linter) hidden(d *Detail, t *track) {
 	}
 	s := &d.Timeseries
 	if t.first < len(s.T) && max(float64(s.T[t.first]), t.beforeS, t.afterS) > timeSlackS {
-		l.add(CodePrivacyBlurLength, "/timeseries/t", "goes on where no position is shown, which tells how much was cut: "+
-			"cut all columns, and let t begin at 0 with the track")
+		l.add(CodePrivacyBlurLength, "/timeseries/t", "goes on where no position is shown, "+
+			"which tells how much was cut: cut all columns, and let t begin at 0 with the track")
 	}
-	longest := max(len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW), len(s.TemperatureC))
+	longest := max(len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm),
+		len(s.CadenceRpm), len(s.PowerW), len(s.TemperatureC))
 	if longest > max(len(s.T), t.last+1) {
-		l.add(CodePrivacyBlurLength, "/timeseries", "a column is longer than t and the cut track, which tells how much was cut: cut all columns")
+		l.add(CodePrivacyBlurLength, "/timeseries",
+			"a column is longer than t and the cut track, which tells how much was cut: cut all columns")
 	}
-	for i, c := range [...]Column[float64]{s.ElevationM, s.SpeedKmh} {
+	for _, column := range []struct {
+		at     string
+		values Column[float64]
+	}{{"/timeseries/elevation_m", s.ElevationM}, {"/timeseries/speed_kmh", s.SpeedKmh}} {
+		c := column.values
 		if holdsValue(c[:min(t.first, len(c))]) || holdsValue(c[min(t.last+1, len(c)):]) {
-			at := [...]string{"/timeseries/elevation_m", "/timeseries/speed_kmh"}[i]
-			l.add(CodePrivacyBlurLength, at, "has values where the track was cut, which tell how it went on: cut all columns")
+			l.add(CodePrivacyBlurLength, column.at,
+				"has values where the track was cut, which tell how it went on: cut all columns")
 		}
 	}
 }
 
 const lapsUncut = "beyond the cut track, which tells how much was cut: cut the laps too"
 
-// links reports a summary that leads to, or names, what its privacy says is not
-// shown.
+// links reports a summary that links to, or names, what its privacy hides.
 func (l *linter) links(at string, s *Summary) {
 	track, detail := s.TrackURL != nil && *s.TrackURL != "", s.DetailURL != nil && *s.DetailURL != ""
 	switch s.Privacy {

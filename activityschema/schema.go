@@ -1,21 +1,19 @@
-// Package activityschema owns the format of the activity data files, version
-// 1.0: the JSON Schema of index and detail documents, their Go types, a validator
-// which says where a document departs from the format, and Lint, which says what
-// the schema cannot: values that make no sense, and documents that show more than
-// their privacy allows.
+// Package activityschema defines the format of the activity data files, version 1.0: the JSON
+// Schema of index and detail documents, their Go types, a validator that reports where a document
+// departs from the format, and Lint. Lint reports what a schema cannot express: values that make
+// no sense, and documents that show more than their privacy allows.
 //
-// A document is valid when it is I-JSON (RFC 7493: UTF-8, no member twice,
-// numbers within a double) and matches exactly one of the two forms, the index
-// document or the activity detail document.
+// A document is valid if it is I-JSON (RFC 7493: UTF-8, no repeated members, numbers within the
+// range of a double) and matches exactly one of the two forms, the index document or the activity
+// detail document.
 //
-// Validate reads a document once, as it streams by, and keeps nothing of it: it is
-// compiled from the embedded schema, and a keyword that it does not know is an error
-// of Ready. Decode turns a valid document into Index or Detail, which marshal to
-// valid documents alone. Lint looks at one document, a Library at the documents of
-// an owner against one another.
+// Validate reads a document in one pass without storing it. It is compiled from the embedded
+// schema; for a keyword that it does not support, Ready returns an error. Decode turns a valid
+// document into an Index or a Detail, which marshal only to valid documents. Lint examines one
+// document, a Library compares the documents of an owner.
 //
-// It leaves to others: a second opinion on the schema (activityschema/reference),
-// finding and opening files, and printing problems (cmd/cairn).
+// Package activityschema/reference gives a second opinion on the schema. Package cmd/cairn finds
+// and opens files and prints problems.
 package activityschema
 
 import (
@@ -33,9 +31,8 @@ import (
 //go:embed activity-1.0.json
 var schemaJSON []byte
 
-// Schema returns the JSON Schema (draft 2020-12) of index and detail documents
-// as UTF-8 JSON, media type application/schema+json. The slice is a copy that
-// the caller may change.
+// Schema returns the JSON Schema (draft 2020-12) of index and detail documents as UTF-8 JSON,
+// media type application/schema+json. The caller may change the returned slice.
 func Schema() []byte {
 	return bytes.Clone(schemaJSON)
 }
@@ -43,7 +40,7 @@ func Schema() []byte {
 // A Form is one of the two forms of a document.
 type Form string
 
-// The forms. The empty Form means that a document is of neither.
+// The forms. The empty Form means neither.
 const (
 	FormIndex  Form = "index"
 	FormDetail Form = "detail"
@@ -51,25 +48,24 @@ const (
 
 var forms = [...]Form{FormIndex, FormDetail}
 
-// A plan is the schema made ready for the walker.
+// A plan is the compiled schema for the walker.
 type plan struct {
-	// root lists the members of both forms: a member of both has the same
-	// schema, so that a document is read once without knowing its form.
+	// root lists the members of both forms. A member of both has the same schema, so a document
+	// can be read in one pass before its form is known.
 	root     *shape
 	required map[Form][]*member
 }
 
 var loadPlan = sync.OnceValues(func() (*plan, error) { return compilePlan(schemaJSON) })
 
-// Ready compiles the embedded schema, and reports why it could not be. A program
-// that calls it as it starts cannot fail over the schema later.
+// Ready compiles the embedded schema and returns the error if that fails. A program that calls it
+// at startup cannot fail because of the schema later.
 func Ready() error {
 	_, err := loadPlan()
 	return err
 }
 
-// compilePlan compiles a schema that says oneOf over the two forms, and nothing
-// else.
+// compilePlan compiles a schema that consists of oneOf over the two forms.
 func compilePlan(text []byte) (*plan, error) {
 	var schema struct {
 		Schema      string            `json:"$schema"`
@@ -95,7 +91,7 @@ func compilePlan(text []byte) (*plan, error) {
 	return p, nil
 }
 
-// add adds the members of a form to those of a document.
+// add adds the members of a form to those of the root.
 func (p *plan) add(form Form, ref *shape, defs map[string]*shape) error {
 	sh, err := ref.compile(defs, 0)
 	if err != nil {
@@ -112,7 +108,7 @@ func (p *plan) add(form Form, ref *shape, defs map[string]*shape) error {
 		case reflect.DeepEqual(both.shape, m.shape):
 			both.form = ""
 		default:
-			return fmt.Errorf("member %q is another in each form", name)
+			return fmt.Errorf("member %q differs between the forms", name)
 		}
 	}
 	for _, name := range sh.Required {
@@ -121,12 +117,13 @@ func (p *plan) add(form Form, ref *shape, defs map[string]*shape) error {
 	return nil
 }
 
-// check makes sure that no document is of both forms, and that members tell them apart.
+// check verifies that no document matches both forms, and that every member of formWeights
+// belongs to one form only.
 func (p *plan) check() error {
 	if !slices.ContainsFunc(p.required[FormIndex], func(m *member) bool { return m.form == FormIndex }) {
 		return errors.New("no member that an index must have is forbidden in a detail")
 	}
-	for name, weight := range telling {
+	for name, weight := range formWeights {
 		if m := p.root.members[name]; m == nil || m.form != formOf(weight) {
 			return fmt.Errorf("member %s is not one of the form %s alone", name, formOf(weight))
 		}
@@ -134,9 +131,9 @@ func (p *plan) check() error {
 	return nil
 }
 
-// telling are the members that tell the forms apart, those of an index by a number above
-// zero. Those that carry a document outweigh all others.
-var telling = map[string]int{
+// formWeights lists the members that indicate a form: index members have a positive weight,
+// detail members a negative one. Members that carry the content outweigh all others.
+var formWeights = map[string]int{
 	"activities": 10, "owner": 10, "generated_at": 1, "shards": 1,
 	"laps": -10, "timeseries": -10, "custom": -1, "id": -1, "privacy": -1, "sport": -1, "started_at": -1, "title": -1,
 }
@@ -148,13 +145,13 @@ func formOf(weight int) Form {
 	return FormDetail
 }
 
-// meantForm returns the form that a document with certain members was meant to
-// be, or "" if no member tells. One that has as much of both is taken for a
-// detail document: either answer lists the members that are too many.
+// meantForm returns the form that a document with the present members was meant to be, or "" if
+// none of them indicates one. A tie counts as a detail document: either form lists the members
+// that do not belong.
 func meantForm(present map[*member]Place) (form Form) {
 	weight := 0
 	for m := range present {
-		if w := telling[m.name]; w != 0 {
+		if w := formWeights[m.name]; w != 0 {
 			weight += w
 			form = formOf(weight)
 		}

@@ -19,7 +19,7 @@ const (
 	kindNull kinds = 1 << iota
 	kindBoolean
 	kindInteger
-	kindFraction // a number that is no integer
+	kindFraction // a number that is not an integer
 	kindString
 	kindArray
 	kindObject
@@ -30,8 +30,8 @@ var kindsByType = map[string]kinds{
 	"string": kindString, "array": kindArray, "object": kindObject,
 }
 
-// A shape is a schema: the keywords that the walker implements, and what compile
-// makes of them. Another keyword, or another use of one, is an error.
+// A shape is a schema: the keywords that the walker implements, and their compiled form. Any
+// other keyword, or other use of one, is an error.
 type shape struct {
 	Title                string            `json:"title"`
 	Description          string            `json:"description"`
@@ -53,7 +53,7 @@ type shape struct {
 	members map[string]*member // of Properties; nil if the object is free-form
 }
 
-// typeNames are the types that a schema allows, one or several.
+// typeNames are the types that a schema allows, one or more.
 type typeNames []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -65,18 +65,17 @@ func (t *typeNames) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(t))
 }
 
-// A member is one that a closed object may have.
+// A member is a member that a closed object may have.
 type member struct {
 	name  string
 	shape *shape
-	bit   uint64 // of those that its object requires, one each
-	form  Form   // the form that lists it, of the members of a document; empty if both do
+	bit   uint64 // identifies a required member of its object, else 0
+	form  Form   // for a member of a document, the form that lists it; empty if both do
 }
 
-// anything is the shape of what the schema says nothing of. I-JSON it must be.
+// anything is the shape of values that the schema does not constrain. They must still be I-JSON.
 var anything = &shape{kinds: math.MaxUint8}
 
-// compile returns a shape that is ready for the walker.
 func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 	if depth > MaxDepth {
 		return nil, errors.New("the schema refers to itself")
@@ -105,7 +104,7 @@ func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 			return nil, fmt.Errorf("items: %w", err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(sh.Properties)) { // for an error to be the same at every run
+	for _, name := range slices.Sorted(maps.Keys(sh.Properties)) { // sorted, so that errors are deterministic
 		value, err := sh.Properties[name].compile(defs, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -121,7 +120,6 @@ func (sh *shape) compile(defs map[string]*shape, depth int) (*shape, error) {
 	return &c, nil
 }
 
-// list adds a member.
 func (sh *shape) list(m *member) {
 	if sh.members == nil {
 		sh.members = map[string]*member{}
@@ -136,11 +134,13 @@ func (sh *shape) check() error {
 	switch {
 	case sh.kinds == 0:
 		return errors.New("a schema without a type is not supported")
-	case sh.Format != "" && sh.Format != "date-time", sh.Minimum != nil && *sh.Minimum != 0, closed && *sh.AdditionalProperties:
+	case sh.Format != "" && sh.Format != "date-time",
+		sh.Minimum != nil && *sh.Minimum != 0, closed && *sh.AdditionalProperties:
 		return errors.New("format, minimum and additionalProperties: only date-time, 0 and false are supported")
 	case sh.Const != nil && (sh.Enum != nil || sh.kinds != kindString):
 		return errors.New("const: only a string is supported")
-	case sh.Enum != nil && sh.kinds|kindNull != kindString|kindNull, sh.Enum != nil && nullListed != (sh.kinds&kindNull != 0):
+	case sh.Enum != nil && sh.kinds|kindNull != kindString|kindNull,
+		sh.Enum != nil && nullListed != (sh.kinds&kindNull != 0):
 		return errors.New("enum: only strings are supported, and null where the type allows it")
 	case closed != (len(sh.Properties) > 0), slices.Contains(slices.Collect(maps.Values(sh.Properties)), nil):
 		return errors.New("an object must list its members and forbid others, or do neither")
@@ -148,7 +148,7 @@ func (sh *shape) check() error {
 	return nil
 }
 
-// textKeyword returns the keyword that lists texts and these, or "".
+// textKeyword returns the keyword that lists the allowed texts, and the texts, or "".
 func (sh *shape) textKeyword() (string, []*string) {
 	if sh.Const != nil {
 		return "const", []*string{sh.Const}
@@ -159,8 +159,7 @@ func (sh *shape) textKeyword() (string, []*string) {
 	return "", nil
 }
 
-// wanted says what a keyword expects.
-func (sh *shape) wanted(keyword string) string {
+func (sh *shape) expected(keyword string) string {
 	switch keyword {
 	case "type":
 		return alternatives(sh.Type)
@@ -187,7 +186,7 @@ func (sh *shape) wanted(keyword string) string {
 	return "an array of at most " + amount(*sh.MaxItems, "item")
 }
 
-// alternatives writes a list as: a, b or c.
+// alternatives joins a list as in "a, b or c".
 func alternatives(list []string) string {
 	last := len(list) - 1
 	if last == 0 {
@@ -196,7 +195,6 @@ func alternatives(list []string) string {
 	return strings.Join(list[:last], ", ") + " or " + list[last]
 }
 
-// amount writes a number of things.
 func amount[T int | uint32](n T, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -11,12 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errTooLarge ends a document of more bytes than are read.
 var errTooLarge = errors.New("the document is too large")
 
-// A source reads the tokens of a document. It keeps what the decoder has not consumed
-// yet, so that a token's text, line and column can be told while it is read: no more
-// than that is in memory, for any size.
+// A source reads the tokens of a document. It holds only the bytes that the decoder has not
+// consumed, which give the text, line and column of the current token. Memory does not grow with
+// the document.
 type source struct {
 	ctx  context.Context
 	r    *bufio.Reader
@@ -24,12 +23,12 @@ type source struct {
 	left int64 // bytes that may still be read
 	err  error // of r or ctx, errTooLarge or io.EOF
 
-	held    []byte // the document from base on, as far as the decoder has it
-	base    int64  // as the decoder counts
+	held    []byte // the document from base on, as far as the decoder has read
+	base    int64  // offset of held for the decoder
 	end     int64  // of the token just read
-	skipped int64  // bytes of white space that the decoder has not been given
+	skipped int64  // bytes of white space withheld from the decoder
 
-	mark         int // in held: line and column are those of the byte here
+	mark         int // index in held of the byte at line and column
 	line, column int
 }
 
@@ -63,8 +62,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// skipSpace leaves out white space that p begins with if the decoder holds nothing
-// else: it would keep all of it until the next token.
+// skipSpace drops white space at the beginning of p if the decoder holds nothing else, because it
+// would keep all of it until the next token.
 func (s *source) skipSpace(p []byte) int {
 	const space = " \t\r\n"
 	if len(s.held) < 1<<10 || len(bytes.Trim(s.held, space+",:")) > 0 {
@@ -77,7 +76,7 @@ func (s *source) skipSpace(p []byte) int {
 	return copy(p, rest)
 }
 
-// advance counts the lines and columns up to a place in held.
+// advance updates line and column up to an index in held.
 func (s *source) advance(to int) {
 	if to > s.mark {
 		s.count(s.held[s.mark:to])
@@ -91,17 +90,18 @@ func (s *source) count(passed []byte) {
 		s.column = 1
 		passed = passed[last+1:]
 	}
-	for len(passed) >= 8 && binary.NativeEndian.Uint64(passed)&0x8080808080808080 == 0 { // ASCII, nearly all of a document
+	// ASCII, which is nearly all of a document.
+	for len(passed) >= 8 && binary.NativeEndian.Uint64(passed)&0x8080808080808080 == 0 {
 		passed, s.column = passed[8:], s.column+8
 	}
 	for _, c := range passed {
-		if c&0xC0 != 0x80 { // 10xxxxxx is the rest of a character
+		if c&0xC0 != 0x80 { // 10xxxxxx continues a character
 			s.column++
 		}
 	}
 }
 
-// next reads a token, and returns its kind and its text, which holds until the next call.
+// next reads a token and returns its kind and its text, which is valid until the next call.
 func (s *source) next() (jsontext.Kind, []byte, error) {
 	token, err := s.dec.ReadToken()
 	if err != nil {
@@ -116,14 +116,13 @@ func (s *source) next() (jsontext.Kind, []byte, error) {
 	return token.Kind(), raw, nil
 }
 
-// place returns where a byte is, by its offset as the decoder counts. It may be asked
-// for those of the token just read and later ones, in their order.
+// place returns the place of a byte by its decoder offset. It must be called with increasing
+// offsets from the current token on.
 func (s *source) place(offset int64) Place {
 	s.advance(min(int(offset-s.base), len(s.held)))
 	return Place{Offset: offset + s.skipped, Line: s.line, Column: s.column}
 }
 
-// start returns where the token just read begins.
 func (s *source) start(raw []byte) Place { return s.place(s.end - int64(len(raw))) }
 
 // unread returns some bytes of the document from offset on.

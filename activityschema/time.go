@@ -10,28 +10,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Time is an instant that a document writes as a date-time of RFC 3339,
-// section 5.6.
+// A Time is an instant that documents write as a date-time (RFC 3339 section 5.6).
 //
-// One that was read is written as it was read, in any letter case, the
-// digits of its fraction and its zone. One made of a Go time, Time{Time: t},
-// is written with the zone of t and as many digits of a second as it has, up
-// to nanoseconds; in UTC if RFC 3339 cannot write the zone (an offset with
-// seconds, or of a day and more).
+// A Time that was read is written exactly as it was read: the letter case, the digits of its
+// fraction and its zone. A Time made from a Go time, Time{Time: t}, is written with the zone of t
+// and its fraction of a second, up to nanoseconds. It is written in UTC if RFC 3339 cannot
+// express the zone (an offset with seconds, or of a day or more).
 //
-// time.Time alone would not do: it can hold no leap second and reads no lower
-// case t or z. A leap second, 23:59:60 UTC, counts as the second after it, as
-// in POSIX. Digits beyond nanoseconds are dropped.
+// time.Time alone is not enough: it cannot represent leap seconds and does not parse a lower case
+// t or z. A leap second, 23:59:60 UTC, equals the second after it, as in POSIX. Digits beyond
+// nanoseconds are dropped.
 type Time struct {
 	time.Time
 	text string // as read; empty for a Go time
 }
 
-// Equal tells whether t and u are the same instant, however written.
+// Equal reports whether t and u are the same instant, in whatever notation.
 func (t Time) Equal(u Time) bool { return t.Time.Equal(u.Time) }
 
-// String returns the date-time as a document writes it, and for an instant
-// that no date-time can express what time.Time says.
+// String returns the date-time as documents write it. For an instant that no date-time can
+// express, it returns time.Time's String.
 func (t Time) String() string {
 	text, err := t.AppendText(nil)
 	if err != nil {
@@ -40,12 +38,11 @@ func (t Time) String() string {
 	return string(text)
 }
 
-// AppendText implements encoding.TextAppender. It fails for years outside 0 to
-// 9999.
+// AppendText implements encoding.TextAppender. It fails for years outside 0 to 9999.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	at := t.Time
 	if t.text != "" {
-		// Time is an exported field: who sets it means the new instant.
+		// A changed Time field replaces the text.
 		if read, err := parseDateTime(t.text); err == nil && read.Equal(at) && offset(read) == offset(at) {
 			return append(b, t.text...), nil
 		}
@@ -62,7 +59,7 @@ func (t Time) AppendText(b []byte) ([]byte, error) {
 // MarshalText implements encoding.TextMarshaler.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// MarshalJSON implements json.Marshaler; that of time.Time would be promoted.
+// MarshalJSON implements json.Marshaler. Without it, the method of time.Time would be promoted.
 func (t Time) MarshalJSON() ([]byte, error) {
 	text, err := t.AppendText([]byte{'"'})
 	return append(text, '"'), err
@@ -77,8 +74,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return t.UnmarshalText(text)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: text must be a date-time
-// of RFC 3339.
+// UnmarshalText implements encoding.TextUnmarshaler: text must be a date-time of RFC 3339.
 func (t *Time) UnmarshalText(text []byte) error {
 	at, err := parseDateTime(string(text))
 	if err != nil {
@@ -88,15 +84,16 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// offset returns the seconds that t's zone is east of UTC.
+// offset returns the offset of t's zone in seconds east of UTC.
 func offset(t time.Time) int {
 	_, seconds := t.Zone()
 	return seconds
 }
 
-// dateTime is what time.Parse does not hold to: it takes one-digit hours, a comma
-// before the fraction and offsets up to +24:60.
-var dateTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+// dateTime checks what time.Parse does not: it accepts one-digit hours, a comma before the
+// fraction and offsets up to +24:60.
+var dateTime = regexp.MustCompile(
+	`^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 var errDateTime = errors.New("not a date-time of RFC 3339")
 
@@ -105,9 +102,8 @@ func isDateTime(text string) bool {
 	return err == nil
 }
 
-// parseDateTime reads a date-time of RFC 3339, section 5.6. A lower case t or z is
-// one, and so is the second 60 at 23:59 UTC (a leap second); which days had a leap
-// second is not checked.
+// parseDateTime parses a date-time (RFC 3339 section 5.6). A lower case t or z is accepted, and
+// so is second 60 at 23:59 UTC (a leap second), on any day.
 func parseDateTime(text string) (time.Time, error) {
 	text = strings.ToUpper(text)
 	if !dateTime.MatchString(text) {

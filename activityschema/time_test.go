@@ -51,7 +51,7 @@ func TestTimeRefusesInvalidDateTimes(t *testing.T) {
 	}
 }
 
-// What a program puts into Time is what counts, not the text that was read.
+// A changed Time field counts, not the text that was read.
 func TestChangedTimeIsWrittenChanged(t *testing.T) {
 	const text = "2016-12-31T15:59:60.0-08:00"
 	for _, c := range []struct {

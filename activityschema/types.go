@@ -18,8 +18,7 @@ const (
 	SportOther    Sport = "other"
 )
 
-// A SubSport is the variety of a sport. The format lets any of them stand
-// beside any sport.
+// A SubSport is a variety of a sport. The format allows any of them with any sport.
 type SubSport string
 
 // All sub-sports of version 1.0.
@@ -32,8 +31,8 @@ const (
 	SubSportTrack    SubSport = "track"
 )
 
-// A Privacy classifies an activity by what may be shown of it. The
-// specification names the classes and leaves their meaning to the names.
+// A Privacy classifies an activity by what may be shown of it. The specification only names the
+// classes.
 type Privacy string
 
 // All privacy classes of version 1.0.
@@ -44,7 +43,7 @@ const (
 	PrivacyPrivate   Privacy = "private"
 )
 
-// A Source is the service, file format or hand that a recording came from.
+// A Source is the service or file format that a recording came from, or manual.
 type Source string
 
 // All sources of version 1.0.
@@ -60,20 +59,18 @@ const (
 	SourceManual        Source = "manual"
 )
 
-// An Index is the index document, the file index.json: summaries of an
-// owner's activities.
+// An Index is the index document, the file index.json: summaries of an owner's activities.
 //
-// In this type and the others of a document, a pointer is a member that may be
-// left out or null, which the format does not tell apart in meaning: nil is left
-// out when written. All other members are required, unless their comment says more.
-// The end of a name is its unit, the same in JSON: metres (M), whole seconds (S),
-// kilometres per hour (Kmh), beats per minute (Bpm), revolutions per minute (Rpm),
-// watts (W), degrees Celsius (C).
+// In all types of a document, a pointer is a member that may be absent or null, which mean the
+// same: nil is omitted when written. All other members are required unless their comment says
+// otherwise. The end of a name is its unit, as in JSON: metres (M), whole seconds (S), kilometres
+// per hour (Kmh), beats per minute (Bpm), revolutions per minute (Rpm), watts (W), degrees
+// Celsius (C).
 type Index struct {
 	Version     string    `json:"bas_version"` // the constant Version
 	Owner       Owner     `json:"owner"`
 	GeneratedAt Time      `json:"generated_at"`    // when the document was written
-	Shards      []Shard   `json:"shards,omitzero"` // further files; nil is left out, an empty list is written as one
+	Shards      []Shard   `json:"shards,omitzero"` // further files; nil is omitted, an empty list is written
 	Activities  []Summary `json:"activities"`      // nil is written as an empty list
 }
 
@@ -91,7 +88,7 @@ type Shard struct {
 	Count int64  `json:"count"` // of the activities in the file
 }
 
-// An Activity is what a summary and a detail both say.
+// An Activity has the members that a summary and a detail share.
 type Activity struct {
 	ID        string    `json:"id"`    // never empty; the detail is the file activities/{id}.json
 	Title     string    `json:"title"` // may be empty
@@ -113,15 +110,15 @@ type Activity struct {
 	AvgPowerW      *int64   `json:"avg_power_w,omitzero"`
 }
 
-// A Summary is one activity as an index lists it.
+// A Summary is one activity in an index.
 type Summary struct {
 	Activity
 	DetailURL *string `json:"detail_url,omitzero"` // the address of the detail document
 	TrackURL  *string `json:"track_url,omitzero"`  // the address of the recorded track
 }
 
-// A Detail is the detail document of one activity, the file activities/{id}.json. What
-// Index says of nil and of units holds here, too.
+// A Detail is the detail document of one activity, the file activities/{id}.json. The rules of
+// Index for nil and units apply.
 type Detail struct {
 	Version string `json:"bas_version"` // the constant Version
 	Activity
@@ -140,8 +137,8 @@ type Detail struct {
 
 	Laps       []Lap      `json:"laps"` // nil is written as an empty list
 	Timeseries Timeseries `json:"timeseries"`
-	// Custom has free-form members, each JSON as it was read, without meaning in
-	// version 1.0. Nil is written as an empty object, a nil value as null.
+	// Custom has free-form members, each as JSON as it was read, without meaning in version 1.0.
+	// A nil map is written as an empty object, a nil value as null.
 	Custom map[string]jsontext.Value `json:"custom"`
 }
 
@@ -160,19 +157,18 @@ type Lap struct {
 // A BBox is a bounding box in degrees: min_lon, min_lat, max_lon, max_lat.
 type BBox [4]float64
 
-// A LatLng is a position in degrees. Version 1.0 states the order of its two
-// numbers only by the name: latitude, longitude.
+// A LatLng is a position in degrees. Version 1.0 implies the order of its numbers only by the
+// name: latitude, longitude.
 type LatLng [2]float64
 
-// A Timeseries holds the recorded samples as columns, item i of each belonging
-// to item i of T. The format intends that and does not enforce it: columns of
-// unlike length are valid.
+// A Timeseries holds the recorded samples as columns: item i of each belongs to item i of T. The
+// format intends but does not enforce this: columns of different lengths are valid.
 //
-// A nil column is one that is absent, or null where a document may say so; it
-// is left out when written. A column that is empty and not nil is written as
-// an empty list.
+// A nil column is absent, or null where a document allows it; it is omitted when written. An
+// empty, non-nil column is written as an empty list.
 type Timeseries struct {
-	T            Integers        `json:"t"`            // required: nil is written as an empty list; version 1.0 does not state unit and origin
+	// T is required: nil is written as an empty list. Version 1.0 does not state its unit and origin.
+	T            Integers        `json:"t"`
 	Lat          Column[float64] `json:"lat,omitzero"` // in degrees, as Lon
 	Lon          Column[float64] `json:"lon,omitzero"`
 	ElevationM   Column[float64] `json:"elevation_m,omitzero"`
@@ -189,13 +185,13 @@ type Integers []int64
 // A Column is a list of values that may each be null.
 type Column[T int64 | float64] []Null[T]
 
-// A Null is a value, or null where Valid is false; Value then means nothing.
+// A Null is a value, or null if Valid is false. Value is then meaningless.
 type Null[T int64 | float64] struct {
 	Value T
 	Valid bool
 }
 
-// Some returns a Null that is not null.
+// Some returns a valid Null.
 func Some[T int64 | float64](value T) Null[T] { return Null[T]{Value: value, Valid: true} }
 
 // A Document is a document of either form: exactly one of Index and Detail is set.

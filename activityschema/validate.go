@@ -16,45 +16,42 @@ import (
 // Limits of one validation.
 const (
 	MaxBytes    = 256 << 20 // size of a document, in bytes
-	MaxDepth    = 64        // objects and arrays within one another, the document itself included
+	MaxDepth    = 64        // nested objects and arrays, including the document itself
 	MaxProblems = 100       // problems returned; a document may have more
 )
 
-// mostProblems is the greatest useful value of Options.MaxProblems.
+// mostProblems is the upper bound of Options.MaxProblems.
 const mostProblems = 1000
 
-// Options of a validation. The zero Options are those of Validate.
+// Options configure a validation. The zero Options are those of Validate.
 type Options struct {
-	MaxBytes    int64 // size up to which a document is read; 0 means MaxBytes
-	MaxProblems int   // problems returned at most, 1000 or fewer; 0 means MaxProblems
+	MaxBytes    int64 // maximum size of a document; 0 means MaxBytes
+	MaxProblems int   // maximum number of problems returned, at most 1000; 0 means MaxProblems
 
-	unfit *[]Problem // if set, where integers beyond 64 bits are noted
+	unfit *[]Problem // if set, collects integers beyond 64 bits
 }
 
-// Validate reads one document from r and returns where it departs from the
-// format, in the order of the document, the same at every run; none means that
-// the document is valid. There are at most MaxProblems problems, of about a
-// megabyte of text together.
+// Validate reads one document from r and returns its departures from the format in the order of
+// the document. The result is deterministic; no problems means that the document is valid. There
+// are at most MaxProblems problems with about a megabyte of text in total.
 //
-// The problems are those of the form that the document was meant to be, told
-// by its members (owner and activities, or laps and timeseries). A document
-// that is not I-JSON is reported as such, with one problem, and not looked at any
-// further.
+// The problems are those of the form that the document was meant to be, judging by its members
+// (owner and activities, or laps and timeseries). A document that is not I-JSON gets a single
+// problem.
 //
-// It takes one pass and a few hundred kilobytes of memory, for any size of the
-// document; only long strings and the member names of an object of custom cost
-// more, as long as they last. r is read to its end unless it is no I-JSON.
+// Validate takes one pass and a few hundred kilobytes of memory for a document of any size. Only
+// long strings and the member names of an object of custom take more, while they last. r is read
+// to its end unless it is not I-JSON.
 //
-// The error is that of r or of ctx, as it is; the problems are then nil. ctx is looked at before each read, but a Read that blocks is not
-// interrupted. Validate may be called concurrently.
+// The error is that of r or of ctx, unwrapped, and the problems are then nil. ctx is checked
+// before each read, but a blocked Read is not interrupted. Validate is safe for concurrent use.
 func Validate(ctx context.Context, r io.Reader) ([]Problem, error) {
 	_, problems, err := Options{}.Validate(ctx, r)
 	return problems, err
 }
 
-// Validate is the function Validate with options. It also returns the form that the
-// document was meant to be: empty if no member tells, and if the document is not
-// I-JSON.
+// Validate is the function Validate with options. It also returns the form that the document was
+// meant to be, or "" if no member indicates one or the document is not I-JSON.
 func (o Options) Validate(ctx context.Context, r io.Reader) (Form, []Problem, error) {
 	p, err := loadPlan()
 	if err != nil {
@@ -70,39 +67,41 @@ func (o Options) validate(ctx context.Context, r io.Reader, p *plan) (Form, []Pr
 	if o.MaxProblems <= 0 {
 		o.MaxProblems = MaxProblems
 	}
-	w := &walker{source: newSource(ctx, r, o.MaxBytes), plan: p, most: min(o.MaxProblems, mostProblems), found: map[Form]*problemList{}, unfit: o.unfit}
+	w := &walker{
+		source: newSource(ctx, r, o.MaxBytes), plan: p, most: min(o.MaxProblems, mostProblems),
+		found: map[Form]*problemList{}, unfit: o.unfit,
+	}
 	err := w.document()
 	switch {
 	case err == nil:
-		form, problems := w.answer()
+		form, problems := w.result()
 		return form, problems, nil
 	case w.err == nil || errors.Is(w.err, io.EOF) || !errors.Is(err, w.err):
 		return "", []Problem{w.fault(err)}, nil
 	case errors.Is(w.err, errTooLarge):
-		return "", []Problem{{
-			Place: w.place(o.MaxBytes - w.skipped), Keyword: KeywordSize, Message: fmt.Sprintf("larger than %d bytes", o.MaxBytes),
-		}}, nil
+		message := fmt.Sprintf("larger than %d bytes", o.MaxBytes)
+		return "", []Problem{{Place: w.place(o.MaxBytes - w.skipped), Keyword: KeywordSize, Message: message}}, nil
 	}
 	return "", nil, w.err
 }
 
-// A walker goes over the tokens of one document.
+// A walker validates the tokens of one document.
 type walker struct {
 	*source
 	plan *plan
 	most int
 
-	// found are the problems inside the members of one form only, and the
-	// others under the empty Form: which form counts is known at the end.
+	// found has the problems inside members of only one form under that form, and all others
+	// under the empty Form. Which form counts is known at the end.
 	found  map[Form]*problemList
 	within Form
 	unfit  *[]Problem
 
 	begin   Place             // of the document
-	present map[*member]Place // the members of the document that are there, with their names' places; nil if it is no object
+	present map[*member]Place // the members present and the places of their names; nil if not an object
 }
 
-// A fault is why a document is not I-JSON, as far as the decoder does not tell.
+// A fault is a reason, not detected by the decoder, why a document is not I-JSON.
 type fault struct {
 	keyword, message string
 	at               Place
@@ -112,7 +111,7 @@ type fault struct {
 // Error implements error.
 func (f *fault) Error() string { return f.message }
 
-// document walks over the whole document, and makes sure that nothing follows it.
+// document walks the whole document and checks that nothing follows it.
 func (w *walker) document() error {
 	kind, raw, err := w.next()
 	if err != nil {
@@ -129,20 +128,18 @@ func (w *walker) document() error {
 		}
 		return err
 	}
-	for rest := w.unread(end); len(rest) > 0 && bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0; rest = rest[1:] {
-		end++
-	}
+	rest := w.unread(end)
+	end += int64(len(rest) - len(bytes.TrimLeft(rest, " \t\r\n")))
 	return &fault{keyword: KeywordTrailingData, message: "something follows the JSON value", at: w.place(end)}
 }
 
-// answer returns the form of the document and its problems in their order.
-func (w *walker) answer() (Form, []Problem) {
+func (w *walker) result() (Form, []Problem) {
 	if w.present == nil {
 		return "", w.list("").problems
 	}
 	form := meantForm(w.present)
 	if form == "" {
-		return "", []Problem{problem("", w.begin, "oneOf", formsWanted, "object")}
+		return "", []Problem{problem("", w.begin, "oneOf", bothForms, "object")}
 	}
 	found := slices.Concat(w.list("").problems, w.list(form).problems)
 	for m, at := range w.present {
@@ -165,15 +162,15 @@ func (w *walker) list(form Form) *problemList {
 	return w.found[form]
 }
 
-// report notes that the value or name just read is not as a keyword has it.
+// report records that the value or name just read violates a keyword.
 func (w *walker) report(at Place, keyword, expected, found string) {
 	w.list(w.within).add(problem(string(w.dec.StackPointer()), at, keyword, expected, found))
 }
 
-// room tells whether a problem would be kept: there may be a million.
+// room reports whether a further problem would be kept. There may be a million.
 func (w *walker) room() bool { return !w.list(w.within).full(w.most) }
 
-// value walks over the value that begins with a token and is to be of a shape.
+// value walks the value that begins with a token, and checks it against a shape.
 func (w *walker) value(sh *shape, kind jsontext.Kind, raw []byte) error {
 	is := kindNull
 	switch kind {
@@ -189,11 +186,12 @@ func (w *walker) value(sh *shape, kind jsontext.Kind, raw []byte) error {
 		is = kindArray
 	}
 	if is&(kindObject|kindArray) != 0 && w.dec.StackDepth() > MaxDepth {
-		return &fault{keyword: KeywordDepth, message: fmt.Sprintf("nested deeper than %d objects and arrays", MaxDepth), at: w.start(raw)}
+		message := fmt.Sprintf("nested deeper than %d objects and arrays", MaxDepth)
+		return &fault{keyword: KeywordDepth, message: message, at: w.start(raw)}
 	}
 	allowed := sh.kinds&is != 0
 	if !allowed && w.room() {
-		w.report(w.start(raw), "type", sh.wanted("type"), shown(raw, is))
+		w.report(w.start(raw), "type", sh.expected("type"), shown(raw, is))
 	}
 	switch {
 	case is == kindString && allowed:
@@ -209,7 +207,7 @@ func (w *walker) value(sh *shape, kind jsontext.Kind, raw []byte) error {
 	return nil
 }
 
-// object walks over the members of a closed object that is open.
+// object walks the members of a closed object after its opening brace.
 func (w *walker) object(sh *shape, begin Place) error {
 	document, present := sh == w.plan.root, uint64(0)
 	if document {
@@ -250,7 +248,7 @@ func (w *walker) object(sh *shape, begin Place) error {
 	return nil
 }
 
-// array walks over the items of an array that is open.
+// array walks the items of an array after its opening bracket.
 func (w *walker) array(sh *shape, begin Place) error {
 	items := sh.Items
 	if items == nil {
@@ -261,16 +259,15 @@ func (w *walker) array(sh *shape, begin Place) error {
 		return err
 	}
 	if n < int(sh.MinItems) && w.room() {
-		w.report(begin, "minItems", sh.wanted("minItems"), "array of "+amount(n, "item"))
+		w.report(begin, "minItems", sh.expected("minItems"), "array of "+amount(n, "item"))
 	}
 	if sh.MaxItems != nil && n > int(*sh.MaxItems) && w.room() {
-		w.report(begin, "maxItems", sh.wanted("maxItems"), "array of "+amount(n, "item"))
+		w.report(begin, "maxItems", sh.expected("maxItems"), "array of "+amount(n, "item"))
 	}
 	return nil
 }
 
-// items walks to the end of an array that is open, or of an object of which the
-// schema says nothing.
+// items walks to the end of an array, or of an object that the schema does not constrain.
 func (w *walker) items(sh *shape) (n int, err error) {
 	for ; ; n++ {
 		kind, raw, err := w.next()
@@ -291,7 +288,8 @@ func (w *walker) items(sh *shape) (n int, err error) {
 func (w *walker) number(sh *shape, raw []byte) error {
 	is, inRange := classify(raw)
 	if !inRange {
-		return &fault{keyword: KeywordNumber, message: shown(raw, is) + " is beyond the range of a double", at: w.start(raw), pointer: string(w.dec.StackPointer())}
+		message := shown(raw, is) + " is beyond the range of a double"
+		return &fault{KeywordNumber, message, w.start(raw), string(w.dec.StackPointer())}
 	}
 	keyword := ""
 	switch {
@@ -307,12 +305,11 @@ func (w *walker) number(sh *shape, raw []byte) error {
 		}
 	}
 	if keyword != "" && w.room() {
-		w.report(w.start(raw), keyword, sh.wanted(keyword), shown(raw, is))
+		w.report(w.start(raw), keyword, sh.expected(keyword), shown(raw, is))
 	}
 	return nil
 }
 
-// text looks at a string.
 func (w *walker) text(sh *shape, raw []byte) {
 	listed, texts := sh.textKeyword()
 	if listed == "" && sh.Format == "" && sh.MinLength == 0 {
@@ -327,20 +324,19 @@ func (w *walker) text(sh *shape, raw []byte) {
 		keyword = "minLength"
 	}
 	if keyword != "" && w.room() {
-		w.report(w.start(raw), keyword, sh.wanted(keyword), shown(raw, kindString))
+		w.report(w.start(raw), keyword, sh.expected(keyword), shown(raw, kindString))
 	}
 }
 
-// unquoted returns what a string of the document says, raw itself where it can.
+// unquoted returns the value of a JSON string, without copying if possible.
 func unquoted(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
-	text, _ := jsontext.AppendUnquote(nil, raw) // the decoder has found it good
+	text, _ := jsontext.AppendUnquote(nil, raw) // checked by the decoder
 	return text
 }
 
-// fault returns the problem of a document that is no I-JSON.
 func (w *walker) fault(err error) Problem {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return Problem{Pointer: f.pointer, Place: f.at, Keyword: f.keyword, Message: f.message}
@@ -365,12 +361,13 @@ func (w *walker) fault(err error) Problem {
 	case r == utf8.RuneError && size == 1:
 		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "not UTF-8"
 	case loneSurrogate(rest):
-		p.Keyword, p.Pointer, p.Message = KeywordUTF8, string(s.JSONPointer), "half a surrogate pair, which is no character"
+		p.Keyword, p.Pointer = KeywordUTF8, string(s.JSONPointer)
+		p.Message = "half a surrogate pair, which is no character"
 	}
 	return p
 }
 
-// loneSurrogate tells whether text begins with the escape of a surrogate.
+// loneSurrogate reports whether text begins with the escape of a surrogate.
 func loneSurrogate(text []byte) bool {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return false

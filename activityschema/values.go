@@ -8,26 +8,25 @@ import (
 	"unicode"
 )
 
-// Up to mostExact a double holds every integer exactly; beyond is imprecise.
+// A double represents every integer up to mostExact exactly.
 const (
 	mostExact = 1 << 53
 	imprecise = "beyond 2^53, where a reader that holds numbers as doubles sees another integer"
 )
 
-// Slack between numbers that a writer has rounded each by itself.
+// Tolerance between numbers that a writer rounded separately.
 const (
 	roundingS   = 1   // seconds, between two times in whole seconds
 	roundingKmh = 0.1 // between an average and a maximum of few decimals
 )
 
-// A figure is a number that a document gives of the whole of something.
+// A figure is a number about a whole activity, lap or shard.
 type figure struct {
 	name    string
 	value   float64
-	integer int64 // the value as it is, if it is an integer
+	integer int64 // the exact value of an integer, else 0
 }
 
-// figuresOf returns the figures of a summary, a detail, a lap or a shard.
 func figuresOf(of reflect.Value) (all []figure) {
 	for field, v := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -49,11 +48,12 @@ func figuresOf(of reflect.Value) (all []figure) {
 	return all
 }
 
-// figures looks at numbers by themselves and against one another.
+// figures checks the figures of a value, alone and against each other.
 func (l *linter) figures(at string, of any) {
 	values := map[string]float64{}
 	for _, f := range figuresOf(reflect.ValueOf(of).Elem()) {
-		if values[f.name] = f.value; f.value < 0 {
+		values[f.name] = f.value
+		if f.value < 0 {
 			l.add(CodeNegativeValue, at+"/"+f.name, "%v is below zero", f.value)
 		}
 		if f.integer > mostExact || f.integer < -mostExact {
@@ -66,49 +66,54 @@ func (l *linter) figures(at string, of any) {
 		return ok && known && v > most+slack
 	}
 	if above("moving_time_s", "duration_s", roundingS) {
-		l.add(CodeMovingOverDuration, at+"/moving_time_s", "%.0f seconds of moving in %.0f seconds", values["moving_time_s"], values["duration_s"])
+		l.add(CodeMovingOverDuration, at+"/moving_time_s", "%.0f seconds of moving in %.0f seconds",
+			values["moving_time_s"], values["duration_s"])
 	}
-	for _, of := range []string{"speed_kmh", "hr_bpm", "power_w"} {
-		if above("avg_"+of, "max_"+of, map[string]float64{"speed_kmh": roundingKmh}[of]) {
-			l.add(CodeAverageOverMaximum, at+"/avg_"+of, "the average %v is above the maximum %v", values["avg_"+of], values["max_"+of])
+	for _, of := range []struct {
+		name  string
+		slack float64
+	}{{"speed_kmh", roundingKmh}, {"hr_bpm", 0}, {"power_w", 0}} {
+		average, maximum := "avg_"+of.name, "max_"+of.name
+		if above(average, maximum, of.slack) {
+			l.add(CodeAverageOverMaximum, at+"/"+average, "the average %v is above the maximum %v",
+				values[average], values[maximum])
 		}
 	}
 }
 
-// recordedTime compares the duration with the time that the samples span. It
-// is not an error if they span less: a track may be cut, and a device may be
-// switched off late.
+// recordedTime compares the duration with the time that the samples span. A shorter span is not
+// an error: a track may be cut, and a device may be switched off late.
 func (l *linter) recordedTime(d *Detail) {
 	t := d.Timeseries.T
 	if d.DurationS == nil || *d.DurationS < 0 || len(t) == 0 {
 		return
 	}
-	// Devices go on writing after the stop, and some leave short stops out of
-	// the time they call elapsed. One percent is for a duration that was taken
-	// from another clock than t.
+	// Devices continue to write after the stop, and some exclude short stops from the elapsed time.
+	// One percent allows for a duration measured by another clock than t.
 	const late, drift = 30, 0.01
 	duration := float64(*d.DurationS)
 	if span := float64(t[len(t)-1]) - float64(t[0]); span > duration*(1+drift)+late {
-		l.add(CodeDurationMismatch, "/duration_s", "the samples span %.0f seconds, the duration is %d", span, *d.DurationS)
+		l.add(CodeDurationMismatch, "/duration_s", "the samples span %.0f seconds, the duration is %d",
+			span, *d.DurationS)
 	}
 }
 
-// longestFileName is that of common file systems, in bytes.
+// longestFileName is the limit of common file systems, in bytes.
 const longestFileName = 255
 
-// id reports an id that cannot be the name of activities/{id}.json.
+// id reports an id that cannot name the file activities/{id}.json.
 func (l *linter) id(at string, id string) {
 	if !usableID(id) {
-		l.add(CodeIDFileName, at+"/id", "cannot name the file activities/{id}.json: it has a slash, backslash or control character, or is longer than %d bytes",
-			longestFileName-len(".json"))
+		l.add(CodeIDFileName, at+"/id", "cannot name the file activities/{id}.json: it has a slash, backslash "+
+			"or control character, or is longer than %d bytes", longestFileName-len(".json"))
 	}
 }
 
 func usableID(id string) bool {
-	return !strings.ContainsAny(id, `/\`) && !strings.ContainsFunc(id, unicode.IsControl) && len(id)+len(".json") <= longestFileName
+	return !strings.ContainsAny(id, `/\`) && !strings.ContainsFunc(id, unicode.IsControl) &&
+		len(id)+len(".json") <= longestFileName
 }
 
-// provenance looks at where the recording comes from.
 func (l *linter) provenance(d *Detail) {
 	if d.SourceHash != nil && !isSHA256(*d.SourceHash) {
 		l.add(CodeSourceHashForm, "/source_hash", "not sha256: and 64 hexadecimal digits")
@@ -123,8 +128,8 @@ func isSHA256(s string) bool {
 	return ok && len(digits) == 64 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }
 
-// distance compares the distance with the laps and with the track. Writers round, and
-// take the laps and the whole from different sensors.
+// distance compares the distance with the laps and the track. Writers round, and measure the laps
+// and the whole by different sensors.
 func (l *linter) distance(d *Detail, t *track) {
 	if d.DistanceM == nil || *d.DistanceM < 0 {
 		return
@@ -138,15 +143,16 @@ func (l *linter) distance(d *Detail, t *track) {
 	}
 	switch {
 	case laps > most:
-		l.add(CodeDistanceMismatch, "/distance_m", "the laps are %.0f m together, the distance is %.0f", laps, *d.DistanceM)
+		l.add(CodeDistanceMismatch, "/distance_m", "the laps are %.0f m together, the distance is %.0f",
+			laps, *d.DistanceM)
 	case t.first >= 0 && t.at(t.first).metresTo(t.at(t.last)) > most:
-		l.add(CodeDistanceMismatch, "/distance_m", "the ends of the track are %.1f km apart, the distance is %.1f", t.at(t.first).metresTo(t.at(t.last))/1000, *d.DistanceM/1000)
+		l.add(CodeDistanceMismatch, "/distance_m", "the ends of the track are %.1f km apart, the distance is %.1f",
+			t.at(t.first).metresTo(t.at(t.last))/1000, *d.DistanceM/1000)
 	}
 }
 
-// laps looks at the laps one after another and against the activity. Laps of
-// which one begins just before the other ends are common, and so are gaps
-// between laps: both are ignored.
+// laps compares the laps with each other and with the activity. Short overlaps and gaps between
+// laps are common and ignored.
 func (l *linter) laps(d *Detail, t *track) {
 	duration := -1.0 // -1 if unknown
 	if d.DurationS != nil {
@@ -155,17 +161,18 @@ func (l *linter) laps(d *Detail, t *track) {
 	end := max(0, duration)
 	cut, rounding := d.Privacy == PrivacyBlurStart && t.first >= 0, float64(roundingS)
 	if t := d.Timeseries.T; len(t) > 0 {
-		end = max(end, float64(t[len(t)-1])) // within the samples, the duration is what is wrong, and is reported
-		if cut {                             // nothing beyond them is shown, whatever the duration
+		end = max(end, float64(t[len(t)-1])) // within the samples, the duration is wrong and reported elsewhere
+		if cut {                             // the document must show nothing beyond the samples
 			duration = float64(t[len(t)-1])
 			end, rounding = duration, timeSlackS
 		}
 	}
-	// Between laps the clock may have stood still, and the duration be that of the clock.
-	lapEnd, pauses := -1.0, 0.0 // lapEnd is that of the lap before, -1 if unknown
+	// The clock may stop between laps, and the duration may exclude these pauses.
+	lapEnd, pauses := -1.0, 0.0 // lapEnd is the end of the previous lap, -1 if unknown
 	next, together, reported := int64(0), 0.0, false
 	outside := func(at, format string, args ...any) {
-		if reported = true; cut {
+		reported = true
+		if cut {
 			l.add(CodePrivacyBlurLength, at, lapsUncut)
 		} else {
 			l.add(CodeLapOutside, at, format, args...)
@@ -177,17 +184,18 @@ func (l *linter) laps(d *Detail, t *track) {
 		if lap.Index != next {
 			l.add(CodeLapsNumbered, at+"/index", "lap %d where %d comes next", lap.Index, next)
 		}
-		next = lap.Index + 1 // one finding for laps that are counted from 1
+		next = lap.Index + 1 // a single finding for laps counted from 1
 
 		if i > 0 && lap.StartedAt.Sub(d.Laps[i-1].StartedAt.Time).Seconds() < -roundingS {
 			l.add(CodeLapOrder, at+"/started_at", "starts before the lap before it")
 		}
-		// Sub has a range of 292 years and stays at its end.
+		// Sub saturates at 292 years.
 		after := lap.StartedAt.Sub(d.StartedAt.Time).Seconds()
 		if lapEnd >= 0 {
 			pauses += max(0, after-lapEnd)
 		}
-		if lapEnd = -1; lap.DurationS != nil {
+		lapEnd = -1
+		if lap.DurationS != nil {
 			lapEnd = after + float64(*lap.DurationS)
 		}
 		switch {
@@ -204,13 +212,13 @@ func (l *linter) laps(d *Detail, t *track) {
 			together += float64(*lap.DurationS)
 		}
 	}
-	if slack := roundingS * float64(len(d.Laps)+1); duration >= 0 && together > duration+slack && !reported {
+	slack := roundingS * float64(len(d.Laps)+1)
+	if duration >= 0 && together > duration+slack && !reported {
 		outside("/laps", "the laps last %.0f seconds together, the activity %.0f", together, duration)
 	}
 }
 
-// timeseries looks at the columns, in one pass each and without allocating for
-// a sample that is as it should be.
+// timeseries checks the columns, in one pass each and without allocating for good samples.
 func (l *linter) timeseries(s *Timeseries) {
 	for i, v := range s.T {
 		if v < 0 {
@@ -244,7 +252,7 @@ func (l *linter) timeseries(s *Timeseries) {
 	column(l, "/timeseries/temperature_c", s.TemperatureC, n, signed)
 }
 
-// column looks at the length of a column, n being that of t, and at its values.
+// column checks the length of a column, where n is the length of t, and its values.
 func column[T int64 | float64](l *linter, at string, c Column[T], n int, signed bool) {
 	if c != nil && len(c) != n {
 		l.add(CodeColumnLength, at, "%d values beside the %d of t", len(c), n)
@@ -262,8 +270,7 @@ func column[T int64 | float64](l *linter, at string, c Column[T], n int, signed 
 	}
 }
 
-// degrees looks at the latitudes or the longitudes. The one that is null is
-// the one reported of a pair.
+// degrees checks the latitudes or the longitudes. Of an incomplete pair the null is reported.
 func (l *linter) degrees(at string, c, other Column[float64], most float64) {
 	for i, v := range c {
 		switch {
@@ -275,7 +282,6 @@ func (l *linter) degrees(at string, c, other Column[float64], most float64) {
 	}
 }
 
-// bbox looks at the bounding box, by itself and around the track.
 func (l *linter) bbox(d *Detail, t *track) {
 	if d.BBox == nil {
 		return
@@ -283,7 +289,8 @@ func (l *linter) bbox(d *Detail, t *track) {
 	b, sound := *d.BBox, true
 	for i, limit := range [4]float64{180, 90, 180, 90} {
 		if !(math.Abs(b[i]) <= limit) {
-			l.addItem(CodeBBoxRange, "/bbox", i, "not between %v and %v degrees; the order is [min_lon, min_lat, max_lon, max_lat]", -limit, limit)
+			l.addItem(CodeBBoxRange, "/bbox", i,
+				"not between %v and %v degrees; the order is [min_lon, min_lat, max_lon, max_lat]", -limit, limit)
 			sound = false
 		}
 	}
@@ -291,14 +298,14 @@ func (l *linter) bbox(d *Detail, t *track) {
 		l.add(CodeBBoxOrder, "/bbox", "min_lat is above max_lat")
 		sound = false
 	}
-	// RFC 7946, section 5.2: west above east means a box across the
-	// antimeridian.
+	// RFC 7946 section 5.2: west above east means a box across the antimeridian.
 	if b[0] > b[2] && !t.crosses {
 		l.add(CodeBBoxOrder, "/bbox", "min_lon is above max_lon, but the track does not cross the antimeridian")
 		sound = false
 	}
 	if d.Privacy == PrivacyBlurStart && !t.showsBox(b) && !t.showsBox(exchanged(b)) {
-		l.add(CodePrivacyBlurStart, "/bbox", "reaches more than %d m beyond the cut track: make it the box of the track that is shown", blurM)
+		l.add(CodePrivacyBlurStart, "/bbox",
+			"reaches more than %d m beyond the cut track: make it the box of the track that is shown", blurM)
 	}
 	if !sound || t.first < 0 {
 		return
@@ -312,16 +319,15 @@ func (l *linter) bbox(d *Detail, t *track) {
 	}
 }
 
-// What start_latlng and end_latlng may be away from the track: a fast rider
-// who is sampled once a minute is half a kilometre on, and a device that finds
-// its position late has moved on.
+// Tolerated distance of start_latlng and end_latlng from the track. A fast rider moves half a
+// kilometre between two samples a minute apart, and a device may find its position late.
 const (
 	endpointM     = 500
 	endpointMPerS = 30
 )
 
-// endpoint looks at start_latlng or end_latlng, which are stated at a pointer: sample is
-// the first or last with a position, or -1, and unseenS the seconds beyond it.
+// endpoint checks start_latlng or end_latlng, given at a pointer. sample is the first or last
+// sample with a position, or -1, and unseenS is the time in seconds beyond it.
 func (l *linter) endpoint(at string, stated *LatLng, sample int, unseenS float64, t *track, privacy Privacy) {
 	if stated == nil {
 		return
@@ -331,7 +337,8 @@ func (l *linter) endpoint(at string, stated *LatLng, sample int, unseenS float64
 	near, hint := endpointM+endpointMPerS*unseenS, ""
 	switch {
 	case privacy == PrivacyBlurStart && !t.showsEndpoint(sample, p, reversed):
-		l.add(CodePrivacyBlurStart, at, "more than %d m from that end of the cut track: null it, or set it to where the track that is shown begins or ends", blurM)
+		l.add(CodePrivacyBlurStart, at, "more than %d m from that end of the cut track: null it, "+
+			"or set it to where the track that is shown begins or ends", blurM)
 	case !p.onEarth():
 		if reversed.onEarth() {
 			hint = "; the order is [latitude, longitude]"
@@ -361,7 +368,8 @@ func (l *linter) index(x *Index) {
 		}
 		l.figures(at, s)
 		if s.DetailURL != nil && !leadsToDetail(*s.DetailURL, s.ID) {
-			l.add(CodeDetailURL, at+"/detail_url", "not the address of activities/{id}.json for the id of this activity")
+			l.add(CodeDetailURL, at+"/detail_url",
+				"not the address of activities/{id}.json for the id of this activity")
 		}
 		l.links(at, s)
 		if newest < 0 || s.StartedAt.After(x.Activities[newest].StartedAt.Time) {
@@ -373,11 +381,10 @@ func (l *linter) index(x *Index) {
 	}
 }
 
-// detailPath is the path of a detail document within the published folder.
+// detailPath returns the path of a detail document in the published folder.
 func detailPath(id string) string { return "activities/" + id + ".json" }
 
-// leadsToDetail tells whether address, relative or absolute, ends in
-// activities/{id}.json.
+// leadsToDetail reports whether address, relative or absolute, ends in activities/{id}.json.
 func leadsToDetail(address, id string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Opaque == "" && (u.Scheme == "" || u.Scheme == "https" || u.Scheme == "http") &&

@@ -1,9 +1,8 @@
-// Package admin is the administrator's side of an installation: the API below
-// /api/admin and the pages below /admin/, all behind the admin flag.
+// Package admin serves the administrators of an installation: the API below
+// /api/admin and the pages below /admin/, all of which require the admin flag.
 //
-// It leaves to others: the rules about accounts and who is an administrator
-// (package account), storage (behind account), and the registration of clients,
-// which only the operator's command line can do; here they are only listed.
+// Package account defines the rules for accounts and administrators, and reaches storage.
+// Clients are only listed here; the operator registers them on the command line.
 package admin
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Client is a registered OpenID Connect client as administrators see it; it has
-// no secrets.
+// Client is a registered OpenID Connect client as administrators see it, without secrets.
 type Client struct {
 	ID           string
 	Name         string
@@ -27,30 +25,30 @@ type Client struct {
 	RedirectURIs []string
 	Scopes       []string
 	RequireFlag  string   // access flag that a user needs, or empty
-	RequireACR   string   // class of the sign-in that it needs, or empty
+	RequireACR   string   // required class of the sign-in, or empty
 	Trusted      bool     // first party: no consent page
-	HomeURI      string   // where people find it, or empty
+	HomeURI      string   // its web page, or empty
 	Logo         string   // hash of its logo, or empty
 	Optional     []string // scopes that a user may leave out
 	CreatedAt    time.Time
-	Users        int       // who let it in or use it, up to account.ManyUsers
+	Users        int       // users who allowed or use it, up to account.ManyUsers
 	LastUsedAt   time.Time // zero: never
 }
 
-// Options are what the administration has from the program. Each may be nil.
+// Options configures the administration. Each field may be nil.
 type Options struct {
-	// Clients lists the registered clients in the order to show them. Errors wrap
-	// account.ErrUnavailable.
+	// Clients lists the registered clients in display order. Errors wrap account.ErrUnavailable.
 	Clients func(ctx context.Context) ([]Client, error)
-	// APIs lists the registered APIs in the order to show them. Errors wrap account.ErrUnavailable.
+	// APIs lists the registered APIs in display order. Errors wrap account.ErrUnavailable.
 	APIs func(ctx context.Context) ([]templates.APIRow, error)
-	// KeyCreated tells how old the key is that signs; nil: there is none.
+	// KeyCreated returns when the signing key was created. It is nil if there is no such key.
 	KeyCreated func() (time.Time, error)
-	// LastBackup tells when the last backup was made, zero: never; nil: nobody knows.
+	// LastBackup returns when the last backup was made, zero if never. It is nil if that is
+	// unknown.
 	LastBackup func(ctx context.Context) (time.Time, error)
-	// Mail says that mails are sent.
+	// Mail reports whether mail is configured.
 	Mail bool
-	// Now is the clock of answers that are written for long; nil means time.Now.
+	// Now is the clock for streamed answers; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -61,7 +59,7 @@ type Service struct {
 	options  Options
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(accounts *account.Service, o Options) *Service {
 	if o.Clients == nil {
 		o.Clients = func(context.Context) ([]Client, error) { return nil, nil }
@@ -80,14 +78,15 @@ func New(accounts *account.Service, o Options) *Service {
 	return s
 }
 
-// methods are the handlers of a path by method.
 type methods map[string]web.Handler
 
 // Mount registers the endpoints on the router of the base path.
 func (s *Service) Mount(m *mux.Router) {
 	api := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdmin) }
 	api("/api/admin/users", methods{"GET": s.listUsers, "POST": s.addUser})
-	api("/api/admin/users/{handle}", methods{"GET": s.ofUser(s.showUser), "PATCH": s.ofUser(s.amendUser), "DELETE": s.ofUser(s.deleteUser)})
+	api("/api/admin/users/{handle}", methods{
+		"GET": s.ofUser(s.showUser), "PATCH": s.ofUser(s.amendUser), "DELETE": s.ofUser(s.deleteUser),
+	})
 	api("/api/admin/users/{handle}/suspend", methods{"POST": s.ofUser(s.suspend)})
 	api("/api/admin/users/{handle}/unsuspend", methods{"POST": s.ofUser(s.unsuspend)})
 	api("/api/admin/users/{handle}/flags", methods{"PUT": s.ofUser(s.putFlags)})
@@ -134,7 +133,8 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/users/{handle}/delete", methods{"POST": s.form("end", s.deleteForm)})
 }
 
-// mount puts the guard before every method of a path. What else an act needs is decided where it is done.
+// mount adds the guard to every method of a path. Further permissions are checked by the
+// operation itself.
 func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.HandlerFunc) http.HandlerFunc) {
 	guarded := make(web.Methods, len(of))
 	for method, h := range of {
@@ -143,7 +143,6 @@ func (s *Service) mount(m *mux.Router, path string, of methods, guard func(http.
 	s.accounts.Handle(m, path, guarded)
 }
 
-// userHandler is a Handler about the user that the path names.
 type userHandler func(w http.ResponseWriter, r *http.Request, u account.User) error
 
 func (s *Service) ofUser(do userHandler) web.Handler {

@@ -22,8 +22,7 @@ func auditRows(list []account.Audit) []templates.AuditRow {
 	return out
 }
 
-// auditPage shows the rows that the request asks for; a filter that cannot be read is
-// refused beside the form.
+// auditPage shows the requested rows. An invalid filter is refused beside the form.
 func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 	status, q := http.StatusOK, r.URL.Query()
 	page := templates.AdminAudit{Person: q.Get("person"), Kind: q.Get("kind"), From: q.Get("from"), To: q.Get("to")}
@@ -45,7 +44,7 @@ func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// selection are the filters of a request; nothing else of its address is kept or goes on.
+// selection returns the filters of a request and drops the rest of its query.
 func selection(r *http.Request) url.Values {
 	selected := url.Values{}
 	for _, name := range []string{"person", "kind", "from", "to"} {
@@ -56,27 +55,31 @@ func selection(r *http.Request) url.Values {
 	return selected
 }
 
-// auditJSONL answers with all rows that the request asks for, one JSON object a line.
+// auditJSONL answers with all requested rows, one JSON object a line.
 func (s *Service) auditJSONL(w http.ResponseWriter, r *http.Request) error {
 	l := templates.LanguageOf(r.Context())
-	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", func(to *bufio.Writer, a account.Audit) error {
+	write := func(to *bufio.Writer, a account.Audit) error {
 		return json.NewEncoder(to).Encode(AuditEntryOf(a, l))
-	})
+	}
+	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", write)
 }
 
-// auditCSV answers with all rows that the request asks for, as RFC 4180 has it.
+// auditCSV answers with all requested rows as CSV (RFC 4180).
 func (s *Service) auditCSV(w http.ResponseWriter, r *http.Request) error {
-	return s.export(w, r, "audit.csv", "text/csv; charset=utf-8; header=present", "id,at,actor,action,target,detail,address,request_id\r\n", func(to *bufio.Writer, a account.Audit) error {
-		fields := []string{strconv.FormatInt(a.ID, 10), a.At.UTC().Format(time.RFC3339), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID}
+	const head = "id,at,actor,action,target,detail,address,request_id\r\n"
+	write := func(to *bufio.Writer, a account.Audit) error {
+		id, at := strconv.FormatInt(a.ID, 10), a.At.UTC().Format(time.RFC3339)
+		fields := []string{id, at, a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID}
 		for i, f := range fields {
 			fields[i] = cell(f)
 		}
 		_, err := to.WriteString(strings.Join(fields, ",") + "\r\n")
 		return err
-	})
+	}
+	return s.export(w, r, "audit.csv", "text/csv; charset=utf-8; header=present", head, write)
 }
 
-// cell is a field of CSV.
+// cell returns a CSV field, quoted where needed.
 func cell(s string) string {
 	s = web.GuardCell(s)
 	if strings.ContainsAny(s, "\",;\t\r\n'") {
@@ -85,13 +88,17 @@ func cell(s string) string {
 	return s
 }
 
-func (s *Service) export(w http.ResponseWriter, r *http.Request, file, contentType, head string, write func(*bufio.Writer, account.Audit) error) error {
+func (s *Service) export(
+	w http.ResponseWriter, r *http.Request, file, contentType, head string,
+	write func(*bufio.Writer, account.Audit) error,
+) error {
 	q, err := readAuditQuery(r)
 	if err != nil {
 		return err
 	}
 	detail := selection(r).Encode()
-	if err := s.users.Record(r.Context(), s.accounts.Caller(r).Audit(s.users.Now(), "audit.export", "audit", detail)); err != nil {
+	row := s.accounts.Caller(r).Audit(s.users.Now(), "audit.export", "audit", detail)
+	if err := s.users.Record(r.Context(), row); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)

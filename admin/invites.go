@@ -40,8 +40,8 @@ func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request) error {
 func branchRow(b account.Branch) templates.BranchRow {
 	u := b.User
 	return templates.BranchRow{
-		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(), LastLoginAt: u.LastLoginAt,
-		Invited: b.Invited, Active: b.Active, Open: b.Open,
+		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(),
+		LastLoginAt: u.LastLoginAt, Invited: b.Invited, Active: b.Active, Open: b.Open,
 	}
 }
 
@@ -54,11 +54,14 @@ func branchRows(list []account.Branch) []templates.BranchRow {
 }
 
 func (s *Service) invitesPage(w http.ResponseWriter, r *http.Request) error {
-	return s.showInvitesPage(w, r, http.StatusOK, r.URL.Query().Get("under"), templates.AdminInvites{Answer: answerTo(r)})
+	under, page := r.URL.Query().Get("under"), templates.AdminInvites{Answer: answerTo(r)}
+	return s.showInvitesPage(w, r, http.StatusOK, under, page)
 }
 
-// showInvitesPage shows one level of the tree, and at its root the open invites.
-func (s *Service) showInvitesPage(w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites) error {
+// showInvitesPage shows one level of the tree and, at its root, the open invites.
+func (s *Service) showInvitesPage(
+	w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites,
+) error {
 	ctx := r.Context()
 	p, err := readPage(r)
 	if err != nil {
@@ -93,7 +96,6 @@ func (s *Service) showInvitesPage(w http.ResponseWriter, r *http.Request, status
 	return nil
 }
 
-// openInvites fills in the page of open invites that the request asks for.
 func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) error {
 	const shown, most = 50, 1_000_000
 	skip := 0
@@ -112,13 +114,15 @@ func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) err
 		page.NextOpen = "/admin/invites?skip=" + strconv.Itoa(skip+shown) + "#open"
 	}
 	for _, i := range list {
-		page.Open = append(page.Open, templates.OpenInviteRow{Code: i.Shown(), By: i.Inviter, Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt})
+		page.Open = append(page.Open, templates.OpenInviteRow{
+			Code: i.Shown(), By: i.Inviter, Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
+		})
 	}
 	return nil
 }
 
-// revokeForm revokes the invite of the field code, or the open ones of the branch of
-// the field under.
+// revokeForm revokes the invite in the field code, or all open invites of the branch in the field
+// under.
 func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
@@ -134,7 +138,8 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		done := templates.LanguageOf(ctx).Text("{count} open invites are revoked.", "count", n)
-		return s.showInvitesPage(w, r, http.StatusOK, under, templates.AdminInvites{Answer: templates.Answer{Section: "revoke", Notice: done}})
+		answer := templates.Answer{Section: "revoke", Notice: done}
+		return s.showInvitesPage(w, r, http.StatusOK, under, templates.AdminInvites{Answer: answer})
 	}
 	err := s.users.RevokeInvite(ctx, by, r.PostForm.Get("code"))
 	if err == nil {
@@ -144,7 +149,8 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}})
+	answer := templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}
+	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: answer})
 }
 
 func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
@@ -159,9 +165,10 @@ func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error
 	page := templates.AdminApplications{APIs: apis}
 	for _, c := range clients {
 		page.Applications = append(page.Applications, templates.ApplicationRow{
-			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
-			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional,
-			Scopes: c.Scopes, Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
+			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted,
+			RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
+			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional, Scopes: c.Scopes,
+			Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
 		})
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)

@@ -9,14 +9,15 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Bounds of what Judge accepts.
+// Thresholds of Judge.
 const (
 	keyDays    = 365
-	backupDays = 7 // since the last backup, or without one while people sign in
+	backupDays = 7 // since the last backup, or of sign-ins without any backup
 )
 
-// Judge returns what is not as it should be, each point with the remedy. The overview and cairn doctor show the same
-// list; the codes are the names of cairn doctor. The texts are in the language of the context.
+// Judge returns the problems of the installation, each with its remedy. The overview and cairn
+// doctor show the same list; the codes are the check names of cairn doctor. The texts are in the
+// language of the context.
 func Judge(ctx context.Context, users *account.Administration, o Options) (list []templates.Warning, err error) {
 	l, now := templates.LanguageOf(ctx), users.Now()
 	add := func(code string, advice bool, text, remedy, path, command string) {
@@ -29,8 +30,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	}
 	if o.KeyCreated != nil {
 		if at, err := o.KeyCreated(); err == nil && daysBetween(at, now) > keyDays {
-			add("key-age", false, l.Text("The key that signs is {count} days old.", "count", daysBetween(at, now)),
-				l.Text("Make a new one, and keep the old one as an additional key until what it has signed has expired."),
+			add("key-age", false, l.Text("The signing key is {count} days old.", "count", daysBetween(at, now)),
+				l.Text("Make a new one, and keep the old one as an additional key until its signatures have expired."),
 				"", "cairn keys generate next.pem")
 		}
 		old, err := users.HS256Sessions(ctx)
@@ -38,8 +39,10 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 			return nil, err
 		}
 		if old > 0 && settings.HS256Until.IsZero() {
-			add("hs256-sessions", false, l.Text("{count} sessions are still signed with the shared secret.", "count", old),
-				l.Text("They end within 30 days of their sign-in; an earlier end can be set."), "", "cairn keys migrate --until 14d")
+			add("hs256-sessions", false,
+				l.Text("{count} sessions are still signed with the shared secret.", "count", old),
+				l.Text("They end within 30 days of their sign-in; an earlier end can be set."),
+				"", "cairn keys migrate --until 14d")
 		}
 	}
 	if o.LastBackup != nil {
@@ -67,7 +70,8 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		}
 		if state.Failing > 0 {
 			add("mail-server", false, l.Text("{count} mails could not be sent yet.", "count", state.Failing),
-				l.Text("They are tried again for a day. The log has the reason, and a test shows it."), "", "cairn mail test ADDRESS")
+				l.Text("They are tried again for a day. The log has the reason, and a test shows it."),
+				"", "cairn mail test ADDRESS")
 		}
 	}
 	n, _, err := users.CountUsers(ctx, account.UserQuery{Flag: account.FlagAdmin, NoSecondFactor: true})
@@ -76,11 +80,12 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	}
 	if n > 0 {
 		add("second-factor", true, l.Text("{count} administrators have no second factor.", "count", n),
-			l.Text("They add one under Security in their account."), "/admin/users/?flag=admin&no_second_factor=true", "")
+			l.Text("They add one under Security in their account."),
+			"/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {
-		add("second-factor-optional", true, l.Text("Nobody has to have a second factor."),
-			l.Text("Demand one at least of those who administer."),
+		add("second-factor-optional", true, l.Text("Nobody is required to have a second factor."),
+			l.Text("Require one at least of administrators."),
 			"/admin/settings#security", "cairn settings set second_factor_flags admin")
 	}
 	return list, nil

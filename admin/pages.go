@@ -13,8 +13,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// notices are what a page can say after a form, and the section that the form is
-// in; the query names one, it never brings text.
+// notices are the messages that a page can show after a form, with the section of the form. The
+// query selects one; it never supplies text.
 var notices = map[string]struct {
 	section string
 	text    templates.Text
@@ -36,7 +36,6 @@ var notices = map[string]struct {
 	"security":       {"security", "The settings are saved."},
 }
 
-// answerTo is the notice that the query of a page names.
 func answerTo(r *http.Request) templates.Answer {
 	n := notices[r.URL.Query().Get("notice")]
 	return templates.Answer{Section: n.section, Notice: templates.LanguageOf(r.Context()).Text(n.text)}
@@ -45,7 +44,8 @@ func answerTo(r *http.Request) templates.Answer {
 func rowOf(u account.User) templates.AdminUserRow {
 	return templates.AdminUserRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
-		Suspended: u.Suspended(), SecondFactor: u.SecondFactor, CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
+		Suspended: u.Suspended(), SecondFactor: u.SecondFactor,
+		CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
 	}
 }
 
@@ -53,8 +53,9 @@ func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.Use
 	return s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{Answer: answerTo(r)})
 }
 
-// showUserPage fills in what every state of the page has.
-func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser) error {
+func (s *Service) showUserPage(
+	w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser,
+) error {
 	id := account.IdentityFrom(r.Context())
 	settings, err := s.users.Settings(r.Context())
 	if err != nil {
@@ -65,7 +66,8 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 		return err
 	}
 	if page.Section != "profile" || page.Error == "" {
-		page.Profile = templates.AdminProfile{DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified}
+		profile := &page.Profile
+		profile.DisplayName, profile.Email, profile.EmailVerified = u.DisplayName, u.Email, u.EmailVerified
 	}
 	branches, err := s.users.Branches(r.Context(), u, "", shownInvited+1)
 	if err != nil {
@@ -79,30 +81,35 @@ func (s *Service) showUserPage(w http.ResponseWriter, r *http.Request, status in
 	if err != nil {
 		return err
 	}
-	page.Factors = templates.FactorCounts{TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes}
+	page.Factors = templates.FactorCounts{
+		TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes,
+	}
 	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
 		branches = branches[:shownInvited]
 	}
-	page.Invited, page.History, page.SuspendedAt, page.SuspendReason = branchRows(branches), auditRows(history), u.SuspendedAt, u.SuspendReason
-	page.User, page.Self, page.KnownFlags, page.FlagDescriptions = rowOf(u), u.Sub == id.User.Sub, settings.Flags, settings.FlagDescriptions
+	page.Invited, page.History = branchRows(branches), auditRows(history)
+	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
+	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
+	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
 	sessions, more := account.ShownSessions(r, access.Sessions)
-	page.Sessions, page.MoreSessions, page.Apps = account.SessionRows(sessions, id.Session.ID), more, account.AppRows(access.Apps)
+	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID), more
+	page.Apps = account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }
 
-// What a user's page shows of long lists.
+// Lengths of the lists on a user's page.
 const (
 	shownInvited = 20
 	shownHistory = 20
 )
 
-// formAction does what a form asks for a user. It returns where the browser goes next,
-// or "" when it has answered itself.
+// formAction performs the action of a form for a user. It returns the address to redirect to, or
+// "" if it has answered.
 type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (string, error)
 
-// form reads the form of a section of the user's page and runs its action; a refusal
-// shows the page with the reason.
+// form reads the form of a section of the user's page and runs its action. If the action is
+// refused, it shows the page with the reason.
 func (s *Service) form(section string, do formAction) web.Handler {
 	return s.ofUser(func(w http.ResponseWriter, r *http.Request, u account.User) error {
 		if err := web.ReadForm(w, r, "flag", "known"); err != nil {
@@ -119,15 +126,20 @@ func (s *Service) form(section string, do formAction) web.Handler {
 		if err != nil || p.Status == http.StatusNotFound {
 			return cmp.Or(err, error(p))
 		}
-		page := templates.AdminUser{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, ErrorField: refusedField(section, p)}
+		page := templates.AdminUser{
+			Answer:     templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
+			ErrorField: refusedField(section, p),
+		}
 		if f := r.PostForm; section == "profile" {
-			page.Profile = templates.AdminProfile{DisplayName: f.Get("display_name"), Email: f.Get("email"), EmailVerified: f.Has("email_verified")}
+			profile := &page.Profile
+			profile.DisplayName, profile.Email = f.Get("display_name"), f.Get("email")
+			profile.EmailVerified = f.Has("email_verified")
 		}
 		return s.showUserPage(w, r, p.Status, u, page)
 	})
 }
 
-// refusedField names the field a refusal is about, "" for none.
+// refusedField returns the field that a refusal is about, or "".
 func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "profile" && len(p.Errors) > 0:
@@ -144,12 +156,14 @@ func noticeOn(u account.User, notice string) string {
 	return "/admin/users/" + url.PathEscape(u.Handle) + "?notice=" + notice + "#" + notices[notice].section
 }
 
-// profileForm changes only what differs from the stored state, as flagsForm
-// does. The address goes with its mark: an administrator verifies only an address that they see.
+// profileForm changes only what differs from the stored state, as flagsForm does. The email
+// address is changed together with its verified mark: an administrator verifies only an address
+// that they see.
 func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	name, email, verified := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email")), r.PostForm.Has("email_verified")
+	name, email := r.PostForm.Get("display_name"), strings.TrimSpace(r.PostForm.Get("email"))
+	verified := r.PostForm.Has("email_verified")
 	if email == "" && u.EmailVerified {
-		verified = false // the tick was for the address that is removed
+		verified = false // the mark was for the removed address
 	}
 	c := account.UserChange{}
 	if name != u.DisplayName {
@@ -180,8 +194,8 @@ func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u acco
 	return noticeOn(u, "sessions-ended"), err
 }
 
-// flagsForm changes only what differs from the stored state, so that the audit
-// log tells what was meant.
+// flagsForm changes only what differs from the stored state, so that the audit log records the
+// intended change.
 func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	ticked, change := r.PostForm["flag"], map[string]bool{}
 	for _, name := range slices.Concat(r.PostForm["known"], ticked) {
@@ -193,14 +207,14 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 	return noticeOn(u, "flags-saved"), err
 }
 
-// resetCodeForm answers with the code itself: it is shown this once, and never
-// in an address.
+// resetCodeForm answers with the code itself. It is shown only once and never part of a URL.
 func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	c, err := s.users.IssueResetCode(r.Context(), s.accounts.Caller(r), u)
 	if err != nil {
 		return "", err
 	}
-	return "", s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
+	page := templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)}
+	return "", s.showUserPage(w, r, http.StatusOK, u, page)
 }
 
 func (s *Service) resetFactorsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -213,7 +227,8 @@ func (s *Service) resetFactorsForm(_ http.ResponseWriter, r *http.Request, u acc
 func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	typed, err := account.CanonicalHandle(r.PostForm.Get("confirm"))
 	if err != nil || typed != u.Handle {
-		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed", "Type the handle of the account to delete it. Nothing was changed.")
+		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed",
+			"Type the handle of the account to delete it. Nothing was changed.")
 	}
 	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), s.accounts.Caller(r), u)
 }

@@ -15,7 +15,6 @@ func (s *Service) usersPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showUsersPage(w, r, http.StatusOK, templates.AdminUsers{Answer: answerTo(r)})
 }
 
-// showUsersPage fills in what every state of the page has.
 func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status int, page templates.AdminUsers) error {
 	list, err := s.usersOf(r)
 	if err != nil {
@@ -27,11 +26,13 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	}
 	q := list.query
 	page.Filter = templates.UserFilter{
-		Query: q.Query, Flag: q.Flag, Sort: q.Sort, Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
+		Query: q.Query, Flag: q.Flag, Sort: q.Sort,
+		Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
 	}
 	page.ByMail = s.accounts.MailEnabled()
 	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.next)
-	if page.Total, page.AtLeast = list.total, !list.exact; !list.exact && list.total == 0 {
+	page.Total, page.AtLeast = list.total, !list.exact
+	if !list.exact && list.total == 0 {
 		page.Total = -1
 	}
 	if page.Section != "add" {
@@ -44,8 +45,7 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	return nil
 }
 
-// nextPage is the local path of the page after the one that a request asks for, "" where
-// there is none.
+// nextPage returns the local path of the page after the requested one, or "" if there is none.
 func (s *Service) nextPage(r *http.Request, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -55,7 +55,7 @@ func (s *Service) nextPage(r *http.Request, cursor string) string {
 	return strings.TrimPrefix(r.URL.EscapedPath(), s.accounts.Path("")) + "?" + q.Encode()
 }
 
-// filters are the parameters of a request that select what is listed.
+// filters returns the parameters of a request that select what is listed.
 func filters(r *http.Request) url.Values {
 	q := r.URL.Query()
 	for name := range q {
@@ -66,19 +66,23 @@ func filters(r *http.Request) url.Values {
 	return q
 }
 
-// addForm adds a person and shows their page with the code, which is shown this once.
+// addForm adds a user and shows their page with the code, which is shown only once.
 func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r, "flag"); err != nil {
 		return err
 	}
 	f := r.PostForm
-	n := account.NewUser{Handle: f.Get("handle"), DisplayName: f.Get("display_name"), Email: f.Get("email"), Flags: append([]string{}, f["flag"]...)}
+	n := account.NewUser{
+		Handle: f.Get("handle"), DisplayName: f.Get("display_name"), Email: f.Get("email"),
+		Flags: append([]string{}, f["flag"]...),
+	}
 	u, c, err := s.users.Add(r.Context(), s.accounts.Caller(r), n)
 	if err == nil && c.Hash == nil {
 		return s.accounts.Redirect(w, r, noticeOn(u, "added-by-mail"))
 	}
 	if err == nil {
-		return s.showUserPage(w, r, http.StatusOK, u, templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)})
+		page := templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)}
+		return s.showUserPage(w, r, http.StatusOK, u, page)
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// clientEntry is a client as the list shows it.
 type clientEntry struct {
 	ID           string    `json:"client_id"`
 	Name         string    `json:"client_name"`
@@ -21,7 +20,7 @@ type clientEntry struct {
 	RedirectURIs []string  `json:"redirect_uris"`
 	Scopes       []string  `json:"scopes"`
 	RequireFlag  *string   `json:"require_flag"` // null: open to all members
-	RequireACR   *string   `json:"require_acr"`  // null: the password alone will do
+	RequireACR   *string   `json:"require_acr"`  // null: a password is enough
 	Trusted      bool      `json:"trusted"`
 	CreatedAt    time.Time `json:"created_at"`
 }
@@ -34,14 +33,16 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 	out := make([]clientEntry, 0, len(list))
 	for _, c := range list {
 		out = append(out, clientEntry{
-			ID: c.ID, Name: c.Name, Public: c.Public, RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
-			RequireFlag: web.TextOrNull(c.RequireFlag), RequireACR: web.TextOrNull(c.RequireACR), Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+			ID: c.ID, Name: c.Name, Public: c.Public,
+			RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
+			RequireFlag: web.TextOrNull(c.RequireFlag), RequireACR: web.TextOrNull(c.RequireACR),
+			Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
 		})
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
 }
 
-// AuditEntry is a row of the audit log as the API and the command line show it.
+// AuditEntry is a row of the audit log in the API and on the command line.
 type AuditEntry struct {
 	ID        int64     `json:"id"`
 	At        time.Time `json:"at"`
@@ -51,10 +52,10 @@ type AuditEntry struct {
 	Detail    string    `json:"detail"`
 	Address   string    `json:"address"`
 	RequestID string    `json:"request_id"`
-	Sentence  string    `json:"sentence"` // what the row tells, in a language
+	Sentence  string    `json:"sentence"` // describes the row in a language
 }
 
-// AuditEntryOf shows a row in a language.
+// AuditEntryOf returns the entry of a row, with its sentence in the language.
 func AuditEntryOf(a account.Audit, l *templates.Language) AuditEntry {
 	return AuditEntry{
 		a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID, l.AuditSentence(a.Row()),
@@ -66,7 +67,7 @@ type auditList struct {
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
-// readAuditQuery reads the filters of the audit log and the page from a request's address.
+// readAuditQuery reads the filters of the audit log and the page from a request's URL.
 func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {
@@ -74,7 +75,8 @@ func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 	}
 	q.Limit = p.limit
 	if p.key != "" {
-		if q.Before, err = strconv.ParseInt(p.key, 10, 64); err != nil || q.Before < 1 || strconv.FormatInt(q.Before, 10) != p.key {
+		q.Before, err = strconv.ParseInt(p.key, 10, 64)
+		if err != nil || q.Before < 1 || strconv.FormatInt(q.Before, 10) != p.key {
 			return q, account.ErrInvalidCursor
 		}
 	}
@@ -100,8 +102,8 @@ func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 
 var auditKind = regexp.MustCompile(`^[a-z]{1,32}(?:\.[a-z_]{0,32})?$`)
 
-// readTime reads a time (RFC 3339) or a day (UTC), of which it is the beginning or, with
-// days 1, the end.
+// readTime reads a time (RFC 3339) or a day (UTC). A day means its beginning or, if days is 1,
+// its end.
 func readTime(text string, days int) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil || text == "" {
 		return t, nil
@@ -126,15 +128,14 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// auditOf finds the page of audit rows that a request asks for, and the cursor of the
-// next one.
+// auditOf returns the requested page of audit rows and the cursor of the next page.
 func (s *Service) auditOf(r *http.Request) (rows []account.Audit, next string, err error) {
 	q, err := readAuditQuery(r)
 	if err != nil {
 		return nil, "", err
 	}
 	limit := q.Limit
-	q.Limit++ // one more than the page has tells whether there is another one
+	q.Limit++ // an extra row means that there is another page
 	if rows, err = s.users.AuditLog(r.Context(), q); err != nil || len(rows) <= limit {
 		return rows, "", err
 	}
@@ -149,7 +150,7 @@ func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, v)
 }
 
-// putSettings changes the members that the body has; the others stay.
+// putSettings changes the members in the body and keeps the others.
 func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) error {
 	var in account.SettingsChange
 	if err := web.ReadJSON(w, r, &in); err != nil {

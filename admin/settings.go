@@ -19,9 +19,11 @@ func (s *Service) settingsPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showSettingsPage(w, r, http.StatusOK, templates.AdminSettings{Answer: answerTo(r)})
 }
 
-// showSettingsPage shows what is stored, or in the section of a refused form what was
-// typed.
-func (s *Service) showSettingsPage(w http.ResponseWriter, r *http.Request, status int, page templates.AdminSettings) error {
+// showSettingsPage shows the stored settings, and in the section of a refused form the typed
+// values.
+func (s *Service) showSettingsPage(
+	w http.ResponseWriter, r *http.Request, status int, page templates.AdminSettings,
+) error {
 	v, err := s.users.Settings(r.Context())
 	if err != nil {
 		return err
@@ -42,30 +44,35 @@ func (s *Service) showSettingsPage(w http.ResponseWriter, r *http.Request, statu
 		}
 		return stored
 	}
-	page.InstanceName, page.AccentColour = text("general", "instance_name", v.InstanceName), text("general", "accent_colour", v.AccentColour)
-	page.Contact, page.Registration = text("general", "contact", v.Contact), text("general", "registration", v.Registration)
+	page.InstanceName = text("general", "instance_name", v.InstanceName)
+	page.AccentColour = text("general", "accent_colour", v.AccentColour)
+	page.Contact = text("general", "contact", v.Contact)
+	page.Registration = text("general", "registration", v.Registration)
 	page.MaxUsers = text("general", "max_users", strconv.Itoa(v.MaxUsers))
 	page.InvitesPerMember = text("general", "invites_per_member", strconv.Itoa(v.InvitesPerMember))
 	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
 	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
 	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
-	page.NewFlag, page.NewDescription, page.Logo = text("flags", "new_flag", ""), text("flags", "new_description", ""), v.Logo != ""
+	page.NewFlag, page.NewDescription = text("flags", "new_flag", ""), text("flags", "new_description", "")
+	page.Logo = v.Logo != ""
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
-			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]), BuiltIn: f == account.FlagAdmin || f == account.FlagActivity,
-			Default: ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)), SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
+			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]),
+			BuiltIn:      f == account.FlagAdmin || f == account.FlagActivity,
+			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
+			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
 		})
 	}
 	s.accounts.Show(w, r, status, page)
 	return nil
 }
 
-// change is what a form of the settings changes, of what is stored: members whose
-// fields still say what is stored are left to others who change them at the same time.
+// change returns the settings that a form changes. Members whose fields equal the stored value
+// are left out, so that concurrent changes by others are kept.
 type change func(v account.Settings, f url.Values) (account.SettingsChange, error)
 
-// settingsForm reads the form of a section and changes the settings; a refusal shows the
-// page with what was typed.
+// settingsForm reads the form of a section and changes the settings. If they are refused, it
+// shows the page with the typed values.
 func (s *Service) settingsForm(section string, of change) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := web.ReadForm(w, r, "known", "default", "remove", "second_factor"); err != nil {
@@ -94,7 +101,9 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 	if err != nil {
 		return err
 	}
-	page := templates.AdminSettings{Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: map[string]string{}}
+	page := templates.AdminSettings{
+		Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: map[string]string{},
+	}
 	for _, e := range p.Errors {
 		field := strings.TrimPrefix(e.Pointer, "/")
 		switch {
@@ -108,7 +117,7 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 	return s.showSettingsPage(w, r, p.Status, page)
 }
 
-// number adds a member whose field is a whole number.
+// number adds a member whose field must be a whole number, if it differs from the stored value.
 func number(c account.SettingsChange, f url.Values, name string, stored int) error {
 	n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
 	switch {
@@ -122,7 +131,10 @@ func number(c account.SettingsChange, f url.Values, name string, stored int) err
 
 func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c := account.SettingsChange{}
-	for name, stored := range map[string]string{"instance_name": v.InstanceName, "accent_colour": v.AccentColour, "contact": v.Contact, "registration": v.Registration} {
+	for name, stored := range map[string]string{
+		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
+		"contact": v.Contact, "registration": v.Registration,
+	} {
 		if typed := strings.TrimSpace(f.Get(name)); typed != stored {
 			c[name] = typed
 		}
@@ -148,14 +160,15 @@ func securitySettings(v account.Settings, f url.Values) (account.SettingsChange,
 	return c, number(c, f, "audit_days", v.AuditDays)
 }
 
-// flagSettings changes flags that the form has shown (known) and adds a new one. A flag
-// that is removed goes from every list of flags.
+// flagSettings changes the flags that the form has shown (known) and adds a new one. A removed
+// flag is removed from every list of flags.
 func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c, descriptions := account.SettingsChange{}, map[string]string{}
-	gone := func(flag string) bool { return slices.Contains(f["remove"], flag) }
-	flags := slices.DeleteFunc(slices.Clone(v.Flags), gone)
+	removed := func(flag string) bool { return slices.Contains(f["remove"], flag) }
+	flags := slices.DeleteFunc(slices.Clone(v.Flags), removed)
 	for _, flag := range flags {
-		if typed := strings.TrimSpace(f.Get("description." + flag)); f.Has("description."+flag) && typed != v.FlagDescriptions[flag] {
+		field := "description." + flag
+		if typed := strings.TrimSpace(f.Get(field)); f.Has(field) && typed != v.FlagDescriptions[flag] {
 			descriptions[flag] = typed
 		}
 	}
@@ -166,10 +179,10 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 		}
 	}
 	defaults := slices.DeleteFunc(slices.Clone(v.DefaultFlags), func(flag string) bool {
-		return gone(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f["default"], flag)
+		return removed(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f["default"], flag)
 	})
 	for _, flag := range f["default"] {
-		if !slices.Contains(defaults, flag) && !gone(flag) {
+		if !slices.Contains(defaults, flag) && !removed(flag) {
 			defaults = append(defaults, flag)
 		}
 	}
@@ -183,16 +196,18 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 	if len(descriptions) > 0 {
 		c["flag_descriptions"] = descriptions
 	}
-	if demanded := slices.DeleteFunc(slices.Clone(v.SecondFactorFlags), gone); len(demanded) < len(v.SecondFactorFlags) {
-		c["second_factor_flags"] = demanded
+	required := slices.DeleteFunc(slices.Clone(v.SecondFactorFlags), removed)
+	if len(required) < len(v.SecondFactorFlags) {
+		c["second_factor_flags"] = required
 	}
 	return c, nil
 }
 
-// carriedLogo is the field that has the file of logoForm where it was carried on: see account.Service.Form.
+// carriedLogo is the form field that carries the file of logoForm through a confirmation; see
+// account.Service.Form.
 const carriedLogo = "logo_data"
 
-// logoForm reads the one file of a form: nothing else is kept of the body.
+// logoForm reads the single file of a form. The rest of the body is dropped.
 func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
 	var picture []byte
 	if web.IsForm(r) {
@@ -212,13 +227,14 @@ func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
 	return s.settingsRefused(w, r, "logo", err)
 }
 
-// readFile reads a form with one file (RFC 7578) of the size of a logo.
+// readFile reads a form with one file (RFC 7578) of at most the size of a logo.
 func readFile(w http.ResponseWriter, r *http.Request, field string) ([]byte, error) {
 	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "multipart/form-data" {
-		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the form with Content-Type: multipart/form-data.")
+		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Send the form with Content-Type: multipart/form-data.")
 	}
-	const around = 4 << 10 // what is around the file
-	r.Body = http.MaxBytesReader(w, r.Body, account.MaxLogo+around)
+	const overhead = 4 << 10 // of the form around the file
+	r.Body = http.MaxBytesReader(w, r.Body, account.MaxLogo+overhead)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, web.BadRequest("The body could not be read.")

@@ -10,7 +10,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// nextSteps are what comes after init, none once all is done or the list was closed.
+// nextSteps returns the steps after init, or none once all are done or an administrator closed
+// the list.
 func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 	settings, err := s.users.Settings(ctx)
 	if err != nil || !settings.NextSteps {
@@ -42,8 +43,8 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 			return nil, err
 		}
 		steps = append(steps, templates.NextStep{
-			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"), Command: "cairn backup FILE",
-			Done: !at.IsZero(),
+			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"),
+			Command: "cairn backup FILE", Done: !at.IsZero(),
 		})
 	}
 	if !slices.ContainsFunc(steps, func(step templates.NextStep) bool { return !step.Done }) {

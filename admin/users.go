@@ -18,7 +18,6 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// userEntry is a user as the list shows them.
 type userEntry struct {
 	Sub         string          `json:"sub"`
 	Handle      string          `json:"handle"`
@@ -34,11 +33,10 @@ type userEntry struct {
 type userList struct {
 	Users      []userEntry `json:"users"`
 	NextCursor *string     `json:"next_cursor"` // null: the last page
-	// Total is how many users fit; null where they are too many to be counted.
+	// Total is the number of matching users, null if there are too many to count.
 	Total *int `json:"total"`
 }
 
-// userDetail is one user with what they use.
 type userDetail struct {
 	userEntry
 	EmailVerified bool                   `json:"email_verified"`
@@ -50,8 +48,9 @@ type userDetail struct {
 
 func entryOf(u account.User, known []string) userEntry {
 	return userEntry{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.FlagMap(known), Suspended: u.Suspended(),
-		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), InvitedBy: web.TextOrNull(u.InvitedBy),
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
+		Flags: u.FlagMap(known), Suspended: u.Suspended(), CreatedAt: u.CreatedAt.UTC(),
+		LastLoginAt: web.TimeOrNull(u.LastLoginAt), InvitedBy: web.TextOrNull(u.InvitedBy),
 	}
 }
 
@@ -74,17 +73,15 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// listed is a page of a list of users.
-type listed struct {
+type userListPage struct {
 	query account.UserQuery
 	users []account.User
 	next  string // cursor of the next page
-	total int    // of the whole list; there may be more unless it is exact
+	total int    // of the whole list; a lower bound unless exact
 	exact bool
 }
 
-// usersOf finds the page of users that a request asks for.
-func (s *Service) usersOf(r *http.Request) (out listed, err error) {
+func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 	if out.query, err = readUserQuery(r); err != nil {
 		return out, err
 	}
@@ -99,8 +96,7 @@ func (s *Service) usersOf(r *http.Request) (out listed, err error) {
 	return out, err
 }
 
-// readUserQuery reads the filters, the order and the page of a list of users from a
-// request's address.
+// readUserQuery reads the filters, the order and the page of a list of users from a request's URL.
 func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {
@@ -108,7 +104,9 @@ func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	}
 	q.Query, q.After, q.Limit = p.query, p.key, p.limit
 	values := r.URL.Query()
-	for name, on := range map[string]*bool{"suspended": &q.Suspended, "never_signed_in": &q.NeverSignedIn, "no_second_factor": &q.NoSecondFactor} {
+	for name, on := range map[string]*bool{
+		"suspended": &q.Suspended, "never_signed_in": &q.NeverSignedIn, "no_second_factor": &q.NoSecondFactor,
+	} {
 		switch v := values[name]; {
 		case len(v) > 1 || len(v) == 1 && v[0] != "true" && v[0] != "false" && v[0] != "":
 			return q, web.BadRequest("A filter is true or false, and given once.")
@@ -129,7 +127,7 @@ func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	return q, web.BadRequest("A list of users is sorted by handle, newest or last_sign_in.")
 }
 
-// addUser adds a user, who sets a password with the code of the answer.
+// addUser adds a user. The user sets a password with the code in the response.
 func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Handle      string          `json:"handle"`
@@ -160,7 +158,7 @@ func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 	out := struct {
 		OK        bool       `json:"ok"`
 		User      userEntry  `json:"user"`
-		Code      *string    `json:"code"` // null, as what follows: the user gets it by mail
+		Code      *string    `json:"code"` // null, like the following members, if sent by mail
 		URL       *string    `json:"url"`
 		ExpiresAt *time.Time `json:"expires_at"`
 	}{OK: true, User: entryOf(u, settings.Flags)}
@@ -171,7 +169,6 @@ func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, out)
 }
 
-// showUser answers with one user and what they use.
 func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.User) error {
 	out, err := s.detailOf(r.Context(), u)
 	if err != nil {
@@ -180,12 +177,12 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.Use
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
-// amendable tells what administrators may change of others.
+// amendable reports whether administrators may change a member of another user.
 func amendable(member string) bool {
 	return member == "display_name" || member == "email" || member == "email_verified"
 }
 
-// amendUser answers as showUser does, with the user after the change.
+// amendUser answers like showUser, with the changed user.
 func (s *Service) amendUser(w http.ResponseWriter, r *http.Request, u account.User) error {
 	change, err := account.ReadUserChange(w, r, amendable)
 	if err != nil {
@@ -209,7 +206,8 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID), Apps: account.AppEntries(access.Apps),
+		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID),
+		Apps:     account.AppEntries(access.Apps),
 	}, nil
 }
 
@@ -317,15 +315,14 @@ const (
 	maxQuery    = 100 // runes
 )
 
-// page is what the query of a list says. Key is what the cursor holds: where
-// the page before ended.
+// page is the paging part of a list's query. key is the content of the cursor: the key of the
+// previous page's last row.
 type page struct {
 	query, key string
 	limit      int
 }
 
-// readPage reads query, cursor and limit. What is there but cannot be used is
-// refused.
+// readPage reads query, cursor and limit. Unusable values are refused.
 func readPage(r *http.Request) (page, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -338,7 +335,8 @@ func readPage(r *http.Request) (page, error) {
 		}
 	}
 	p.query = strings.TrimSpace(q.Get("query"))
-	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) || strings.ContainsFunc(p.query, unicode.IsControl) {
+	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) ||
+		strings.ContainsFunc(p.query, unicode.IsControl) {
 		return page{}, web.BadRequest("A query has at most 100 characters and no control characters.")
 	}
 	if l := q.Get("limit"); q.Has("limit") {

@@ -9,39 +9,37 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// acrRequest is what a request says of the class: its claims parameter (OpenID Connect Core
-// section 5.5.1.1), or else acr_values.
+// acrRequest holds the authentication context classes that a request asks for: in its claims
+// parameter (OpenID Connect Core section 5.5.1.1), or else in acr_values.
 type acrRequest struct {
-	asked     bool
+	requested bool
 	essential bool     // one of the values must be satisfied
 	values    []string // in the order of preference; empty: any class
 }
 
-// satisfied tells whether a class is one of those that were asked for.
 func (a acrRequest) satisfied(class string) bool {
 	return len(a.values) == 0 || slices.ContainsFunc(a.values, func(v string) bool {
 		return v != "" && account.SatisfiesACR(class, v)
 	})
 }
 
-// answer is the class that the application is told: the first that it asked for and that
-// the sign-in satisfies, or the one that it is. Who has not asked is told only what is more
-// than the password.
+// answer returns the class to report to the application: the first requested class that the
+// sign-in satisfies, or else the class of the sign-in itself. An application that requested none
+// is told only of more than a password.
 func (a acrRequest) answer(class string) string {
 	for _, v := range a.values {
 		if v != "" && account.SatisfiesACR(class, v) {
 			return v
 		}
 	}
-	if a.asked || class != account.ACRPassword {
+	if a.requested || class != account.ACRPassword {
 		return class
 	}
 	return ""
 }
 
-// wantACR notes the classes that the claims parameter asks for.
-func (c *claimsRequest) wantACR(essential bool, values []json.RawMessage) error {
-	c.acr.asked = true
+func (c *claimsRequest) addACR(essential bool, values []json.RawMessage) error {
+	c.acr.requested = true
 	for _, raw := range values {
 		if len(raw) == 0 || string(raw) == "null" {
 			continue
@@ -56,25 +54,25 @@ func (c *claimsRequest) wantACR(essential bool, values []json.RawMessage) error 
 	return nil
 }
 
-// decideACR holds the sign-in to the class that the operator demands and to those that the
-// application asks for; proceed where there is nothing to do. A sign-in of somebody with a
-// second factor is always more than a password: one that is no more is from before the
-// factor was set up, and another one helps.
+// decideACR compares the sign-in with the class that the operator requires and with those that
+// the application requests. It returns proceed if nothing is missing. A user with a second factor
+// always signs in with more than a password. A password-only session of such a user dates from
+// before the factor was set up, so a new sign-in helps.
 func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 	class := q.class()
-	again := func() (verdict, *oauthError) {
+	signInAgain := func() (verdict, *oauthError) {
 		switch {
 		case silent:
 			return refused, errLoginRequired
 		case q.signedInSince() && class != account.ACRPassword:
-			return refused, errUnmetAuthentication // they have it, and have chosen another factor
+			return refused, errUnmetAuthentication // the user has the factor and chose another one
 		}
 		return login, nil
 	}
-	switch demanded := q.demandedACR(); {
-	case account.SatisfiesACR(class, demanded):
-	case account.SatisfiesACR(q.reach, demanded):
-		return again()
+	switch required := q.requiredACR(); {
+	case account.SatisfiesACR(class, required):
+	case account.SatisfiesACR(q.bestACR, required):
+		return signInAgain()
 	case silent:
 		return refused, errInteractionRequired
 	default:
@@ -82,8 +80,8 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 	}
 	switch {
 	case q.acr.satisfied(class):
-	case q.acr.satisfied(q.reach):
-		if v, problem := again(); v == login || q.acr.essential {
+	case q.acr.satisfied(q.bestACR):
+		if v, problem := signInAgain(); v == login || q.acr.essential {
 			return v, problem
 		}
 	case q.acr.essential:
@@ -92,38 +90,38 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 	return proceed, nil
 }
 
-// class is that of the sign-in, as far as the user still has the factors that it has proven.
+// class returns the class of the sign-in, without factors that the user has removed since.
 func (q authzState) class() string {
 	class := account.ACR(q.identity.Session.AMR)
 	switch {
 	case !q.identity.User.SecondFactor:
 		return account.ACRPassword
-	case q.looksForPasskey() && class == account.ACRPhishingResistant && q.reach != class:
+	case q.needsPasskeyLookup() && class == account.ACRPhishingResistant && q.bestACR != class:
 		return account.ACRTwoFactors
 	}
 	return class
 }
 
-// demandedACR is what the client's registration demands, or the settings for this user.
-func (q authzState) demandedACR() string {
+// requiredACR returns the class that the client's registration requires, or else the class that
+// the settings require of this user.
+func (q authzState) requiredACR() string {
 	if q.needsFactor && q.client.RequireACR == "" {
 		return account.ACRTwoFactors
 	}
 	return q.client.RequireACR
 }
 
-// looksForPasskey tells whether it matters that the user has a passkey.
-func (q authzState) looksForPasskey() bool {
+// needsPasskeyLookup reports whether the decision depends on the user having a passkey.
+func (q authzState) needsPasskeyLookup() bool {
 	const class = account.ACRPhishingResistant
 	return q.client.RequireACR == class || slices.Contains(q.acr.values, class)
 }
 
-// reachedBy is the best class that the user can sign in with.
-func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.User) (string, error) {
+func (q authzState) findBestACR(ctx context.Context, storage Storage, u account.User) (string, error) {
 	if !u.SecondFactor {
 		return account.ACRPassword, nil
 	}
-	if q.looksForPasskey() {
+	if q.needsPasskeyLookup() {
 		has, err := storage.HasPasskey(ctx, u.Sub)
 		if err != nil {
 			return "", fmt.Errorf("look for passkeys: %w", err)
@@ -135,11 +133,11 @@ func (q authzState) reachedBy(ctx context.Context, storage Storage, u account.Us
 	return account.ACRTwoFactors, nil
 }
 
-// authenticationClaims are those of the sign-in that userinfo has where the claims parameter
-// asks for them; ID tokens have the last two always.
-func (g *Grant) authenticationClaims(asked []string) map[string]any {
+// authenticationClaims returns the requested claims about the sign-in for userinfo. ID tokens
+// always contain amr and auth_time.
+func (g *Grant) authenticationClaims(requested []string) map[string]any {
 	out := map[string]any{}
-	for _, name := range asked {
+	for _, name := range requested {
 		switch name {
 		case "acr":
 			out[name] = g.class()
@@ -152,7 +150,7 @@ func (g *Grant) authenticationClaims(asked []string) map[string]any {
 	return out
 }
 
-// class is what the application was told, or would have been had it asked.
+// class returns the class that the application was told, or would have been told on request.
 func (g *Grant) class() string {
 	if g.ACR == "" {
 		return account.ACR(g.AMR)
@@ -160,8 +158,8 @@ func (g *Grant) class() string {
 	return g.ACR
 }
 
-// methods are those of the sign-in; a grant of an earlier version, which knew the
-// password alone, has none.
+// methods returns the methods of the sign-in. Grants of earlier versions, which supported only
+// passwords, have none stored.
 func (g *Grant) methods() []string {
 	if len(g.AMR) == 0 {
 		return []string{account.MethodPassword}

@@ -15,55 +15,65 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// oauthError is an error as clients get it (RFC 6749 sections 4.1.2.1 and 5.2). The
-// descriptions are fixed, plain ASCII without " and \, never an echo of what was sent.
+// oauthError is an error as clients receive it (RFC 6749 sections 4.1.2.1 and 5.2). Descriptions
+// are constant ASCII without " and \ and never repeat input.
 type oauthError struct {
-	status            int // where the error is the answer itself
+	status            int // of a direct response; unused in redirects
 	code, description string
 }
 
 func (e *oauthError) Error() string { return e.code }
 
-// with is the error with another status.
 func (e *oauthError) with(status int) *oauthError {
 	return &oauthError{status, e.code, e.description}
 }
 
 var (
-	errInvalidRequest          = &oauthError{400, "invalid_request", "A required parameter is missing, repeated or has a value that is not allowed."}
-	errNoResponseType          = &oauthError{400, "invalid_request", "The response_type parameter is missing. Only response_type=code is supported."}
+	errInvalidRequest = &oauthError{400, "invalid_request",
+		"A required parameter is missing, repeated or has a value that is not allowed."}
+	errNoResponseType = &oauthError{400, "invalid_request",
+		"The response_type parameter is missing. Only response_type=code is supported."}
 	errUnauthorizedClient      = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
 	errAccessDenied            = &oauthError{400, "access_denied", "The request was denied."}
 	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
-	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode", "Only response_mode=query, fragment and form_post are supported."}
-	errInvalidScope            = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
-	errInvalidTarget           = &oauthError{400, "invalid_target", "The resource is unknown, or not one that this client may use (RFC 8707)."}
-	errServer                  = &oauthError{500, "server_error", "The service failed to answer. Try again."}
-	errUnavailable             = &oauthError{503, "temporarily_unavailable", "The service is not available at this moment. Try again soon."}
-	errLoginRequired           = &oauthError{400, "login_required", "The user has to sign in."}
-	errConsentRequired         = &oauthError{400, "consent_required", "The user has to give consent."}
-	errInteractionRequired     = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
+	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode",
+		"Only response_mode=query, fragment and form_post are supported."}
+	errInvalidScope  = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+	errInvalidTarget = &oauthError{400, "invalid_target",
+		"The resource is unknown, or this client may not use it (RFC 8707)."}
+	errServer      = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+	errUnavailable = &oauthError{503, "temporarily_unavailable",
+		"The service is temporarily unavailable. Try again soon."}
+	errLoginRequired       = &oauthError{400, "login_required", "The user has to sign in."}
+	errConsentRequired     = &oauthError{400, "consent_required", "The user has to give consent."}
+	errInteractionRequired = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
 	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
-	errUnmetAuthentication      = &oauthError{400, "unmet_authentication_requirements", "The user cannot sign in as the request or the registration of the client demands."}
-	errPushFirst                = &oauthError{400, "invalid_request", "The parameters of the request have to be pushed first (RFC 9126)."}
-	errRequestNotSupported      = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
-	errRequestURINotSupported   = &oauthError{400, "request_uri_not_supported", "The request_uri parameter is not supported."}
-	errRegistrationNotSupported = &oauthError{400, "registration_not_supported", "The registration parameter is not supported."}
-	errInvalidClient            = &oauthError{401, "invalid_client", "Client authentication failed."}
-	errInvalidProof             = &oauthError{400, "invalid_dpop_proof", "The DPoP proof is missing, not valid, too old, used before or not for this request."}
-	errUseNonce                 = &oauthError{400, "use_dpop_nonce", "Send the DPoP proof again with the nonce of the DPoP-Nonce header."}
-	errInvalidGrant             = &oauthError{400, "invalid_grant", "The code or token is not valid, expired, used or was issued to another client."}
-	errUnsupportedGrantType     = &oauthError{400, "unsupported_grant_type", "Only authorization_code, refresh_token, client_credentials and device_code are supported."}
-	errInvalidToken             = &oauthError{401, "invalid_token", "The access token is not valid."}
-	errInsufficientScope        = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope."}
-	errAuthorizationPending     = &oauthError{400, "authorization_pending", "The user has not decided yet."}
-	errPolledTooSoon            = &oauthError{400, "slow_down", "Wait five seconds longer between requests."}
-	errExpiredToken             = &oauthError{400, "expired_token", "The device code has expired. Begin again."}
-	errSlowDown                 = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
+	errUnmetAuthentication = &oauthError{400, "unmet_authentication_requirements",
+		"The user cannot sign in as the request or the registration of the client requires."}
+	errPushFirst              = &oauthError{400, "invalid_request", "The request must be pushed first (RFC 9126)."}
+	errRequestNotSupported    = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
+	errRequestURINotSupported = &oauthError{400, "request_uri_not_supported",
+		"The request_uri parameter is not supported."}
+	errRegistrationNotSupported = &oauthError{400, "registration_not_supported",
+		"The registration parameter is not supported."}
+	errInvalidClient = &oauthError{401, "invalid_client", "Client authentication failed."}
+	errInvalidProof  = &oauthError{400, "invalid_dpop_proof",
+		"The DPoP proof is missing, invalid, too old, already used or made for another request."}
+	errUseNonce     = &oauthError{400, "use_dpop_nonce", "Repeat the request with the nonce of the DPoP-Nonce header."}
+	errInvalidGrant = &oauthError{400, "invalid_grant",
+		"The code or token is not valid, expired, used or was issued to another client."}
+	errUnsupportedGrantType = &oauthError{400, "unsupported_grant_type",
+		"Only authorization_code, refresh_token, client_credentials and device_code are supported."}
+	errInvalidToken         = &oauthError{401, "invalid_token", "The access token is not valid."}
+	errInsufficientScope    = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope."}
+	errAuthorizationPending = &oauthError{400, "authorization_pending", "The user has not decided yet."}
+	errPolledTooSoon        = &oauthError{400, "slow_down", "Wait five seconds longer between requests."}
+	errExpiredToken         = &oauthError{400, "expired_token", "The device code has expired. Begin again."}
+	errSlowDown             = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
 )
 
-// authorizePage answers with an HTML page: the client or its redirect URI is
-// not proven, or nothing may be sent to it.
+// authorizePage answers with an HTML page because the client or its redirect URI is not proven,
+// or because the client must receive nothing.
 func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
@@ -93,11 +103,10 @@ func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, r
 	p.answer(w, r, req, url.Values{"error": {e.code}, "error_description": {e.description}})
 }
 
-// authorizeFailure is for what fosite or the store says.
 func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
 	switch {
 	case errors.Is(err, account.ErrUnavailable), web.Abandoned(r, err):
-		p.authorizePage(w, r, err) // not an answer of ours about the user: try again
+		p.authorizePage(w, r, err) // temporary, so no final answer for the client
 	case errors.Is(err, account.ErrSessionNotFound):
 		// The session ended between its check and the code.
 		p.refuseAuthorization(w, r, req, errLoginRequired)
@@ -111,10 +120,9 @@ func (p *Provider) logFailure(r *http.Request, what string, err error) {
 	p.log.ErrorContext(r.Context(), what, "error", err, "request_id", web.RequestID(r.Context()))
 }
 
-// responseMode is the way of the answer, empty for the default. A request object
-// is refused unread, but whoever sends one may name the way in it: it counts where the
-// parameter is missing, unverified, because it changes nothing but how the proven redirect URI
-// gets the refusal.
+// responseMode returns the requested response mode, or "" for the default. Request objects are
+// refused without being verified, but one may name the mode. It counts if the parameter is
+// missing: it only changes how the refusal reaches the proven redirect URI.
 func (req *authorization) responseMode() string {
 	if req.form.Has("response_mode") || len(req.form["request"]) != 1 {
 		mode := req.form["response_mode"]
@@ -137,9 +145,9 @@ func (req *authorization) responseMode() string {
 	return object.ResponseMode
 }
 
-// answer sends the parameters to the redirect URI, with state as it came and
-// iss (RFC 9207), by query, in the fragment or by form_post. An application in the browser asks for the fragment to
-// keep the code out of its server's log and of the Referer.
+// answer sends the parameters to the redirect URI with the client's state and iss (RFC 9207), in
+// the query, in the fragment or by form_post. Applications in the browser ask for the fragment to
+// keep the code out of server logs and the Referer header.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
 	if err := p.spendPushed(r.Context(), req); err != nil {
 		p.authorizePage(w, r, err)
@@ -158,15 +166,14 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	}
 	// Not http.Redirect: it would rewrite a private-use scheme's path.
 	location := withQuery(req.redirectURI, params)
-	if mode == "fragment" { // a registered URI has none
+	if mode == "fragment" { // a registered URI has no fragment
 		location = req.redirectURI + "#" + params.Encode()
 	}
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// withQuery appends parameters to a registered URI and leaves what it has as
-// it is.
+// withQuery appends parameters to a registered URI and keeps its query unchanged.
 func withQuery(uri string, params url.Values) string {
 	switch {
 	case !strings.Contains(uri, "?"):
@@ -177,8 +184,8 @@ func withQuery(uri string, params url.Values) string {
 	return uri + params.Encode()
 }
 
-// survivesForm tells whether a hidden field brings a text back unchanged: HTML
-// replaces NUL and what is not UTF-8, and turns line ends into others.
+// survivesForm reports whether a hidden field returns the text unchanged. HTML replaces NUL and
+// invalid UTF-8, and normalizes line ends.
 func survivesForm(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\r\n")
 }
@@ -191,7 +198,7 @@ func formPost(target string, params url.Values) templates.FormPost {
 	return page
 }
 
-// oauthError answers a client that called itself.
+// oauthError answers a request that the client itself made.
 func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, e *oauthError) {
 	web.Note(r.Context(), path.Base(r.URL.Path)+"_"+e.code)
 	if e.status == http.StatusServiceUnavailable {

@@ -23,23 +23,24 @@ const (
 	MaxAPILifetime = 24 * time.Hour
 )
 
-// API is a protected resource of an application's own (RFC 8707), registered by the operator.
+// API is a protected resource of another application (RFC 8707), registered by the operator.
 type API struct {
-	URI      string // what resource and aud name it by
+	URI      string // its name in resource and aud
 	Name     string
-	ID       string // with which it authenticates at introspection
+	ID       string // authenticates it at introspection
 	Secrets  []ClientSecret
 	Scopes   []APIScope
 	Opaque   bool          // its access tokens are opaque, not JWTs
 	Lifetime time.Duration // of its access tokens, whole seconds
-	// Algorithm signs its JWTs: RS256, ES256 or EdDSA. Empty is ES256 where a key for it is there, else RS256.
+	// Algorithm signs its JWTs: RS256, ES256 or EdDSA. Empty means ES256 if there is a key for
+	// it, else RS256.
 	Algorithm  string
 	AllClients bool
-	Clients    []string // ids of those that may use it, unless all may
+	Clients    []string // ids of the clients that may use it, unless AllClients
 	CreatedAt  time.Time
 }
 
-// APIScope is a scope of one API, with what the consent page says of it.
+// APIScope is a scope of one API, with its sentence on the consent page.
 type APIScope struct {
 	Name     string `json:"name"`
 	Sentence string `json:"sentence"`
@@ -49,39 +50,40 @@ type APIScope struct {
 var (
 	ErrAPINotFound = errors.New("API not found")
 	ErrAPIExists   = errors.New("API registered already")
-	// ErrSecretOverlap: an API has two secrets at most, and the one before the present one still works.
-	ErrSecretOverlap = errors.New("the secret before the present one still works")
+	// ErrSecretOverlap: an API has at most two secrets, and the previous one still works.
+	ErrSecretOverlap = errors.New("the previous secret still works")
 )
 
-// APIStore is what the operator does with APIs.
+// APIStore manages APIs for the operator.
 type APIStore interface {
-	// CreateAPI. ErrAPIExists, the *RegistrationError of API.Check or one about a scope that
-	// another API has or a client that there is not.
+	// CreateAPI returns ErrAPIExists, the *RegistrationError of API.Check, or one about a scope
+	// of another API or an unknown client.
 	CreateAPI(ctx context.Context, a *API) error
-	// APIs in the order of their URIs.
+	// APIs returns the APIs sorted by URI.
 	APIs(ctx context.Context) ([]*API, error)
-	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt.
-	// ErrAPINotFound, or an error as of CreateAPI.
+	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt. It returns
+	// ErrAPINotFound or an error of CreateAPI.
 	UpdateAPI(ctx context.Context, a *API) error
-	// RotateAPISecret puts a new secret in place; the present one ends at until. The one before ends at once:
-	// ErrSecretOverlap where it still works, unless endOthers. ErrAPINotFound.
+	// RotateAPISecret adds a new secret and lets the current one expire at until. A previous
+	// secret that still works is ErrSecretOverlap, unless endOthers is set, which ends it at
+	// once. An unknown API is ErrAPINotFound.
 	RotateAPISecret(ctx context.Context, uri string, stored ClientSecret, until time.Time, endOthers bool) error
-	// RemoveAPI. ErrAPINotFound.
+	// RemoveAPI returns ErrAPINotFound for an unknown API.
 	RemoveAPI(ctx context.Context, uri string) error
 }
 
-// NewAPI is a registration with the defaults and a secret, which is shown once.
+// NewAPI returns a registration with the defaults, and its secret, which is shown once.
 func NewAPI(uri, name string, now time.Time) (a *API, secret string) {
 	secret, stored := NewSecret(now)
 	return &API{
-		URI: uri, Name: name, ID: "api-" + randomText(12), Secrets: []ClientSecret{stored}, Lifetime: AccessTokenLifetime,
-		CreatedAt: now.UTC().Truncate(time.Second),
+		URI: uri, Name: name, ID: "api-" + randomText(12), Secrets: []ClientSecret{stored},
+		Lifetime: AccessTokenLifetime, CreatedAt: now.UTC().Truncate(time.Second),
 	}, secret
 }
 
 var apiScopeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$`)
 
-// Check holds the registration to the rules. The error is a *RegistrationError.
+// Check validates the registration. The error is a *RegistrationError.
 func (a *API) Check() error {
 	wrong := func(member, value, reason string, args ...any) error {
 		return &RegistrationError{member, value, fmt.Sprintf(reason, args...)}
@@ -91,9 +93,9 @@ func (a *API) Check() error {
 	case err != nil:
 		return wrong("resource", a.URI, "%s", err)
 	case !slices.Contains([]string{"https", "http", "urn"}, u.Scheme) || u.Scheme != "urn" && u.Host == "":
-		return wrong("resource", a.URI, "it is an https, http or urn URI, such as https://api.example.org")
+		return wrong("resource", a.URI, "not an https, http or urn URI such as https://api.example.org")
 	case u.RawQuery != "" || u.ForceQuery:
-		return wrong("resource", a.URI, "it has no query: remove ? and what follows (RFC 8707 section 2)")
+		return wrong("resource", a.URI, "an API URI has no query: remove ? and what follows (RFC 8707 section 2)")
 	}
 	if name, err := account.CheckDisplayName(a.Name); err != nil || name != a.Name {
 		return wrong("name", "", "1 to 60 characters, no control characters, and no space at its ends")
@@ -108,7 +110,8 @@ func (a *API) Check() error {
 		case slices.ContainsFunc(a.Scopes[:i], func(o APIScope) bool { return o.Name == s.Name }):
 			return wrong("scopes", s.Name, "it is given twice")
 		case err != nil || sentence != s.Sentence:
-			return wrong("scopes", s.Name, "its sentence has 1 to 60 characters, no control characters, and no space at its ends")
+			const reason = "its sentence needs 1 to 60 characters, no control characters, and no space at its ends"
+			return wrong("scopes", s.Name, reason)
 		}
 	}
 	switch {
@@ -122,8 +125,8 @@ func (a *API) Check() error {
 	return nil
 }
 
-// admits reports whether a client may ask for tokens for the API.
-// To be one of all clients is not enough for one that brings its own description.
+// admits reports whether a client may request tokens for the API. AllClients does not include
+// clients that bring their own description.
 func (a *API) admits(c *Client) bool {
 	return a.AllClients && !c.Document || slices.Contains(a.Clients, c.ID) || slices.Contains(c.APIs, a.URI)
 }
@@ -132,7 +135,7 @@ func (a *API) hasScope(name string) bool {
 	return slices.ContainsFunc(a.Scopes, func(s APIScope) bool { return s.Name == name })
 }
 
-// apis are the registered APIs that a client may use.
+// apis is a list of the registered APIs that a client may use.
 type apis []*API
 
 func (list apis) find(uri string) *API {
@@ -142,7 +145,7 @@ func (list apis) find(uri string) *API {
 	return nil
 }
 
-// owner is the API that a scope belongs to, nil for any other scope.
+// owner returns the API that defines the scope, or nil.
 func (list apis) owner(scope string) *API {
 	if i := slices.IndexFunc(list, func(a *API) bool { return a.hasScope(scope) }); i >= 0 {
 		return list[i]
@@ -150,7 +153,8 @@ func (list apis) owner(scope string) *API {
 	return nil
 }
 
-// uses returns the URIs of the APIs that are named or that a scope implies, in the order of the list.
+// uses returns the URIs of the APIs that are named or that a scope implies, in the order of the
+// list.
 func (list apis) uses(resources, scopes []string) (uris []string) {
 	for _, a := range list {
 		if slices.Contains(resources, a.URI) || slices.ContainsFunc(scopes, a.hasScope) {
@@ -160,7 +164,6 @@ func (list apis) uses(resources, scopes []string) (uris []string) {
 	return uris
 }
 
-// apisOf returns the APIs that a client may use.
 func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
 	all, err := p.apis.GetFresh(ctx, "")
 	if err != nil {
@@ -169,19 +172,18 @@ func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return !a.admits(c) }), nil
 }
 
-// accessTarget is what an access token is for.
 type accessTarget struct {
-	apis     apis     // none: userinfo alone
+	apis     apis     // empty: userinfo only
 	scopes   []string // of this token
-	narrowed bool     // they are not those of the grant
-	audience []string // none: userinfo alone
+	narrowed bool     // scopes differ from those of the grant
+	audience []string // empty: userinfo only
 	lifetime time.Duration
 	jkt      string // thumbprint of the key that it is bound to, empty for a bearer token
 }
 
-// target is what the token is for that a request for a grant's token gets: the APIs of the grant,
-// or those of them that resource and, at a refresh, scope name (RFC 8707 section 2.2). An API that has
-// gone or that the client may no longer use drops out.
+// target returns the target of an access token for the grant: the APIs of the grant, or the
+// subset that resource and, at a refresh, scope name (RFC 8707 section 2.2). APIs that were
+// removed or that the client may no longer use are skipped.
 func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Grant) (*accessTarget, error) {
 	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime, jkt: exchangeFrom(ctx).jkt}
 	if len(g.Resources) == 0 {
@@ -194,9 +196,9 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 	if err != nil {
 		return nil, err
 	}
-	wanted := g.Resources
+	requested := g.Resources
 	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
-		t.scopes, wanted = asked, usable.uses(nil, asked)
+		t.scopes, requested = asked, usable.uses(nil, asked)
 	}
 	if named := form["resource"]; len(named) > 0 {
 		if slices.ContainsFunc(named, func(uri string) bool {
@@ -204,10 +206,10 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 		}) {
 			return nil, errInvalidTarget
 		}
-		wanted = named
+		requested = named
 	}
 	for _, a := range usable {
-		if slices.Contains(wanted, a.URI) && slices.Contains(g.Resources, a.URI) {
+		if slices.Contains(requested, a.URI) && slices.Contains(g.Resources, a.URI) {
 			t.apis = append(t.apis, a)
 		}
 	}
@@ -215,12 +217,12 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 		return !slices.Contains(Scopes, s) && t.apis.owner(s) == nil
 	})
 	t.narrowed = !slices.Equal(t.scopes, g.Scopes)
-	return t, p.aim(t)
+	return t, p.setAudience(t)
 }
 
-// aim sets the audience and the lifetime of a token for APIs, and makes sure that it can be signed.
-// With openid it is for userinfo too (RFC 9068 section 3).
-func (p *Provider) aim(t *accessTarget) error {
+// setAudience sets the audience and the lifetime of a token for APIs, and checks that a key can
+// sign it. With the scope openid the token is for userinfo too (RFC 9068 section 3).
+func (p *Provider) setAudience(t *accessTarget) error {
 	if len(t.apis) == 0 {
 		return nil
 	}
@@ -241,15 +243,15 @@ func (p *Provider) aim(t *accessTarget) error {
 
 func (p *Provider) userinfoURI() string { return p.issuer + "/oauth2/userinfo" }
 
-// opaque reports whether the token is opaque, so that an API cannot verify it by itself.
+// opaque reports whether the token is opaque, so that APIs must introspect it.
 func (t *accessTarget) opaque() bool {
 	return len(t.apis) == 0 || slices.ContainsFunc(t.apis, func(a *API) bool { return a.Opaque })
 }
 
-// stored returns the token as it is kept.
 func (t *accessTarget) stored(signature string, now time.Time) Token {
 	return Token{
-		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience, Narrowed: t.narrowed, Scopes: t.scopes, JKT: t.jkt,
+		Signature: signature, Expires: now.Add(t.lifetime), Audience: t.audience,
+		Narrowed: t.narrowed, Scopes: t.scopes, JKT: t.jkt,
 	}
 }
 
@@ -262,7 +264,7 @@ type accessTokenSigner struct {
 
 const accessTokenType = "at+jwt"
 
-// signerFor is the signer of the first API's algorithm.
+// signerFor returns the signer for the algorithm of the first API.
 func (s *accessTokenSigner) signerFor(t *accessTarget) (jose.Signer, error) {
 	algorithm := t.apis[0].Algorithm
 	if algorithm == "" {
@@ -277,15 +279,18 @@ func (s *accessTokenSigner) signerFor(t *accessTarget) (jose.Signer, error) {
 	return nil, fmt.Errorf("API %s, %s: %w", t.apis[0].URI, algorithm, errNoKey)
 }
 
-// sign makes the token of a grant. id is the jti, by which the token is found again.
-func (s *accessTokenSigner) sign(t *accessTarget, g *Grant, c *Client, u account.User, id string, now time.Time) (string, error) {
+// sign makes the access token of a grant. id becomes the jti, which finds the token again.
+func (s *accessTokenSigner) sign(
+	t *accessTarget, g *Grant, c *Client, u account.User, id string, now time.Time,
+) (string, error) {
 	claims := map[string]any{
 		"iss": s.issuer, "sub": g.ClientID, "aud": jwt.Audience(t.audience), "client_id": g.ClientID, "jti": id,
 		"iat": now.Unix(), "exp": now.Add(t.lifetime).Unix(), "scope": strings.Join(t.scopes, " "),
 		"status": account.StatusClaim(s.issuer, g.StatusList, g.StatusIndex),
 	}
 	if g.Sub != "" {
-		claims["sub"], claims["auth_time"], claims["acr"], claims["amr"] = g.Sub, g.AuthTime.Unix(), g.class(), g.methods()
+		claims["sub"], claims["auth_time"] = g.Sub, g.AuthTime.Unix()
+		claims["acr"], claims["amr"] = g.class(), g.methods()
 		if slices.Contains(t.scopes, "groups") {
 			claims["groups"] = append([]string{}, c.GroupsOf(u)...)
 		}
@@ -315,14 +320,16 @@ func (s *accessTokenSigner) id(token string) string {
 	}
 	for _, k := range s.public {
 		var c jwt.Claims
-		if t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
+		named := t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm
+		if named && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
 			return c.ID
 		}
 	}
 	return ""
 }
 
-// introspector is an API with the id and secret of the request, nil where these are no API's.
+// introspector returns the API whose id and secret the request presents, or nil if the id is not
+// an API's.
 func (p *Provider) introspector(r *http.Request) (*API, error) {
 	id, secret, _, err := presentedCredentials(r, r.PostForm)
 	if err != nil {

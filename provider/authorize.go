@@ -17,9 +17,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// authorize is the authorization endpoint (RFC 6749 section 3.1, OpenID Connect
-// Core section 3.1.2). It writes nothing to the database before the user is
-// signed in and has agreed.
+// authorize is the authorization endpoint (RFC 6749 section 3.1, OpenID Connect Core section
+// 3.1.2). It writes nothing to the database before the user has signed in and agreed.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	req, err := p.parseAuthorization(w, r)
 	if err == nil {
@@ -43,20 +42,20 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if identity == nil && r.Method == http.MethodPost && !r.Form.Has("continue") {
-		// A form of another site comes without the cookie (SameSite=Lax). By GET
-		// it is there, if there is one.
-		p.sendOn(w, r, req, nil, "/oauth2/authorize", "")
+		// A form of another site comes without the cookie (SameSite=Lax). GET brings the cookie
+		// if there is one.
+		p.redirectTo(w, r, req, nil, "/oauth2/authorize", "")
 		return
 	}
 	if identity != nil {
-		if q.looksForConsent() {
+		if q.needsConsentLookup() {
 			q.consented, err = p.consented(r.Context(), identity.User.Sub, req.client)
 		}
 		if err == nil {
 			err = q.leaveOut(r.Context(), p.storage, identity.User.Sub)
 		}
 		if err == nil {
-			q.reach, err = q.reachedBy(r.Context(), p.storage, identity.User)
+			q.bestACR, err = q.findBestACR(r.Context(), p.storage, identity.User)
 		}
 		if err == nil {
 			q.needsFactor, err = p.accounts.NeedsSecondFactor(r.Context(), identity.User)
@@ -69,11 +68,11 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	v, problem := decide(q)
 	switch v {
 	case login:
-		p.sendOn(w, r, req, identity, "/login/", q.freshSignIn())
+		p.redirectTo(w, r, req, identity, "/login/", q.freshSignIn())
 	case consent:
-		p.sendOn(w, r, req, identity, "/oauth2/consent", "")
+		p.redirectTo(w, r, req, identity, "/oauth2/consent", "")
 	case setUpFactor:
-		p.setUpFactor(w, r, req, identity, q.demandedACR() == account.ACRPhishingResistant)
+		p.setUpFactor(w, r, req, identity, q.requiredACR() == account.ACRPhishingResistant)
 	case proceed:
 		p.issueCode(w, r, req, identity, q)
 	default:
@@ -82,9 +81,11 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendOn sends the browser to the sign-in or consent page with the request
-// sealed into the URL. fresh says why who is signed in has to sign in.
-func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string) {
+// redirectTo sends the browser to the sign-in or consent page with the request sealed into the
+// URL. fresh is the reason why a signed-in user has to sign in again.
+func (p *Provider) redirectTo(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string,
+) {
 	sealed := req.sealed
 	if sealed == "" {
 		var err error
@@ -98,19 +99,23 @@ func (p *Provider) sendOn(w http.ResponseWriter, r *http.Request, req *authoriza
 		next.Set("handle", hint)
 	}
 	if fresh != "" {
-		// The page must not go on without a sign-in.
-		next.Set("fresh", fresh)
+		next.Set("fresh", fresh) // the page must require a sign-in
 	}
 	http.Redirect(w, r, p.accounts.Path(path)+"?"+next.Encode(), http.StatusSeeOther)
 }
 
 func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
-	return p.seal.Seal(purposeContinue, pending{Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id), Detour: detour, Device: req.device, Pushed: req.pushed})
+	return p.seal.Seal(purposeContinue, pending{
+		Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id),
+		Detour: detour, Device: req.device, Pushed: req.pushed,
+	})
 }
 
-// setUpFactor sends the browser to the page on which to set up a second factor. The
-// request is sealed anew: a sign-in from before there is one does not count as one with it.
-func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool) {
+// setUpFactor sends the browser to the page that sets up a second factor. The request is sealed
+// again, so that the sign-in before the setup does not count as one with the factor.
+func (p *Provider) setUpFactor(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool,
+) {
 	sealed, err := p.sealRequest(req, id, false)
 	if err != nil {
 		p.authorizePage(w, r, err)
@@ -120,8 +125,8 @@ func (p *Provider) setUpFactor(w http.ResponseWriter, r *http.Request, req *auth
 	p.accounts.SetUpFactor(w, r, sealed, passkey)
 }
 
-// application is what the sign-in page shows of the application of a continuation, zero for one that cannot be used. The
-// page speaks the language that the application asks for.
+// application returns what the sign-in page shows of a continuation's application, zero if the
+// continuation cannot be used. The page uses the language that the application requests.
 func (p *Provider) application(ctx context.Context, continuation string) templates.Application {
 	form, c, err := p.openContinuation(continuation)
 	req := &authorization{form: form, device: c.Device, pushed: c.Pushed}
@@ -131,8 +136,9 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 	return templates.Application{Name: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash}
 }
 
-// issueCode gives the application its code.
-func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState) {
+func (p *Provider) issueCode(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState,
+) {
 	g, err := newGrant(req, id, q)
 	if err != nil {
 		p.authorizeFailure(w, r, req, err)
@@ -144,8 +150,8 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	}
 	code, err := p.newCode(r.Context(), req.client, g)
 	if errors.Is(err, account.ErrSessionNotFound) && !req.silent() {
-		// The session ended between the look at it and the code.
-		p.sendOn(w, r, req, nil, "/login/", "")
+		// The session ended after it was read.
+		p.redirectTo(w, r, req, nil, "/login/", "")
 		return
 	}
 	if err != nil {
@@ -157,10 +163,11 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	p.answer(w, r, req, url.Values{"code": {code}})
 }
 
-// newGrant is what a grant keeps of the request and of who agreed to it.
+// newGrant returns the grant for the request and the user who agreed to it.
 func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
 	g := &Grant{
-		ClientID: req.client.ID, Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime, Scopes: q.granted, Resources: q.resources, RedirectURI: req.redirectURI,
+		ClientID: req.client.ID, RedirectURI: req.redirectURI, Scopes: q.granted, Resources: q.resources,
+		Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime,
 		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), DPoPJKT: req.form.Get("dpop_jkt"),
 		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()),
 	}
@@ -169,38 +176,37 @@ func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, e
 	return g, err
 }
 
-// maxQuery bounds an authorization request, in bytes of its encoded form: it
-// has to travel through the sign-in page in a URL.
+// maxQuery bounds the encoded authorization request, in bytes: the URL of the sign-in page
+// carries it.
 const maxQuery = 4 << 10
 
-// authorization is a request to the authorization endpoint, parsed once.
+// authorization is a parsed request to the authorization endpoint.
 type authorization struct {
 	form      url.Values // the client's parameters
 	arrived   time.Time
 	returned  bool
 	proofSeen string
-	sealed    string // the continuation it came with, or empty
-	device    []byte // hash of the user code where a device asks, or nil
+	sealed    string // the continuation that carried it, or empty
+	device    []byte // hash of the user code of a device's request, or nil
 	pushed    []byte // hash of the reference of a pushed request, or nil
 
 	client      *Client
 	apis        apis   // that the client may use
-	mustPush    bool   // its requests have to be pushed
+	mustPush    bool   // its requests must be pushed
 	redirectURI string // proven to be the client's
 	duplicate   string // name of a repeated parameter, or empty
 }
 
-// pending is what a continuation carries.
 type pending struct {
 	Query   string `json:"q"`
 	Arrived int64  `json:"a"`
 	Proof   string `json:"p,omitempty"`
-	Detour  bool   `json:"d,omitempty"` // came by POST and goes on by GET, without a page in between
-	Device  []byte `json:"v,omitempty"` // hash of the user code where a device asks
+	Detour  bool   `json:"d,omitempty"` // came by POST and continues by GET, without a page in between
+	Device  []byte `json:"v,omitempty"` // hash of the user code of a device's request
 	Pushed  []byte `json:"u,omitempty"` // hash of the reference of a pushed request
 }
 
-// parseAuthorization reads the request, or the one that a continuation carries.
+// parseAuthorization reads the request, or the request that its continuation carries.
 func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*authorization, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	form, err := authorizationForm(r)
@@ -214,7 +220,7 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 			return nil, err
 		}
 		req.arrived, req.device, req.pushed = time.Unix(c.Arrived, 0).UTC(), c.Device, c.Pushed
-		if !c.Detour { // which saw no session and proves nothing
+		if !c.Detour { // a detour saw no session and proves nothing
 			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
 		}
 	}
@@ -226,26 +232,28 @@ func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*
 	return req, nil
 }
 
-// openContinuation gives back the request that was sealed into the URL of a page.
+// openContinuation returns the request that was sealed into the URL of a page.
 func (p *Provider) openContinuation(sealed string) (form url.Values, c pending, err error) {
 	err = p.seal.Open(purposeContinue, sealed, &c)
 	if err == nil {
 		form, err = url.ParseQuery(c.Query)
 	}
 	if err != nil {
-		err = web.NewProblem(http.StatusBadRequest, "expired_request", "This sign-in took too long or its link is damaged. Go back to the application and start again.")
+		err = web.NewProblem(http.StatusBadRequest, "expired_request",
+			"This sign-in took too long or its link is damaged. Go back to the application and start again.")
 	}
 	return form, c, err
 }
 
 func authorizationForm(r *http.Request) (url.Values, error) {
-	bad := web.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign in could not be read. The application sent something that is not a form.")
+	bad := web.NewProblem(http.StatusBadRequest, "invalid_request",
+		"The request to sign in could not be read. The application sent something that is not a form.")
 	if r.Method == http.MethodPost {
 		if err := r.ParseForm(); err != nil {
 			return nil, bad
 		}
 		if len(r.URL.RawQuery) > 0 && len(r.PostForm) > 0 {
-			return nil, bad // parameters in two places: which ones count would be a guess
+			return nil, bad // parameters in two places are ambiguous
 		}
 		if len(r.PostForm) > 0 {
 			return r.PostForm, nil
@@ -258,8 +266,8 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 	return form, nil
 }
 
-// proveClient finds the client and proves that the redirect URI is its own.
-// Until then an answer must not be sent anywhere but to the browser itself.
+// proveClient finds the client and proves that it owns the redirect URI. Before that, only the
+// browser itself may receive an answer.
 func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	templates.SetApplicationLanguage(ctx, req.form.Get("ui_locales"))
 	page := func(detail templates.Text) error {
@@ -273,7 +281,8 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	}
 	client, err := p.client(ctx, req.form.Get("client_id"))
 	if _, ok := errors.AsType[*documentError](err); ok {
-		return page("The application that sent you here describes itself at an address of its own, and this description cannot be used. Try again in a minute, or tell its operator.")
+		return page("The application that sent you here describes itself at an address of its own, " +
+			"and this description cannot be used. Try again in a minute, or tell its operator.")
 	}
 	if errors.Is(err, ErrClientNotFound) {
 		return page("The application that sent you here is not registered with this service. Tell its operator.")
@@ -283,28 +292,29 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	}
 	uri := req.form.Get("redirect_uri")
 	if uri == "" && !req.forDevice() {
-		return page("The application that sent you here did not say where the answer goes: redirect_uri is missing from its request. Tell its operator.")
+		return page("The application that sent you here did not say where the answer goes: " +
+			"redirect_uri is missing from its request. Tell its operator.")
 	}
 	if !req.forDevice() && !client.matchRedirect(uri) {
-		return page("The application that sent you here asked for an answer at an address that is not registered for it. Tell its operator.")
+		return page("The application that sent you here asked for an answer at an address " +
+			"that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI, req.mustPush = client, uri, p.mustPush(client)
 	req.apis, err = p.apisOf(ctx, client)
 	return err
 }
 
-// silent tells whether the client wants no page of ours.
+// silent reports whether the client forbids showing a page (prompt=none).
 func (req *authorization) silent() bool {
 	return slices.Contains(strings.Fields(req.form.Get("prompt")), "none")
 }
 
-// responseModes are those of OAuth 2.0 Multiple Response Types section 2.1, and of Form Post.
+// responseModes lists the modes of OAuth 2.0 Multiple Response Types section 2.1 and Form Post.
 var responseModes = []string{"query", "fragment", "form_post"}
 
 // challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// authzState gathers what decide decides on.
 func (p *Provider) authzState(r *http.Request, req *authorization, id *account.Identity) (authzState, *oauthError) {
 	q, faults := checkRequest(req)
 	if len(faults) > 0 {
@@ -322,15 +332,15 @@ func (p *Provider) authzState(r *http.Request, req *authorization, id *account.I
 	return q, nil
 }
 
-// fault is what is wrong with a parameter, why is for the operator (explain.go).
+// fault is an error in a parameter. why explains it to the operator (explain.go).
 type fault struct {
 	parameter string
 	err       *oauthError
 	why       string
 }
 
-// checkRequest checks the parameters and puts what they ask for into the
-// state: all that can be checked before sign-in. The first fault is the answer.
+// checkRequest checks everything that can be checked before sign-in, and puts the request's
+// parameters into the state. The first fault is the answer.
 func checkRequest(req *authorization) (authzState, []fault) {
 	f, c := req.form, req.client
 	q := authzState{client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen}
@@ -342,7 +352,8 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		wrong(d, errInvalidRequest, "It is given more than once (RFC 6749 section 3.1).")
 	}
 	if req.mustPush && req.pushed == nil && !req.forDevice() {
-		wrong("request_uri", errPushFirst, "It is missing: the parameters have to be pushed (RFC 9126), and the address names client_id and request_uri alone.")
+		wrong("request_uri", errPushFirst, "It is missing: the parameters must be pushed (RFC 9126), "+
+			"and the address contains only client_id and request_uri.")
 	}
 	const notSupported = "It is not supported: put the parameters into the address, or push them (RFC 9126)."
 	if f.Has("request") {
@@ -363,7 +374,8 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	}
 	switch mode := f.Get("response_mode"); {
 	case mode == "form_post" && !survivesForm(f.Get("state")):
-		wrong("response_mode", errInvalidRequest, "form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
+		wrong("response_mode", errInvalidRequest,
+			"form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
 	case mode != "" && !slices.Contains(responseModes, mode):
 		wrong("response_mode", errUnsupportedResponseMode,
 			"%q: only query, fragment and form_post are supported.", clip(mode))
@@ -375,22 +387,25 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	case challenge == "" && c.NeedsPKCE():
 		wrong("code_challenge", errInvalidRequest, "It is missing, and the client is registered with --require-pkce.")
 	case challenge == "" && method != "":
-		wrong("code_challenge", errInvalidRequest, "There is a code_challenge_method and no code_challenge.")
+		wrong("code_challenge", errInvalidRequest, "code_challenge_method is given without code_challenge.")
 	case challenge != "" && method != "S256":
-		wrong("code_challenge_method", errInvalidRequest, "%q: only S256 is supported, and it has to be named.", clip(method))
+		wrong("code_challenge_method", errInvalidRequest, "%q: the method must be S256.", clip(method))
 	case challenge != "" && !challengeForm.MatchString(challenge):
-		wrong("code_challenge", errInvalidRequest, "It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =.", len(challenge))
+		wrong("code_challenge", errInvalidRequest, "It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: "+
+			"the SHA-256 of the verifier in base64url without =.", len(challenge))
 	}
 	if f.Has("dpop_jkt") && !challengeForm.MatchString(f.Get("dpop_jkt")) {
-		wrong("dpop_jkt", errInvalidRequest, "It is not the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
+		wrong("dpop_jkt", errInvalidRequest,
+			"It is not the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
 	}
 	var ok bool
 	q.prompts = strings.Fields(f.Get("prompt"))
 	switch {
 	case slices.ContainsFunc(q.prompts, func(s string) bool { return !slices.Contains(knownPrompts, s) }):
-		wrong("prompt", errInvalidRequest, "%q: the values are %s, separated by spaces.", clip(f.Get("prompt")), strings.Join(knownPrompts, ", "))
+		wrong("prompt", errInvalidRequest, "%q: the values are %s, separated by spaces.",
+			clip(f.Get("prompt")), strings.Join(knownPrompts, ", "))
 	case len(q.prompts) > 1 && slices.Contains(q.prompts, "none"):
-		wrong("prompt", errInvalidRequest, "none stands alone (OpenID Connect Core section 3.1.2.1).")
+		wrong("prompt", errInvalidRequest, "none excludes other values (OpenID Connect Core section 3.1.2.1).")
 	}
 	if q.maxAge, ok = parseMaxAge(f.Get("max_age")); !ok {
 		wrong("max_age", errInvalidRequest, "%q: it is a whole number of seconds.", clip(f.Get("max_age")))
@@ -404,7 +419,7 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	}
 	if q.acr = q.claims.acr; len(q.acr.values) == 0 {
 		q.acr.values = strings.Fields(f.Get("acr_values"))
-		q.acr.asked = q.acr.asked || len(q.acr.values) > 0
+		q.acr.requested = q.acr.requested || len(q.acr.values) > 0
 	}
 	return q, faults
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// How logout tokens are sent. No request waits for it: what ends a session
-// writes a notice, and SendLogouts sends it, also after a restart.
+// Sending of logout tokens. Requests do not wait for it: ending a session writes a notice, and
+// SendLogouts sends the notice, after a restart too.
 const (
 	logoutPoll     = time.Second
 	logoutTimeout  = 5 * time.Second // for one client's answer
@@ -43,33 +43,38 @@ type logoutSender struct {
 	open    *http.Client
 }
 
-// newLogoutSender makes the sender; its tokens have the type logout+jwt, so that
-// they are neither ID tokens nor sessions.
+// newLogoutSender makes the sender. Its tokens have the type logout+jwt, so that they cannot pass
+// as ID tokens or sessions.
 func (p *Provider) newLogoutSender(keys []jose.JSONWebKey, fast jose.OpaqueSigner) (*logoutSender, error) {
 	all, err := newSigners("logout+jwt", keys, fast)
 	if err != nil {
 		return nil, err
 	}
-	return &logoutSender{Provider: p, signers: all, guarded: newGuardedClient(logoutTimeout, refusePrivate, nil), open: newGuardedClient(logoutTimeout, nil, nil)}, nil
+	guarded, open := newGuardedClient(logoutTimeout, refusePrivate, nil), newGuardedClient(logoutTimeout, nil, nil)
+	return &logoutSender{Provider: p, signers: all, guarded: guarded, open: open}, nil
 }
 
-// newGuardedClient follows no redirect and uses no proxy: what is reached is the
-// address itself and nothing else. control sees every address before the connection.
-func newGuardedClient(timeout time.Duration, control func(network, address string, _ syscall.RawConn) error, conf *tls.Config) *http.Client {
+// newGuardedClient returns a client without redirects and proxies: it connects to the given host
+// only. control sees every address before the connection.
+func newGuardedClient(
+	timeout time.Duration, control func(network, address string, _ syscall.RawConn) error, conf *tls.Config,
+) *http.Client {
 	dialer := &net.Dialer{Timeout: timeout, Control: control}
 	return &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: timeout, TLSClientConfig: conf, MaxResponseHeaderBytes: 16 << 10,
+			DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: timeout,
+			TLSClientConfig: conf, MaxResponseHeaderBytes: 16 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-var errPrivateAddress = errors.New("the address is private: cairn client update ID --allow-private-backchannel opens it")
+var errPrivateAddress = errors.New("the address is private: " +
+	"cairn client update ID --allow-private-backchannel allows it")
 
-// refusePrivate keeps the service from being a door into its own network. It
-// sees the address that the name resolved to, so a name that changes does not help.
+// refusePrivate keeps clients from reaching the service's own network through it (SSRF). It sees
+// the resolved address, so DNS rebinding does not help.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -81,13 +86,14 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// reservedPrefixes are not private by netip's word, and not the internet either
-// (RFC 6890): shared address space, protocol assignments, documentation, benchmarks, reserved, and the
-// IPv6 forms that carry an IPv4 address.
+// reservedPrefixes are not private according to netip but not on the public internet either (RFC
+// 6890): shared address space, protocol assignments, documentation, benchmarks, reserved, and the
+// IPv6 forms that embed an IPv4 address.
 var reservedPrefixes = func() []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
 		"64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "::/96",
 	} {
 		out = append(out, netip.MustParsePrefix(s))
@@ -108,8 +114,8 @@ func publicAddress(a netip.Addr) bool {
 	return true
 }
 
-// SendLogouts delivers what is due until the context ends. Several instances
-// may run it on one database.
+// SendLogouts delivers pending notices until ctx ends. Several instances may run it on one
+// database.
 func (p *Provider) SendLogouts(ctx context.Context) { p.logouts.run(ctx) }
 
 func (s *logoutSender) run(ctx context.Context) {
@@ -122,12 +128,11 @@ func (s *logoutSender) run(ctx context.Context) {
 	}.Run(ctx)
 }
 
-// deliver sends one notice and writes down how it went. The log names the
-// client, never the token.
+// deliver sends one notice and records the result. The log names the client, never the token.
 func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
 	err := s.send(ctx, n)
 	if ctx.Err() != nil {
-		return // the lease ends, and the next start goes on
+		return // the lease expires, and the next start retries
 	}
 	log := s.log.With("client_id", n.ClientID, "attempt", n.Attempts+1)
 	now := s.now()
@@ -150,11 +155,11 @@ func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
 	}
 }
 
-// errLogoutRefused is the client's last word (Back-Channel Logout section 2.8):
-// the same token again would be refused again.
+// errLogoutRefused is final (Back-Channel Logout section 2.8): the client would refuse the same
+// token again.
 var errLogoutRefused = errors.New("the client answered 400: it does not accept the logout token")
 
-// logoutBackoff is 5 s, doubled for each failure before, at most an hour.
+// logoutBackoff is 5 s, doubled for each earlier failure, at most an hour.
 func logoutBackoff(failures int) time.Duration {
 	return min(time.Hour, 5*time.Second<<min(failures, 20))
 }
@@ -171,7 +176,8 @@ func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, client.BackchannelLogoutURI, strings.NewReader(url.Values{"logout_token": {token}}.Encode()))
+	form := url.Values{"logout_token": {token}}.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, client.BackchannelLogoutURI, strings.NewReader(form))
 	if err != nil {
 		return errors.New("the backchannel_logout_uri is not a URL")
 	}
@@ -185,7 +191,7 @@ func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // without the URL, which may carry what is the client's business
+			err = u.Err // without the URL, which may contain secrets of the client
 		}
 		return fmt.Errorf("post: %w", err)
 	}
@@ -200,8 +206,8 @@ func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	return nil
 }
 
-// logoutToken makes the logout token (section 2.4): sub and sid, never a nonce; signed as
-// the client's ID tokens are (section 2.6).
+// logoutToken makes the logout token (section 2.4) with sub and sid and without a nonce. It is
+// signed like the client's ID tokens (section 2.6).
 func (s *logoutSender) logoutToken(n LogoutNotice, c *Client) (string, error) {
 	signer, err := s.signers.of(c)
 	if err != nil {
@@ -209,8 +215,8 @@ func (s *logoutSender) logoutToken(n LogoutNotice, c *Client) (string, error) {
 	}
 	now := s.now()
 	claims := map[string]any{
-		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(), "jti": rand.Text(),
-		"sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
+		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(),
+		"jti": rand.Text(), "sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
 	}
 	t, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// scopes are what a client can ask for, in the order of the consent page: its sentence
-// there, which can have the {value}, that of somebody who has none, and the claims that
-// it gives (OpenID Connect Core section 5.4).
+// scopes lists what clients can request, in the order of the consent page. Each has its sentence
+// there, which can contain {value}, the sentence if nothing is stored, and its claims (OpenID
+// Connect Core section 5.4).
 var scopes = []struct {
 	name              string
 	sentence, nothing templates.Text
@@ -23,17 +23,18 @@ var scopes = []struct {
 }{
 	{"openid", "Sign you in", "", nil},
 	{"profile", "Your name ({value})", "", []string{
-		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender", "birthdate",
-		"zoneinfo", "locale", "updated_at",
+		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture",
+		"website", "gender", "birthdate", "zoneinfo", "locale", "updated_at",
 	}},
 	{"email", "Your email ({value})", "Your email (none is stored)", []string{"email", "email_verified"}},
 	{"address", "Your postal address", "Your postal address (none is stored)", []string{"address"}},
-	{"phone", "Your phone number ({value})", "Your phone number (none is stored)", []string{"phone_number", "phone_number_verified"}},
+	{"phone", "Your phone number ({value})", "Your phone number (none is stored)",
+		[]string{"phone_number", "phone_number_verified"}},
 	{"groups", "Your groups: {value}", "Your groups: none", []string{"groups"}},
 	{"offline_access", "Stay signed in while you are away", "", nil},
 }
 
-// Scopes are the names of the scopes that exist.
+// Scopes lists the names of all scopes.
 var Scopes = func() (names []string) {
 	for _, s := range scopes {
 		names = append(names, s.name)
@@ -41,14 +42,15 @@ var Scopes = func() (names []string) {
 	return names
 }()
 
-// signInClaims are of the sign-in, not of the user; userinfo has them by name alone.
+// signInClaims describe the sign-in, not the user. userinfo has them only if requested by name.
 var signInClaims = []string{"acr", "amr", "auth_time"}
 
-// scopeTexts say what an application has by scopes, to the person who has let it in.
+// scopeTexts describes granted scopes to the user who granted them.
 func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []string) {
 	words := map[string]templates.Text{
-		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address", "address": "Your postal address",
-		"phone": "Your phone number", "groups": "Your groups", "offline_access": "Stay signed in while you are away",
+		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address",
+		"address": "Your postal address", "phone": "Your phone number", "groups": "Your groups",
+		"offline_access": "Stay signed in while you are away",
 	}
 	for _, s := range Scopes { // in the order of the consent page
 		if slices.Contains(granted, s) {
@@ -72,8 +74,7 @@ func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []st
 	return texts
 }
 
-// claimScope is the scope that a claim belongs to, empty for what is not a
-// claim of a user or a sign-in.
+// claimScope returns the scope of a claim, or "" for an unknown claim.
 func claimScope(name string) string {
 	for _, s := range scopes {
 		if slices.Contains(s.claims, name) {
@@ -86,17 +87,17 @@ func claimScope(name string) string {
 	return ""
 }
 
-// claimsOf are the claims of a user for a client, without sub, that the granted
-// scopes give and those that were asked for by name. Empty values are left out.
-func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any {
+// claimsOf returns a user's claims for a client, without sub: the claims of the granted scopes
+// and those requested by name. Empty values are omitted.
+func claimsOf(u account.User, c *Client, granted, requested []string) map[string]any {
 	out := make(map[string]any, 12)
 	for _, s := range scopes {
 		whole := slices.Contains(granted, s.name)
-		if !whole && len(asked) == 0 {
+		if !whole && len(requested) == 0 {
 			continue
 		}
 		for _, name := range s.claims {
-			if !whole && !slices.Contains(asked, name) {
+			if !whole && !slices.Contains(requested, name) {
 				continue
 			}
 			if v := claimValue(&u, c, name); v != nil {
@@ -107,7 +108,7 @@ func claimsOf(u account.User, c *Client, granted, asked []string) map[string]any
 	return out
 }
 
-// claimValue is a claim of a user as a client gets it, nil where it is empty.
+// claimValue returns a user's claim as a client gets it, or nil if it is empty.
 func claimValue(u *account.User, client *Client, name string) any {
 	f, text := &u.Profile, ""
 	switch name {
@@ -166,7 +167,6 @@ func claimValue(u *account.User, client *Client, name string) any {
 	return text
 }
 
-// claimsSupported is what discovery lists.
 func claimsSupported() []string {
 	names := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "at_hash", "jti", "sid"}
 	for _, s := range scopes {
@@ -175,8 +175,8 @@ func claimsSupported() []string {
 	return names
 }
 
-// knownScopes keeps those of the requested scopes that exist and that the
-// client may have; others are ignored (OpenID Connect Core section 3.1.2.1).
+// knownScopes returns the requested scopes that exist and that the client may have. Others are
+// ignored (OpenID Connect Core section 3.1.2.1).
 func (req *authorization) knownScopes(requested []string) []string {
 	var out []string
 	for _, s := range requested {
@@ -188,14 +188,14 @@ func (req *authorization) knownScopes(requested []string) []string {
 	return out
 }
 
-// access is what a request asks for of what its client may have.
+// access is the part of a request that its client may have.
 type access struct {
 	granted   []string // scopes of the grant
-	resources []string // URIs of the APIs that it is for
-	// agreed is what the user has to agree to: granted, the scopes of claims that are asked for
-	// by name, and resources.
+	resources []string // URIs of the requested APIs
+	// agreed lists what the user has to agree to: granted, the scopes of claims requested by
+	// name, and resources.
 	agreed []string
-	claims claimsRequest // counts in an OpenID Connect request only
+	claims claimsRequest // only in OpenID Connect requests
 }
 
 var errUnknownResource = errors.New("no API of the client has this URI")
@@ -222,21 +222,21 @@ func (req *authorization) access() (a access, err error) {
 	return a, nil
 }
 
-// maxClaims bounds the claims parameter, in bytes; the whole request has 4 KiB.
+// maxClaims bounds the claims parameter, in bytes. The whole request has at most 4 KiB.
 const maxClaims = 3 << 10
 
-// claimsRequest is the claims parameter (OpenID Connect Core section 5.5) as
-// far as it is honoured: names of claims of a user, sorted. Its JSON is what a grant keeps.
+// claimsRequest is the supported part of the claims parameter (OpenID Connect Core section 5.5):
+// sorted names of user claims. Grants store its JSON.
 type claimsRequest struct {
 	UserInfo []string `json:"u,omitempty"`
 	IDToken  []string `json:"i,omitempty"`
 
-	subs [][]string // lists of which each must hold the sub
+	subs [][]string // each list must contain the sub
 	acr  acrRequest // of the ID token
 }
 
-// claimWish is what a client says of a claim.
-type claimWish struct {
+// claimOptions is the value of one member of a claims request.
+type claimOptions struct {
 	Essential *bool             `json:"essential"`
 	Value     json.RawMessage   `json:"value"`
 	Values    []json.RawMessage `json:"values"`
@@ -244,8 +244,8 @@ type claimWish struct {
 
 var errClaims = errors.New("not a claims request")
 
-// parseClaims reads the parameter strictly. Unknown claims are left out, as
-// section 5.5 wants; a value that is not of its form is errClaims.
+// parseClaims parses the parameter strictly. Unknown claims are ignored, as section 5.5 requires;
+// a malformed value is errClaims.
 func parseClaims(raw string) (claimsRequest, error) {
 	var c claimsRequest
 	var top map[string]json.RawMessage
@@ -270,24 +270,26 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 	}
 	var names []string
 	for name, member := range members {
-		// A pointer: null asks for the claim without more.
-		var wish *claimWish
-		if err := json.Unmarshal(member, &wish); err != nil {
+		// null requests the claim without options.
+		var options *claimOptions
+		if err := json.Unmarshal(member, &options); err != nil {
 			return nil, errClaims
 		}
 		switch {
-		case name == "sub" && wish != nil:
-			if err := c.wantSub(append(slices.Clip(wish.Values), wish.Value)); err != nil {
+		case name == "sub" && options != nil:
+			if err := c.addSub(append(slices.Clip(options.Values), options.Value)); err != nil {
 				return nil, err
 			}
 		case name == "acr" && idToken:
-			if wish == nil {
-				wish = new(claimWish)
+			if options == nil {
+				options = new(claimOptions)
 			}
-			if err := c.wantACR(wish.Essential != nil && *wish.Essential, append([]json.RawMessage{wish.Value}, wish.Values...)); err != nil {
+			essential := options.Essential != nil && *options.Essential
+			values := append([]json.RawMessage{options.Value}, options.Values...)
+			if err := c.addACR(essential, values); err != nil {
 				return nil, err
 			}
-		case idToken && slices.Contains(signInClaims, name): // it is there anyway
+		case idToken && slices.Contains(signInClaims, name): // always included
 		case claimScope(name) != "":
 			names = append(names, name)
 		}
@@ -296,8 +298,7 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 	return names, nil
 }
 
-// wantSub notes which users the client expects.
-func (c *claimsRequest) wantSub(values []json.RawMessage) error {
+func (c *claimsRequest) addSub(values []json.RawMessage) error {
 	var subs []string
 	for _, v := range values {
 		if len(v) == 0 || string(v) == "null" {
@@ -315,13 +316,13 @@ func (c *claimsRequest) wantSub(values []json.RawMessage) error {
 	return nil
 }
 
-// admits tells whether the user is whom the client expects (section 5.5.1).
+// admits reports whether the client expects this user (section 5.5.1).
 func (c claimsRequest) admits(sub string) bool {
 	return !slices.ContainsFunc(c.subs, func(list []string) bool { return !slices.Contains(list, sub) })
 }
 
-// scopes are those of the claims that were requested by name: what
-// the client must be registered for and the user must agree to.
+// scopes returns the scopes of the claims requested by name. The client must be registered for
+// them and the user must agree to them.
 func (c claimsRequest) scopes() []string {
 	var out []string
 	for _, name := range slices.Concat(c.UserInfo, c.IDToken) {
@@ -332,14 +333,15 @@ func (c claimsRequest) scopes() []string {
 	return out
 }
 
-// only keeps the claims that the client may have.
+// only returns the request with only the claims that the client may have.
 func (c claimsRequest) only(client *Client) claimsRequest {
-	foreign := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
-	c.UserInfo, c.IDToken = slices.DeleteFunc(slices.Clone(c.UserInfo), foreign), slices.DeleteFunc(slices.Clone(c.IDToken), foreign)
+	notAllowed := func(name string) bool { return !slices.Contains(client.Scopes, claimScope(name)) }
+	c.UserInfo = slices.DeleteFunc(slices.Clone(c.UserInfo), notAllowed)
+	c.IDToken = slices.DeleteFunc(slices.Clone(c.IDToken), notAllowed)
 	return c
 }
 
-// stored is the form that GrantSession.Claims has, empty when nothing is asked.
+// stored returns the form for Grant.Claims, "" if nothing is requested.
 func (c claimsRequest) stored() (string, error) {
 	if len(c.UserInfo) == 0 && len(c.IDToken) == 0 {
 		return "", nil
@@ -351,8 +353,8 @@ func (c claimsRequest) stored() (string, error) {
 	return string(b), nil
 }
 
-// storedClaims reads stored back for the client of the grant, which may have
-// lost scopes since.
+// storedClaims decodes the result of stored for the client of the grant, which may have lost
+// scopes since.
 func storedClaims(stored string, client *Client) claimsRequest {
 	var c claimsRequest
 	if stored == "" || json.Unmarshal([]byte(stored), &c) != nil {

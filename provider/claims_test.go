@@ -59,7 +59,7 @@ func TestClaimsParameterRequestsOnlyItsClaims(t *testing.T) {
 	if diff := cmp.Diff([]string{"email"}, got.IDToken); diff != "" {
 		t.Error(diff)
 	}
-	if !got.acr.asked || got.acr.essential || !slices.Equal(got.acr.values, []string{"2"}) || !got.admits("u") || !got.admits("v") || got.admits("") || got.admits("w") {
+	if !got.acr.requested || got.acr.essential || !slices.Equal(got.acr.values, []string{"2"}) || !got.admits("u") || !got.admits("v") || got.admits("") || got.admits("w") {
 		t.Errorf("acr %v, subs %v", got.acr, got.subs)
 	}
 	if diff := cmp.Diff([]string{"profile", "phone", "email"}, got.scopes()); diff != "" {

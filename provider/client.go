@@ -20,8 +20,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// Client authentication methods (RFC 7591 section 2). AuthAny accepts basic and
-// post side by side, which is what relying parties in the wild need.
+// Client authentication methods (RFC 7591 section 2). AuthAny accepts both basic and post,
+// because relying parties differ.
 const (
 	AuthAny   = "any"
 	AuthBasic = "client_secret_basic"
@@ -40,45 +40,45 @@ type Client struct {
 	AuthMethod            string // one of the Auth constants; AuthNone is a public client
 	RequirePKCE           bool
 	RequireFlag           string   // access flag that a user needs, or empty
-	RequireACR            string   // class of the sign-in that it needs: "2", "phr" or empty
+	RequireACR            string   // required class of the sign-in: "2", "phr" or empty
 	Trusted               bool     // first party: no consent page
 	IDTokenAlg            string   // id_token_signed_response_alg: RS256, ES256 or EdDSA; empty is RS256
 	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
-	Groups                []string // flags that the groups claim may name; none: all but admin
+	Groups                []string // flags that the groups claim may contain; empty: all but admin
 	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
 	Profile               string   // ProfileFAPI2, or empty
 	DPoPBound             bool     // dpop_bound_access_tokens: no token without a proof (RFC 9449 section 5.2)
-	ClientCredentials     bool     // may use the client_credentials grant, for itself
+	ClientCredentials     bool     // may use the client_credentials grant
 	DeviceGrant           bool     // may use the device grant (RFC 8628)
 	JWKS                  []byte   // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
-	// RefreshGrace is how long a rotated refresh token still works, for clients
-	// that send parallel refreshes; at most MaxRefreshGrace, 0 is strict.
+	// RefreshGrace is how long a rotated refresh token still works, for clients that send
+	// parallel refreshes. It is at most MaxRefreshGrace; 0 is strict.
 	RefreshGrace           time.Duration
 	PostLogoutRedirectURIs []string
 	BackchannelLogoutURI   string // empty: no back-channel logout
-	// BackchannelPrivate lets the logout token go to a private or loopback
-	// address; the operator opens it per client.
+	// BackchannelPrivate allows logout tokens to go to a private or loopback address.
 	BackchannelPrivate bool
-	HomeURI            string          // where people find it, or empty
+	HomeURI            string          // its web page, or empty
 	OptionalScopes     []string        // those of Scopes that a user may leave out on the consent page
-	Logo               account.Picture // of a stored client the hash alone; a client is stored with a new PNG, or keeps its own
+	Logo               account.Picture // only the hash when read; storing without a PNG keeps the logo
 	CreatedAt          time.Time
 
-	// Document says that the id is the URL of the client's own description; APIs are the URIs of those that it may
-	// use, which an Allowance names and no row of the client.
+	// Document reports whether the id is the URL of the client's own description. APIs lists the
+	// URIs of the APIs that the client's Allowance permits; clients are stored without it.
 	Document bool
 	APIs     []string
 }
 
-// NewClient is a registration with the defaults: a confidential client that may
-// ask for every scope and finds the claims of the granted ones in its ID tokens. An empty
-// id is replaced by a random one.
+// NewClient returns a registration with the defaults: a confidential client that may request
+// every scope and gets the claims of the granted scopes in its ID tokens. An empty id is replaced
+// by a random one.
 func NewClient(id, name string, now time.Time) *Client {
 	if id == "" {
 		id = randomText(12)
 	}
 	return &Client{
-		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
+		ID: id, Name: name, Scopes: slices.Clone(Scopes), AuthMethod: AuthAny, IDTokenClaims: true,
+		CreatedAt: now.UTC().Truncate(time.Second),
 	}
 }
 
@@ -95,28 +95,26 @@ type ClientSecret struct {
 	ExpiresAt time.Time // zero: does not expire
 }
 
-// NewSecret makes a client secret of 256 bits, which is shown once, and what is
-// stored of it.
+// NewSecret returns a client secret of 256 bits, which is shown once, and its stored form.
 func NewSecret(now time.Time) (secret string, stored ClientSecret) {
 	secret = randomText(32)
 	return secret, ClientSecret{Hash: HashSecret(secret), CreatedAt: now.UTC().Truncate(time.Second)}
 }
 
-// randomText is n random bytes in base64url: nothing in it needs escaping.
+// randomText returns n random bytes in base64url, which never needs escaping.
 func randomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// IDTokenAlgorithm is what its ID tokens and logout tokens are signed with.
+// IDTokenAlgorithm returns the signing algorithm of the client's ID tokens and logout tokens.
 func (c *Client) IDTokenAlgorithm() string { return cmp.Or(c.IDTokenAlg, string(jose.RS256)) }
 
-// HasSecret tells whether the client authenticates with a secret.
+// HasSecret reports whether the client authenticates with a secret.
 func (c *Client) HasSecret() bool { return c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT }
 
-// Keys are the public keys of a client with private_key_jwt, nil where there are
-// none.
+// Keys returns the public keys of a client with private_key_jwt, or nil.
 func (c *Client) Keys() *jose.JSONWebKeySet {
 	var set jose.JSONWebKeySet
 	if len(c.JWKS) == 0 || json.Unmarshal(c.JWKS, &set) != nil {
@@ -125,8 +123,8 @@ func (c *Client) Keys() *jose.JSONWebKeySet {
 	return &set
 }
 
-// GroupsOf are the flags of a user that the client gets as groups: what makes
-// a user an administrator here is not told to an application unless the operator says so.
+// GroupsOf returns the flags of a user that the client gets as groups. Unless the operator
+// configures it, applications are not told who is an administrator here.
 func (c *Client) GroupsOf(u account.User) []string {
 	return slices.DeleteFunc(slices.Clone(u.Flags), func(flag string) bool {
 		if len(c.Groups) == 0 {
@@ -136,12 +134,10 @@ func (c *Client) GroupsOf(u account.User) []string {
 	})
 }
 
-// NeedsPKCE tells whether an authorization request without a code challenge is
-// refused: always for public clients (RFC 9700 section 2.1.1).
+// NeedsPKCE reports whether authorization requests without a code challenge are refused, as
+// always for public clients (RFC 9700 section 2.1.1).
 func (c *Client) NeedsPKCE() bool { return c.RequirePKCE || c.IsPublic() || c.isFAPI() }
 
-// grantTypes are authorization_code, refresh_token with offline_access, and
-// client_credentials where the client is registered for it.
 func (c *Client) grantTypes() []string {
 	types := []string{"authorization_code"}
 	if slices.Contains(c.Scopes, "offline_access") {
@@ -156,20 +152,20 @@ func (c *Client) grantTypes() []string {
 	return types
 }
 
-// inGrace tells whether a refresh token that was rotated still works: younger than the
-// grace. Without a grace it is never in it, even if clocks differ.
+// inGrace reports whether a refresh token rotated at the given time still works. Without a grace
+// it never does, even if clocks differ.
 func (c *Client) inGrace(rotated, now time.Time) bool {
 	return c.RefreshGrace > 0 && rotated.After(now.Add(-c.RefreshGrace))
 }
 
-// IsPublic tells whether the client has no secret.
+// IsPublic reports whether the client does not authenticate.
 func (c *Client) IsPublic() bool { return c.AuthMethod == AuthNone }
 
-// RegistrationError says which member of a client's registration breaks a rule
-// and what to change.
+// RegistrationError names the member of a client's registration that breaks a rule, and how to
+// fix it.
 type RegistrationError struct {
 	Member string // its name in what client show -o json prints (RFC 7591 section 2 where that has one)
-	Value  string // the offending value, where the member has several; may be empty
+	Value  string // the offending value of a member with several; may be empty
 	Reason string
 }
 
@@ -178,7 +174,7 @@ func (e *RegistrationError) Error() string {
 	return e.Describe(e.Member)
 }
 
-// Describe is the error with another name for the member.
+// Describe returns the error text with another name for the member.
 func (e *RegistrationError) Describe(member string) string {
 	if e.Value != "" {
 		return fmt.Sprintf("%s %q: %s", member, e.Value, e.Reason)
@@ -186,8 +182,8 @@ func (e *RegistrationError) Describe(member string) string {
 	return member + ": " + e.Reason
 }
 
-// Normalize gives a registration the form in which it is checked and stored: a
-// trimmed name, nothing twice in a list, openid always among the scopes.
+// Normalize brings a registration into the form that is checked and stored: a trimmed name, lists
+// without duplicates, and openid among the scopes.
 func (c *Client) Normalize() {
 	if name, err := account.CheckDisplayName(c.Name); err == nil {
 		c.Name = name
@@ -195,7 +191,9 @@ func (c *Client) Normalize() {
 	if !slices.Contains(c.Scopes, "openid") {
 		c.Scopes = append([]string{"openid"}, c.Scopes...)
 	}
-	for _, list := range []*[]string{&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes} {
+	for _, list := range []*[]string{
+		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes,
+	} {
 		var distinct []string
 		for _, s := range *list {
 			if !slices.Contains(distinct, s) {
@@ -208,15 +206,17 @@ func (c *Client) Normalize() {
 
 var clientIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Check holds the whole registration to the rules: the database refuses what
-// breaks them, by any way it is written. The error is a *RegistrationError.
+// Check validates the whole registration. The store calls it on every write. The error is a
+// *RegistrationError.
 func (c *Client) Check() error {
 	if c.Document {
 		if err := c.checkDocument(); err != nil {
 			return err
 		}
 	}
-	for _, check := range []func() error{c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens, c.checkProfile} {
+	for _, check := range []func() error{
+		c.checkName, c.checkURIs, c.checkScopes, c.checkAuthentication, c.checkTokens, c.checkProfile,
+	} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -229,18 +229,21 @@ func (c *Client) checkName() error {
 		return &RegistrationError{"client_id", "", "1 to 64 letters, digits, - or _"}
 	}
 	if strings.EqualFold(c.ID, account.SessionAudience) {
-		// Its ID tokens would be session cookies.
-		return &RegistrationError{"client_id", c.ID, "this is the audience of the session cookie and cannot be a client: choose another id"}
+		// Its ID tokens would be valid session cookies.
+		return &RegistrationError{"client_id", c.ID,
+			"this is the audience of the session cookie and cannot be a client: choose another id"}
 	}
 	if name, err := account.CheckDisplayName(c.Name); err != nil || name != c.Name {
-		return &RegistrationError{"client_name", "", "1 to 60 characters, no control characters, and no space at its ends"}
+		return &RegistrationError{"client_name", "",
+			"1 to 60 characters, no control characters, and no space at its ends"}
 	}
 	return nil
 }
 
 func (c *Client) checkURIs() error {
 	if len(c.RedirectURIs) == 0 && !c.ClientCredentials && !c.DeviceGrant {
-		return &RegistrationError{"redirect_uris", "", "at least one is needed: where the application receives its answers"}
+		return &RegistrationError{"redirect_uris", "",
+			"at least one is needed: where the application receives its answers"}
 	}
 	if err := c.checkRedirects("redirect_uris", c.RedirectURIs); err != nil {
 		return err
@@ -278,7 +281,8 @@ func (c *Client) checkScopes() error {
 	}
 	for _, s := range c.OptionalScopes {
 		if s == "openid" || !slices.Contains(c.Scopes, s) {
-			return &RegistrationError{"optional_scopes", s, "only scopes of the client can be optional, and openid cannot"}
+			return &RegistrationError{"optional_scopes", s,
+				"only scopes of the client can be optional, and openid cannot"}
 		}
 	}
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
@@ -300,7 +304,8 @@ func (c *Client) checkAuthentication() error {
 	methods := []string{AuthAny, AuthBasic, AuthPost, AuthNone, AuthJWT}
 	switch {
 	case !slices.Contains(methods, c.AuthMethod):
-		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "the methods are " + strings.Join(methods, ", ")}
+		reason := "the methods are " + strings.Join(methods, ", ")
+		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, reason}
 	case c.AuthMethod == AuthJWT && len(c.JWKS) == 0:
 		return &RegistrationError{"jwks", "", "the client's public keys are needed with private_key_jwt"}
 	}
@@ -315,19 +320,22 @@ func (c *Client) checkAuthentication() error {
 func (c *Client) checkTokens() error {
 	switch {
 	case !slices.Contains(signingAlgorithms, jose.SignatureAlgorithm(c.IDTokenAlgorithm())):
-		return &RegistrationError{"id_token_signed_response_alg", c.IDTokenAlg, "the algorithms are RS256, ES256 and EdDSA"}
+		const reason = "the algorithms are RS256, ES256 and EdDSA"
+		return &RegistrationError{"id_token_signed_response_alg", c.IDTokenAlg, reason}
 	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
 		return &RegistrationError{"refresh_grace", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
-		return &RegistrationError{"refresh_grace", "", "only for confidential clients: without a secret a stolen refresh token would work twice"}
+		return &RegistrationError{"refresh_grace", "",
+			"only for confidential clients: without a secret a stolen refresh token would work twice"}
 	case c.ClientCredentials && c.IsPublic():
-		return &RegistrationError{"client_credentials", "", "only for confidential clients: anyone could ask in the name of a public one"}
+		return &RegistrationError{"client_credentials", "",
+			"only for confidential clients: anyone could ask in the name of a public one"}
 	}
 	return nil
 }
 
-// CheckFlags holds the flags that the registration names to those that users can have.
-// The error is a *RegistrationError.
+// CheckFlags checks that the flags of the registration are among the known ones. The error is a
+// *RegistrationError.
 func (c *Client) CheckFlags(known []string) error {
 	unknown := func(f string) bool { return !slices.Contains(known, f) }
 	const reason = "there is no flag %q here: cairn settings set flags adds one"
@@ -340,30 +348,30 @@ func (c *Client) CheckFlags(known []string) error {
 	return nil
 }
 
-// Warnings are what an operator should know about a registration that is
-// accepted.
+// Warnings returns advice about a registration that is valid but risky.
 func (c *Client) Warnings() []string {
 	var out []string
 	for _, uri := range c.RedirectURIs {
 		if c.anyPortOfLocalhost(uri) {
-			out = append(out, uri+" matches any port of localhost, a name that can resolve to another address: http://127.0.0.1 and http://[::1] cannot (RFC 8252 section 8.3)")
+			out = append(out, uri+" matches any port of localhost, a name that can resolve to another address: "+
+				"http://127.0.0.1 and http://[::1] cannot (RFC 8252 section 8.3)")
 		}
 	}
 	return out
 }
 
-// CheckBackchannelLogoutURI holds a backchannel_logout_uri to the rules of
-// registration (OpenID Connect Back-Channel Logout section 2.2): https, or http on the
-// loopback; no fragment, no user name. allowPrivate lets addresses of private networks
-// and of this machine through; a name is looked up only when a logout token is sent.
-// The error says what to change.
+// CheckBackchannelLogoutURI validates a backchannel_logout_uri (OpenID Connect Back-Channel
+// Logout section 2.2): https, or http on the loopback; no fragment, no user name. allowPrivate
+// permits addresses of private networks and of this machine. Names are resolved only when a
+// logout token is sent. The error says what to change.
 func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
 	u, err := checkURI("back-channel logout URI", raw, "\\")
 	if err != nil {
 		return err
 	}
 	if u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
-		return errors.New("the back-channel logout URI is not an absolute URL such as https://app.example.org/backchannel-logout")
+		return errors.New("the back-channel logout URI is not an absolute URL " +
+			"such as https://app.example.org/backchannel-logout")
 	}
 	host := strings.ToLower(u.Hostname())
 	ip, err := netip.ParseAddr(host)
@@ -373,19 +381,22 @@ func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
 		return errors.New("http is only for this machine (localhost, 127.0.0.1, [::1]): use https")
 	}
 	if !allowPrivate && (loopback || isIP && !publicAddress(ip)) {
-		return errors.New("this address is on a private network or on this machine: --allow-private-backchannel lets logout tokens go there")
+		return errors.New("this address is on a private network or on this machine: " +
+			"--allow-private-backchannel lets logout tokens go there")
 	}
 	return nil
 }
 
-// checkURI checks what every registered URI has to be; what is its name, refused are
-// characters that it has not.
+// checkURI checks the rules for every registered URI. what names the URI in errors; refused lists
+// forbidden characters.
 func checkURI(what, raw, refused string) (*url.URL, error) {
 	if raw == "" || len(raw) > 2000 {
 		return nil, fmt.Errorf("a %s has 1 to 2,000 characters", what)
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(refused, r) }) {
-		return nil, fmt.Errorf("a %s has only printable ASCII characters, no space and none of %s: percent-encode the others", what, refused)
+	forbidden := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(refused, r) }
+	if strings.ContainsFunc(raw, forbidden) {
+		return nil, fmt.Errorf("a %s has only printable ASCII characters, no space and none of %s: "+
+			"percent-encode the others", what, refused)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
@@ -403,10 +414,9 @@ func checkURI(what, raw, refused string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckRedirectURI holds a redirect URI to the rules of registration: https; or
-// http on the loopback (RFC 8252 section 7.3); or a private-use scheme in
-// reverse domain form (section 7.1). allowInsecure lets http to any host and
-// private-use schemes without a dot through. The error says what to change.
+// CheckRedirectURI validates a redirect URI: https; http on the loopback (RFC 8252 section 7.3);
+// or a private-use scheme in reverse domain form (section 7.1). allowInsecure also permits http
+// to any host and private-use schemes without a dot. The error says what to change.
 func CheckRedirectURI(raw string, allowInsecure bool) error {
 	u, err := checkURI("redirect URI", raw, "*\\<>\"{}|^`")
 	if err != nil {
@@ -418,16 +428,18 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 	switch u.Scheme {
 	case "https", "http":
 		return checkWebURI("redirect URI", u, allowInsecure)
-	case "javascript", "data", "file", "vbscript", "blob", "about", "ftp", "ws", "wss", "mailto", "tel", "view-source", "filesystem", "intent", "content":
+	case "javascript", "data", "file", "vbscript", "blob", "about", "ftp", "ws", "wss", "mailto", "tel", "view-source",
+		"filesystem", "intent", "content":
 		return fmt.Errorf("the scheme %s cannot receive a code", u.Scheme)
 	}
 	if !strings.Contains(u.Scheme, ".") && !allowInsecure {
-		return fmt.Errorf("a private-use scheme needs a reverse domain name (org.example.app:/callback, RFC 8252 section 7.1), not %s; --allow-insecure-redirect accepts it all the same", u.Scheme)
+		return fmt.Errorf("a private-use scheme needs a reverse domain name (org.example.app:/callback, "+
+			"RFC 8252 section 7.1), not %s; --allow-insecure-redirect accepts it all the same", u.Scheme)
 	}
 	return nil
 }
 
-// checkHomeURI holds where people find an application to the rules of registration.
+// checkHomeURI validates the web page of an application.
 func checkHomeURI(raw string, allowInsecure bool) error {
 	u, err := checkURI("home URI", raw, "\\<>\"{}|^`")
 	if err != nil {
@@ -439,7 +451,7 @@ func checkHomeURI(raw string, allowInsecure bool) error {
 	return checkWebURI("home URI", u, allowInsecure)
 }
 
-// checkWebURI checks what is opened in a browser; what is its name.
+// checkWebURI validates a URI that browsers open. what names the URI in errors.
 func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 	host := u.Hostname()
 	if host == "" || u.Opaque != "" {
@@ -460,17 +472,19 @@ func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 	isIP := err == nil
 	if u.Scheme == "https" {
 		if isIP && ip.IsLoopback() {
-			return errors.New("use http for a loopback address: a certificate for it proves nothing (RFC 8252 section 8.3)")
+			return errors.New("use http for a loopback address: " +
+				"a certificate for it proves nothing (RFC 8252 section 8.3)")
 		}
 		return nil
 	}
 	if allowInsecure || host == "localhost" || isIP && (host == "127.0.0.1" || host == "::1") {
 		return nil
 	}
-	return errors.New("http is only for localhost, 127.0.0.1 and [::1]: use https, or --allow-insecure-redirect on a network you trust")
+	return errors.New("http is only for localhost, 127.0.0.1 and [::1]: " +
+		"use https, or --allow-insecure-redirect on a network you trust")
 }
 
-// authority is the text between // and the next / ? or #, as written.
+// authority returns the text between // and the next /, ? or #, as written.
 func authority(raw string) string {
 	_, rest, ok := strings.Cut(raw, "//")
 	if !ok {
@@ -482,13 +496,12 @@ func authority(raw string) string {
 	return rest
 }
 
-// localhostBase begins the URIs that a public client may register without a port.
+// localhostBase is the prefix of URIs that a public client may register without a port.
 const localhostBase = "http://localhost"
 
-// matchRedirect compares the requested URI with the registered ones as strings
-// (RFC 9700 section 2.1): no normalization, so nothing to confuse. Only the
-// port of an http URI on a loopback IP literal may differ (RFC 8252 section 7.3);
-// that of localhost only for a public client that has registered none.
+// matchRedirect compares the requested URI with the registered ones as strings, without
+// normalization (RFC 9700 section 2.1). Only the port of an http URI on a loopback IP literal may
+// differ (RFC 8252 section 7.3), and that of localhost for a public client that registered none.
 func (c *Client) matchRedirect(requested string) bool {
 	if slices.Contains(c.RedirectURIs, requested) {
 		return true
@@ -508,12 +521,12 @@ func (c *Client) matchRedirect(requested string) bool {
 	return false
 }
 
-// anyPortOfLocalhost tells whether a registered URI matches every port.
+// anyPortOfLocalhost reports whether a registered URI matches every port of localhost.
 func (c *Client) anyPortOfLocalhost(registered string) bool {
 	return c.IsPublic() && authority(registered) == "localhost" && strings.HasPrefix(registered, localhostBase)
 }
 
-// afterLoopback strips the base and a port and returns what follows.
+// afterLoopback returns the rest of uri after base and an optional port.
 func afterLoopback(uri, base string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, base)
 	if !ok {

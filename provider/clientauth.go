@@ -26,9 +26,9 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// clientEndpoint serves what clients call themselves (token, revocation, introspection,
-// pushed requests): method, limit, form, authentication, then serve. check, which may
-// be nil, refuses a form from any client.
+// clientEndpoint wraps the endpoints that clients call (token, revocation, introspection, pushed
+// requests). It checks the method and the rate limit, reads the form and authenticates the client
+// before it calls serve. check, which may be nil, refuses a form before authentication.
 func (p *Provider) clientEndpoint(
 	check func(url.Values) error, serve func(http.ResponseWriter, *http.Request, *Client) error,
 ) http.HandlerFunc {
@@ -47,7 +47,7 @@ func (p *Provider) clientEndpoint(
 	})
 }
 
-// formEndpoint is clientEndpoint before the authentication.
+// formEndpoint is clientEndpoint without the authentication.
 func (p *Provider) formEndpoint(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(withExchange(r.Context(), &exchange{}))
@@ -77,7 +77,7 @@ func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) err
 	return readClientForm(w, r)
 }
 
-// readClientForm reads a form with every parameter once.
+// readClientForm reads a form without repeated parameters.
 func readClientForm(w http.ResponseWriter, r *http.Request) error {
 	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mt != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
@@ -92,7 +92,7 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 		return errInvalidRequest
 	}
 	for name, v := range r.PostForm {
-		if len(v) > 1 && name != "resource" { // RFC 6749 section 3.2: parameters must not be repeated
+		if len(v) > 1 && name != "resource" { // RFC 6749 section 3.2
 			return errInvalidRequest
 		}
 	}
@@ -101,7 +101,9 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Credentials in a URL end up in logs and histories.
 	query := r.URL.Query()
-	for _, name := range []string{"client_secret", "client_assertion", "code", "refresh_token", "code_verifier", "access_token", "token"} {
+	for _, name := range []string{
+		"client_secret", "client_assertion", "code", "refresh_token", "code_verifier", "access_token", "token",
+	} {
 		if query.Has(name) {
 			return errInvalidRequest
 		}
@@ -109,12 +111,11 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// clientTTL is how long a change by another process (the command line) may go
-// unseen.
+// clientTTL is how long changes by another process (the command line) may go unnoticed.
 const clientTTL = 5 * time.Second
 
-// client finds a client. Unknown ids are not kept: one that was just added works at
-// once. ErrClientNotFound.
+// client returns a client or ErrClientNotFound. Unknown ids are not cached, so that a new client
+// works at once.
 func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
 	if strings.HasPrefix(id, "https://") {
 		return p.documentClient(ctx, id)
@@ -125,8 +126,8 @@ func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
 	return p.clients.GetFresh(ctx, id)
 }
 
-// plausibleClientID spares the database what cannot be an id (RFC 6749
-// appendix A.1: printable ASCII).
+// plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable
+// ASCII). Others need no query.
 func plausibleClientID(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
@@ -139,17 +140,17 @@ func plausibleClientID(id string) bool {
 	return true
 }
 
-// HashSecret is how a generated client secret is stored. 256 random bits need
-// no slow hash, and a slow one would be a lever for strangers at the token endpoint.
+// HashSecret returns the stored form of a generated client secret. 256 random bits need no slow
+// hash, and a slow one would let anyone load the token endpoint.
 func HashSecret(secret string) []byte {
 	h := sha256.Sum256([]byte(secret))
 	return h[:]
 }
 
-// authenticateClient takes basic or post for confidential clients unless registered for
-// one of them, a signed assertion for those with private_key_jwt, an id alone for
-// public ones (RFC 6749 section 2.3). Never more than one method at once. What is
-// wrong is errInvalidClient; only a failing database is another error.
+// authenticateClient authenticates the client of a request (RFC 6749 section 2.3): by basic or
+// post, or only one of them if so registered; by a signed assertion for private_key_jwt; by the
+// id alone for public clients. It refuses several methods at once. A failed authentication is
+// errInvalidClient; other errors come from the database.
 func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client, error) {
 	ctx := r.Context()
 	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
@@ -182,7 +183,7 @@ func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client
 	return c, nil
 }
 
-// matchesAny reports whether a secret is one of those that are valid.
+// matchesAny reports whether secret is one of the stored ones and has not expired.
 func matchesAny(valid []ClientSecret, secret string, now time.Time) bool {
 	return slices.ContainsFunc(valid, func(s ClientSecret) bool {
 		return (s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)) && s.matches(secret)
@@ -194,7 +195,7 @@ func (s ClientSecret) matches(secret string) bool {
 	return secret != "" && subtle.ConstantTimeCompare(s.Hash, HashSecret(secret)) == 1
 }
 
-// presentedCredentials reads what the request claims. The id and secret of
+// presentedCredentials reads the credentials of the request, unverified. The id and secret of
 // Basic are form-urlencoded (RFC 6749 section 2.3.1).
 func presentedCredentials(r *http.Request, form url.Values) (id, secret, method string, err error) {
 	header := r.Header.Values("Authorization")
@@ -223,18 +224,18 @@ const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 	maxAssertion  = 8 << 10 // bytes
 	maxJTI        = 256     // bytes
-	// assertionLifetime is how far ahead exp may lie: as long as a stolen
-	// assertion that was not used is worth something.
+	// assertionLifetime is how far ahead exp may be. It bounds the use of a stolen assertion.
 	assertionLifetime = 5 * time.Minute
 	// assertionSkew is how far the client's clock may be ahead of ours.
 	assertionSkew = 30 * time.Second
 )
 
-// authenticateAssertion is private_key_jwt (RFC 7523 section 3, OpenID Connect
-// Core section 9).
+// authenticateAssertion implements private_key_jwt (RFC 7523 section 3, OpenID Connect Core
+// section 9).
 func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, form url.Values) (*Client, error) {
 	refused := func(why error) (*Client, error) { return nil, fmt.Errorf("%w: %w", errInvalidClient, why) }
-	if form.Get("client_assertion_type") != assertionType || form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0 {
+	otherMethod := form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0
+	if form.Get("client_assertion_type") != assertionType || otherMethod {
 		return refused(errors.New("no assertion, or another method beside it"))
 	}
 	t, claims, aud, err := readAssertion(form.Get("client_assertion"))
@@ -265,7 +266,7 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	if err != nil {
 		return refused(err)
 	}
-	// Last: only a genuine assertion leaves a trace.
+	// Only valid assertions are stored.
 	err = p.storage.SpendAssertion(ctx, c.ID, claims.ID, claims.Expiry.Time().UTC())
 	if errors.Is(err, ErrSpent) {
 		return refused(err)
@@ -276,8 +277,8 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	return c, nil
 }
 
-// readAssertion reads the claims, which nothing has proven yet, and aud where it
-// is a string: jwt.Claims does not tell it from a list of one.
+// readAssertion reads the claims without verifying them. It also returns aud if it is a string,
+// because jwt.Claims does not distinguish that from a list of one.
 func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, string, error) {
 	var c jwt.Claims
 	var audience struct {
@@ -300,9 +301,9 @@ func readAssertion(raw string) (*jwt.JSONWebToken, jwt.Claims, string, error) {
 	return t, c, aud, nil
 }
 
-// checkAssertion holds the claims to RFC 7523 section 3. There is one audience,
-// the issuer or the token endpoint at every endpoint: an assertion that another
-// server may take too could have come from there.
+// checkAssertion checks the claims by RFC 7523 section 3. The only audience must be the issuer or
+// the token endpoint, at every endpoint: an assertion that another server accepts too could have
+// been sent to us by that server.
 func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
 	if aud != p.issuer && aud != p.issuer+"/oauth2/token" {
 		return errors.New("aud is not one string, the issuer or the token endpoint")
@@ -311,13 +312,18 @@ func (p *Provider) checkAssertion(c jwt.Claims, aud string) error {
 		return errors.New("no jti, or a long one")
 	}
 	now := p.clock()
-	if c.Expiry == nil || !now.Before(c.Expiry.Time()) || c.Expiry.Time().After(now.Add(assertionLifetime+assertionSkew)) {
-		return errors.New("exp is missing, over or too far ahead")
+	latest := now.Add(assertionLifetime + assertionSkew)
+	if c.Expiry == nil || !now.Before(c.Expiry.Time()) || c.Expiry.Time().After(latest) {
+		return errors.New("exp is missing, past or too far ahead")
 	}
 	if c.NotBefore != nil && c.NotBefore.Time().After(now.Add(assertionSkew)) {
 		return errors.New("nbf is ahead")
 	}
-	if c.IssuedAt != nil && (c.IssuedAt.Time().After(now.Add(assertionSkew)) || c.Expiry.Time().Sub(c.IssuedAt.Time()) > assertionLifetime+assertionSkew) {
+	if c.IssuedAt == nil {
+		return nil
+	}
+	issuedAt := c.IssuedAt.Time()
+	if issuedAt.After(now.Add(assertionSkew)) || c.Expiry.Time().Sub(issuedAt) > assertionLifetime+assertionSkew {
 		return errors.New("iat is ahead, or the assertion lives too long")
 	}
 	return nil
@@ -329,13 +335,11 @@ const (
 	maxKeyID        = 128 // bytes
 )
 
-// assertionAlgorithms are what client assertions may be signed with.
 var assertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// CheckClientKeys holds the key set of a client (RFC 7517 section 5) to the
-// rules of registration: 1 to 16 public keys, RSA of 2048 to 8192 bits, P-256 or
-// Ed25519, for signatures, no kid twice. It returns the set as it is kept, without members that
-// are ignored. The error says what to change.
+// CheckClientKeys validates the key set of a client (RFC 7517 section 5): 1 to 16 public
+// signature keys, RSA of 2048 to 8192 bits, P-256 or Ed25519, without duplicate kids. It returns
+// the set to store, without ignored members. The error says what to change.
 func CheckClientKeys(raw []byte) ([]byte, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -344,7 +348,8 @@ func CheckClientKeys(raw []byte) ([]byte, error) {
 		return nil, errors.New("the key set is larger than 32 KiB")
 	}
 	if err := json.Unmarshal(raw, &set); err != nil || len(set.Keys) == 0 {
-		return nil, errors.New(`not a key set: a JSON object {"keys": [...]} with at least one key is needed (RFC 7517)`)
+		return nil, errors.New("not a key set: " +
+			`a JSON object {"keys": [...]} with at least one key is needed (RFC 7517)`)
 	}
 	if len(set.Keys) > maxClientKeys {
 		return nil, fmt.Errorf("the key set has more than %d keys", maxClientKeys)
@@ -371,11 +376,11 @@ func CheckClientKeys(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// privateMembers are those of RFC 7518 section 6 that no public key has.
+// privateMembers lists the members of RFC 7518 section 6 that occur only in private and symmetric
+// keys.
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
-// checkKeyMembers looks at what go-jose passes over: what is left of a private
-// key, and what the key is for.
+// checkKeyMembers checks what go-jose ignores: remains of a private key, and key_ops.
 func checkKeyMembers(raw []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -383,7 +388,8 @@ func checkKeyMembers(raw []byte) error {
 	}
 	for _, name := range privateMembers {
 		if _, there := members[name]; there {
-			return errors.New("a private or symmetric key: only the public half belongs here, and of a new pair, because this one has been copied")
+			return errors.New("a private or symmetric key: only the public half belongs here, " +
+				"and of a new pair, because this one has been copied")
 		}
 	}
 	if ops, there := members["key_ops"]; there {
@@ -395,7 +401,7 @@ func checkKeyMembers(raw []byte) error {
 	return nil
 }
 
-// readClientKey reads one key of a set; the error says what is wrong with it.
+// readClientKey reads one key of a set. The error says what is wrong with it.
 func readClientKey(raw []byte) (jose.JSONWebKey, error) {
 	var k jose.JSONWebKey
 	if err := json.Unmarshal(raw, &k); err != nil {
@@ -409,7 +415,7 @@ func readClientKey(raw []byte) (jose.JSONWebKey, error) {
 	case !k.Valid() || algorithms == nil:
 		return k, errors.New("neither RSA of 2048 to 8192 bits nor P-256 nor Ed25519")
 	case len(k.KeyID) > maxKeyID || strings.ContainsFunc(k.KeyID, func(r rune) bool { return r < ' ' || r > '~' }):
-		return k, fmt.Errorf("its kid has more than %d characters, or others than printable ASCII", maxKeyID)
+		return k, fmt.Errorf("its kid has more than %d characters, or characters other than printable ASCII", maxKeyID)
 	case k.Use != "" && k.Use != "sig":
 		return k, errors.New("its use is not sig")
 	case k.Algorithm != "" && !slices.Contains(algorithms, jose.SignatureAlgorithm(k.Algorithm)):
@@ -418,8 +424,7 @@ func readClientKey(raw []byte) (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{Key: k.Key, KeyID: k.KeyID, Algorithm: k.Algorithm, Use: "sig"}, nil
 }
 
-// keyAlgorithms are those that a key can verify, nil for one that is not
-// accepted.
+// keyAlgorithms returns the algorithms that a key can verify, or nil if the key is not accepted.
 func keyAlgorithms(key any) []jose.SignatureAlgorithm {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
@@ -437,14 +442,14 @@ func keyAlgorithms(key any) []jose.SignatureAlgorithm {
 	return nil
 }
 
-// fitsAlgorithm reports whether a key verifies signatures of an algorithm, and is not for another alone.
+// fitsAlgorithm reports whether a key may verify signatures of an algorithm.
 func fitsAlgorithm(k jose.JSONWebKey, alg string) bool {
-	return (k.Algorithm == "" || k.Algorithm == alg) && slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg))
+	return (k.Algorithm == "" || k.Algorithm == alg) &&
+		slices.Contains(keyAlgorithms(k.Key), jose.SignatureAlgorithm(alg))
 }
 
-// keyFor is the one key of the client that fits the header of an assertion. A
-// kid must be that of the key; without one a single key must fit. Keys that
-// cannot be read count as not there.
+// keyFor returns the one key of the client that fits the header of an assertion. A kid must
+// match; without one, a single key must fit. Unreadable keys are ignored.
 func (c *Client) keyFor(kid, alg string) (any, bool) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

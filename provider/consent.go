@@ -19,20 +19,23 @@ const (
 	decisionDeny  = "deny"
 )
 
-// binding ties a sealed value to one user, one session and one authorization
-// request: another user's form or decision does not count.
+// binding ties a sealed value to one user, one session and one authorization request, so that
+// another user's form or decision does not count.
 type binding struct {
 	Sub      string `json:"u"`
 	SID      string `json:"s"`
 	Request  string `json:"r"` // hash of the continuation
 	Decision string `json:"d,omitempty"`
-	// Optional are the scopes that the form lets the user leave out, and of a
-	// decision those that were left out; separated by spaces.
+	// Optional lists the scopes that the form lets the user leave out or, in a decision, those
+	// that the user left out, separated by spaces.
 	Optional string `json:"o,omitempty"`
 }
 
 func bind(id *account.Identity, sealed, decision string, optional ...string) binding {
-	return binding{Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed), Decision: decision, Optional: strings.Join(optional, " ")}
+	return binding{
+		Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed),
+		Decision: decision, Optional: strings.Join(optional, " "),
+	}
 }
 
 func shortHash(s string) string {
@@ -40,9 +43,11 @@ func shortHash(s string) string {
 	return base64.RawURLEncoding.EncodeToString(h[:16])
 }
 
-// openDecision returns allow or deny if the sealed decision is this user's
-// about this request, else "", and the scopes that were left out.
-func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sealedRequest string) (decision string, leftOut []string) {
+// openDecision returns allow or deny if the sealed decision is this user's about this request,
+// else "", and the scopes that were left out.
+func (p *Provider) openDecision(
+	sealedDecision string, id *account.Identity, sealedRequest string,
+) (decision string, leftOut []string) {
 	if sealedDecision == "" {
 		return "", nil
 	}
@@ -50,14 +55,15 @@ func (p *Provider) openDecision(sealedDecision string, id *account.Identity, sea
 	if p.seal.Open(purposeDecision, sealedDecision, &b) != nil {
 		return "", nil
 	}
-	if leftOut = strings.Fields(b.Optional); b != bind(id, sealedRequest, b.Decision, leftOut...) {
+	leftOut = strings.Fields(b.Optional)
+	if b != bind(id, sealedRequest, b.Decision, leftOut...) {
 		return "", nil
 	}
 	return b.Decision, leftOut
 }
 
-// consentItem says what a scope gives the client of this user: what is stored, in
-// the words of claimsOf, so that no user has to guess it.
+// consentItem describes what a scope gives the client: the stored values of this user, from
+// claimsOf.
 func consentItem(l *templates.Language, name string, u account.User, client *Client) templates.ScopeItem {
 	scope := scopes[slices.Index(Scopes, name)]
 	item := templates.ScopeItem{Name: name}
@@ -84,13 +90,14 @@ func consentItem(l *templates.Language, name string, u account.User, client *Cli
 	return item
 }
 
-// profileClaims are the words for what goes with the name.
+// profileClaims are the names of the claims that accompany the name.
 var profileClaims = map[string]templates.Text{
-	"family_name": "family name", "given_name": "given name", "middle_name": "middle name", "nickname": "nickname", "preferred_username": "handle ({handle})",
-	"profile": "profile page", "picture": "picture", "website": "website", "gender": "gender", "birthdate": "birthdate", "zoneinfo": "time zone", "locale": "locale",
+	"family_name": "family name", "given_name": "given name", "middle_name": "middle name", "nickname": "nickname",
+	"preferred_username": "handle ({handle})", "profile": "profile page", "picture": "picture", "website": "website",
+	"gender": "gender", "birthdate": "birthdate", "zoneinfo": "time zone", "locale": "locale",
 }
 
-// profileDetail names what else of the profile is stored and goes with the name.
+// profileDetail names the other stored claims of the profile.
 func profileDetail(l *templates.Language, names []string, claims map[string]any) string {
 	var also []string
 	for _, claim := range names {
@@ -101,15 +108,14 @@ func profileDetail(l *templates.Language, names []string, claims map[string]any)
 	return l.Text("With your {claims}", "claims", strings.Join(also, ", "))
 }
 
-// consentPage shows what the application asks for.
 func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	req, id, ok := p.consentRequest(w, r, r.URL.Query().Get("continue"))
 	if !ok {
 		return
 	}
-	a, _ := req.access() // it was judged by authorize
+	a, _ := req.access() // checked by authorize
 	scopes := a.agreed
-	had, err := p.consented(r.Context(), id.User.Sub, req.client)
+	granted, err := p.consented(r.Context(), id.User.Sub, req.client)
 	if err != nil {
 		p.authorizePage(w, r, err)
 		return
@@ -131,17 +137,17 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if req.client.Document {
 		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
 	}
-	optional := both(scopes, req.client.OptionalScopes)
-	refused = both(optional, refused)
-	added := less(scopes, slices.Concat(had, refused))
-	if len(had)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
-		page.NewOnly, scopes, optional = true, added, both(added, optional)
+	optional := intersect(scopes, req.client.OptionalScopes)
+	refused = intersect(optional, refused)
+	added := subtract(scopes, slices.Concat(granted, refused))
+	if len(granted)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
+		page.NewOnly, scopes, optional = true, added, intersect(added, optional)
 	}
 	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.sealed, "", optional...)); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
-	for _, s := range Scopes { // in its order, which begins with the sign-in
+	for _, s := range Scopes { // in this order, which begins with openid
 		if slices.Contains(scopes, s) {
 			item := consentItem(templates.LanguageOf(r.Context()), s, id.User, req.client)
 			item.Optional, item.Refused = slices.Contains(optional, s), slices.Contains(refused, s)
@@ -149,21 +155,21 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, api := range req.apis {
-		of := templates.APIItem{Name: api.Name, URI: api.URI}
+		item := templates.APIItem{Name: api.Name, URI: api.URI}
 		for _, s := range api.Scopes {
 			if slices.Contains(scopes, s.Name) {
-				of.Scopes = append(of.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
+				item.Scopes = append(item.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
 			}
 		}
-		if len(of.Scopes) > 0 || slices.Contains(scopes, api.URI) {
-			page.APIs = append(page.APIs, of)
+		if len(item.Scopes) > 0 || slices.Contains(scopes, api.URI) {
+			page.APIs = append(page.APIs, item)
 		}
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
 }
 
-// consentForm takes the decision. It is stored when allowed and travels back
-// sealed, so that authorize decides, once.
+// consentForm handles the user's decision. Consent is stored, and the sealed decision goes back
+// to authorize, the only place that decides.
 func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	if err := web.ReadForm(w, r, "scope"); err != nil {
 		p.authorizePage(w, r, err)
@@ -174,15 +180,17 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b binding
-	if err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b); err != nil || b != bind(id, req.sealed, "", strings.Fields(b.Optional)...) {
-		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form", "This form was not made for your session. Go back to the application and start again."))
+	err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b)
+	if err != nil || b != bind(id, req.sealed, "", strings.Fields(b.Optional)...) {
+		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form",
+			"This form was not made for your session. Go back to the application and start again."))
 		return
 	}
 	decision, leftOut := decisionDeny, []string(nil)
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
 		a, err := req.access()
-		if err != nil { // an API has gone since
+		if err != nil { // an API was removed meanwhile
 			p.refuseAuthorization(w, r, req, errInvalidTarget)
 			return
 		}
@@ -194,16 +202,19 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			p.authorizePage(w, r, err)
 			return
 		}
-		// What the form did not show stays refused. A name in the form counts only if it was shown as optional.
+		// Refused scopes that the form did not show stay refused. A scope in the form counts only
+		// if it was shown as optional.
 		shown := strings.Fields(b.Optional)
-		leftOut = slices.Concat(less(shown, r.PostForm["scope"]), less(both(refused, both(a.agreed, req.client.OptionalScopes)), shown))
-		agreed := less(a.agreed, leftOut)
+		stillRefused := subtract(intersect(refused, intersect(a.agreed, req.client.OptionalScopes)), shown)
+		leftOut = slices.Concat(subtract(shown, r.PostForm["scope"]), stillRefused)
+		agreed := subtract(a.agreed, leftOut)
 		allowed := req.client.ID
 		if len(agreed) > 0 {
 			allowed += ": " + strings.Join(agreed, " ")
 		}
-		given := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
-		if err := p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), given, leftOut...); err != nil {
+		row := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
+		err = p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), row, leftOut...)
+		if err != nil {
 			p.authorizePage(w, r, err)
 			return
 		}
@@ -218,9 +229,11 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+next.Encode(), http.StatusSeeOther)
 }
 
-// consentRequest opens the continuation and finds who decides. Without a
-// session it sends the browser back to authorize, which knows what to do.
-func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed string) (*authorization, *account.Identity, bool) {
+// consentRequest opens the continuation and finds the user who decides. Without a valid session
+// it sends the browser back to authorize.
+func (p *Provider) consentRequest(
+	w http.ResponseWriter, r *http.Request, sealed string,
+) (*authorization, *account.Identity, bool) {
 	form, c, err := p.openContinuation(sealed)
 	req := &authorization{form: form, sealed: sealed, device: c.Device, pushed: c.Pushed}
 	if err == nil {
@@ -234,8 +247,10 @@ func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed
 	if err == nil {
 		err = p.accounts.CheckSecondFactor(r.Context(), id)
 	}
-	if errors.Is(err, account.ErrNotAuthenticated) || errors.Is(err, account.ErrSecondFactorRequired) || errors.Is(err, account.ErrSecondFactorSetupRequired) {
-		http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+url.Values{"continue": {sealed}}.Encode(), http.StatusSeeOther)
+	if errors.Is(err, account.ErrNotAuthenticated) || errors.Is(err, account.ErrSecondFactorRequired) ||
+		errors.Is(err, account.ErrSecondFactorSetupRequired) {
+		next := url.Values{"continue": {sealed}}
+		http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+next.Encode(), http.StatusSeeOther)
 		return nil, nil, false
 	}
 	if err != nil {
@@ -245,10 +260,10 @@ func (p *Provider) consentRequest(w http.ResponseWriter, r *http.Request, sealed
 	return req, id, true
 }
 
-// redirectHost tells the user where the answer goes.
+// redirectHost returns where the answer goes, for the consent page.
 func redirectHost(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil || raw == "" { // a device's goes nowhere
+	if err != nil || raw == "" { // a device has no redirect URI
 		return ""
 	}
 	if u.Host == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// verdict is what happens to an authorization request.
+// verdict is the decision about an authorization request.
 type verdict int
 
 const (
@@ -16,10 +16,10 @@ const (
 	proceed                    // issue a code
 	login                      // show the sign-in page, then decide again
 	consent                    // show the consent page, then decide again
-	setUpFactor                // show the page on which to set up a second factor, then decide again
+	setUpFactor                // show the page that sets up a second factor, then decide again
 )
 
-// authzState is everything that decides an authorization request.
+// authzState is the input of decide.
 type authzState struct {
 	client *Client
 	access
@@ -30,18 +30,18 @@ type authzState struct {
 	badHint   bool
 	loginHint string    // canonical handle of login_hint, or empty
 	arrived   time.Time // first arrival of the request, whole seconds
-	returned  bool      // came back with a continuation
+	returned  bool      // it came back with a continuation
 	proofSeen string    // fingerprint of the session at first arrival
 	identity  *account.Identity
-	reach     string // the best class that the user can sign in with
-	// needsFactor tells that the settings demand a second factor of the user.
+	bestACR   string // the best class that the user can sign in with
+	// needsFactor reports whether the settings require a second factor of the user.
 	needsFactor bool
 	consented   []string
 	decision    string   // allow, deny or empty
 	leftOut     []string // optional scopes that the user leaves out
 }
 
-// fingerprint tells one sign-in from the next in the same browser.
+// fingerprint distinguishes the sign-ins of one browser.
 func fingerprint(id *account.Identity) string {
 	if id == nil {
 		return ""
@@ -49,15 +49,15 @@ func fingerprint(id *account.Identity) string {
 	return shortHash(string(id.Session.TokenHash))
 }
 
-// signedInSince tells whether the user has signed in since the
-// request first arrived. The comparison with the session seen then, not only of
-// whole seconds, keeps a sign-in in the same second from counting.
+// signedInSince reports whether the user has signed in since the request first arrived. Times are
+// whole seconds, so it also compares the session with the one at arrival: an earlier sign-in in
+// the same second does not count.
 func (q authzState) signedInSince() bool {
 	return q.returned && fingerprint(q.identity) != q.proofSeen && !q.identity.Session.AuthTime.Before(q.arrived)
 }
 
-// decide is pure: request, session and stored consent in, verdict out.
-// The pages never call one another; each comes back here.
+// decide maps request, session and stored consent to a verdict, without side effects. Pages do
+// not redirect to each other: each returns here.
 func decide(q authzState) (verdict, *oauthError) {
 	silent := slices.Contains(q.prompts, "none")
 	if q.identity == nil || q.needsSignIn() {
@@ -70,8 +70,7 @@ func decide(q authzState) (verdict, *oauthError) {
 		return refused, errInvalidRequest
 	}
 	if q.expectsAnother() {
-		// Another user than the client expects. One chance to sign in as that
-		// person, not a loop.
+		// The client expects another user. There is one chance to sign in as that user, not a loop.
 		if silent || q.signedInSince() {
 			return refused, errLoginRequired
 		}
@@ -86,8 +85,8 @@ func decide(q authzState) (verdict, *oauthError) {
 	return q.decideConsent(silent)
 }
 
-// needsSignIn covers prompt=login, prompt=select_account and max_age. A request
-// for max_age=0 is one for a fresh sign-in (OpenID Connect Core section 3.1.2.1).
+// needsSignIn implements prompt=login, prompt=select_account and max_age. max_age=0 requires a
+// new sign-in (OpenID Connect Core section 3.1.2.1).
 func (q authzState) needsSignIn() bool {
 	if q.signedInSince() {
 		return false
@@ -98,19 +97,20 @@ func (q authzState) needsSignIn() bool {
 	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
 }
 
-// freshSignIn says what the sign-in page is for when a user is signed in: to
-// confirm the same account, unless the request leaves open which, or asks for another.
+// freshSignIn returns why a signed-in user sees the sign-in page: to confirm the same account, or
+// to choose one if the request leaves that open or asks for another.
 func (q authzState) freshSignIn() string {
 	switch {
 	case q.identity == nil:
 		return ""
-	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(), q.loginHint != "" && q.loginHint != q.identity.User.Handle:
+	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
+		q.loginHint != "" && q.loginHint != q.identity.User.Handle:
 		return account.FreshChoose
 	}
 	return account.FreshConfirm
 }
 
-// expectsAnother tells whether the request names another user than who is signed in.
+// expectsAnother reports whether the request names another user than the one signed in.
 func (q authzState) expectsAnother() bool {
 	return q.hintSub != "" && q.hintSub != q.identity.User.Sub || !q.claims.admits(q.identity.User.Sub)
 }
@@ -120,12 +120,13 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 		return refused, errAccessDenied
 	}
 	missing := slices.ContainsFunc(q.agreed, func(s string) bool { return !slices.Contains(q.consented, s) })
-	// What was allowed is stored before the decision comes back (nothing, when no
-	// scope was asked for): one without it is from before the user removed the application.
+	// Consent is stored before the decision comes back (an empty one if no scope was requested).
+	// A decision without stored consent predates the removal of the application by the user.
 	if q.decision == decisionAllow && !missing {
 		return proceed, nil
 	}
-	if !q.looksForConsent() || !slices.Contains(q.prompts, "consent") && (q.consented != nil || len(q.leftOut) > 0) && !missing {
+	decided := q.consented != nil || len(q.leftOut) > 0
+	if !q.needsConsentLookup() || !slices.Contains(q.prompts, "consent") && decided && !missing {
 		return proceed, nil
 	}
 	if silent {
@@ -134,14 +135,14 @@ func (q authzState) decideConsent(silent bool) (verdict, *oauthError) {
 	return consent, nil
 }
 
-// looksForConsent tells whether it matters what the user has agreed to before.
-func (q authzState) looksForConsent() bool {
+// needsConsentLookup reports whether the decision depends on earlier consent.
+func (q authzState) needsConsentLookup() bool {
 	return !q.client.Trusted || slices.Contains(q.prompts, "consent")
 }
 
 var knownPrompts = []string{"none", "login", "consent", "select_account"}
 
-// parseMaxAge reads seconds; absent is -1, anything but a number is refused.
+// parseMaxAge reads seconds. An absent value is -1; anything but a number is refused.
 func parseMaxAge(s string) (time.Duration, bool) {
 	if s == "" {
 		return -1, true

@@ -35,36 +35,36 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 		want verdict
 		err  string
 	}{
-		"a class of values that the session has":       {authzState{identity: old(otp...), acr: values("phr", "1"), reach: "2"}, proceed, ""},
-		"a class of values that the user has":          {authzState{identity: old("pwd"), acr: values("2"), reach: "2"}, login, ""},
-		"the same silently":                            {authzState{identity: old("pwd"), acr: values("2"), reach: "2", prompts: []string{"none"}}, proceed, ""},
-		"a class of values that the user has not":      {authzState{identity: old("pwd"), acr: values("2"), reach: "1"}, proceed, ""},
-		"a better class of values, chosen not to use":  {authzState{identity: fresh(otp...), acr: values("phr"), reach: "phr", returned: true}, proceed, ""},
-		"unknown values":                               {authzState{identity: old("pwd"), acr: values("urn:x", ""), reach: "phr"}, proceed, ""},
-		"essential and there":                          {authzState{identity: old(passkey...), acr: essential("2"), reach: "2"}, proceed, ""},
-		"essential, session from before the factor":    {authzState{identity: old("pwd"), acr: essential("2"), reach: "2"}, login, ""},
-		"essential, that session after max_age":        {authzState{identity: old("pwd"), acr: essential("2"), reach: "2", maxAge: 2 * time.Hour}, login, ""},
-		"essential, that session came back":            {authzState{identity: old("pwd"), acr: essential("2"), reach: "2", returned: true, proofSeen: fingerprint(old())}, login, ""},
-		"essential, the factor came after the sign-in": {authzState{identity: fresh("pwd"), acr: essential("2"), reach: "2", returned: true}, login, ""},
-		"essential, obeyed":                            {authzState{identity: fresh(otp...), acr: essential("2"), reach: "2", returned: true}, proceed, ""},
-		"essential, silently":                          {authzState{identity: old("pwd"), acr: essential("2"), reach: "2", prompts: []string{"none"}}, refused, "login_required"},
-		"essential, no such factor":                    {authzState{identity: old("pwd"), acr: essential("2"), reach: "1"}, refused, "unmet_authentication_requirements"},
-		"essential, no such factor, silently":          {authzState{identity: old("pwd"), acr: essential("phr"), reach: "2", prompts: []string{"none"}}, refused, "unmet_authentication_requirements"},
-		"essential, another factor was chosen":         {authzState{identity: fresh(otp...), acr: essential("phr"), reach: "phr", returned: true}, refused, "unmet_authentication_requirements"},
-		"essential, the passkey was removed":           {authzState{identity: old(passkey...), acr: essential("phr"), reach: "2"}, refused, "unmet_authentication_requirements"},
-		"required, the factor was removed":             {authzState{identity: old(otp...), client: needs("2"), reach: "1"}, setUpFactor, ""},
-		"essential and unknown":                        {authzState{identity: old(passkey...), acr: essential("urn:x"), reach: "phr"}, refused, "unmet_authentication_requirements"},
+		"a class of values that the session has":       {authzState{identity: old(otp...), acr: values("phr", "1"), bestACR: "2"}, proceed, ""},
+		"a class of values that the user has":          {authzState{identity: old("pwd"), acr: values("2"), bestACR: "2"}, login, ""},
+		"the same silently":                            {authzState{identity: old("pwd"), acr: values("2"), bestACR: "2", prompts: []string{"none"}}, proceed, ""},
+		"a class of values that the user has not":      {authzState{identity: old("pwd"), acr: values("2"), bestACR: "1"}, proceed, ""},
+		"a better class of values, chosen not to use":  {authzState{identity: fresh(otp...), acr: values("phr"), bestACR: "phr", returned: true}, proceed, ""},
+		"unknown values":                               {authzState{identity: old("pwd"), acr: values("urn:x", ""), bestACR: "phr"}, proceed, ""},
+		"essential and there":                          {authzState{identity: old(passkey...), acr: essential("2"), bestACR: "2"}, proceed, ""},
+		"essential, session from before the factor":    {authzState{identity: old("pwd"), acr: essential("2"), bestACR: "2"}, login, ""},
+		"essential, that session after max_age":        {authzState{identity: old("pwd"), acr: essential("2"), bestACR: "2", maxAge: 2 * time.Hour}, login, ""},
+		"essential, that session came back":            {authzState{identity: old("pwd"), acr: essential("2"), bestACR: "2", returned: true, proofSeen: fingerprint(old())}, login, ""},
+		"essential, the factor came after the sign-in": {authzState{identity: fresh("pwd"), acr: essential("2"), bestACR: "2", returned: true}, login, ""},
+		"essential, obeyed":                            {authzState{identity: fresh(otp...), acr: essential("2"), bestACR: "2", returned: true}, proceed, ""},
+		"essential, silently":                          {authzState{identity: old("pwd"), acr: essential("2"), bestACR: "2", prompts: []string{"none"}}, refused, "login_required"},
+		"essential, no such factor":                    {authzState{identity: old("pwd"), acr: essential("2"), bestACR: "1"}, refused, "unmet_authentication_requirements"},
+		"essential, no such factor, silently":          {authzState{identity: old("pwd"), acr: essential("phr"), bestACR: "2", prompts: []string{"none"}}, refused, "unmet_authentication_requirements"},
+		"essential, another factor was chosen":         {authzState{identity: fresh(otp...), acr: essential("phr"), bestACR: "phr", returned: true}, refused, "unmet_authentication_requirements"},
+		"essential, the passkey was removed":           {authzState{identity: old(passkey...), acr: essential("phr"), bestACR: "2"}, refused, "unmet_authentication_requirements"},
+		"required, the factor was removed":             {authzState{identity: old(otp...), client: needs("2"), bestACR: "1"}, setUpFactor, ""},
+		"essential and unknown":                        {authzState{identity: old(passkey...), acr: essential("urn:x"), bestACR: "phr"}, refused, "unmet_authentication_requirements"},
 		"nobody, essential":                            {authzState{acr: essential("2")}, login, ""},
-		"required and there":                           {authzState{identity: old(otp...), client: needs("2"), reach: "2"}, proceed, ""},
-		"required, session from before the factor":     {authzState{identity: old("pwd"), client: needs("2"), reach: "2"}, login, ""},
-		"required, no factor":                          {authzState{identity: old("pwd"), client: needs("2"), reach: "1"}, setUpFactor, ""},
-		"required, no factor, signed in for it":        {authzState{identity: fresh("pwd"), client: needs("2"), reach: "1", returned: true}, setUpFactor, ""},
-		"required, no factor, silently":                {authzState{identity: old("pwd"), client: needs("2"), reach: "1", prompts: []string{"none"}}, refused, "interaction_required"},
-		"required, no passkey":                         {authzState{identity: old(otp...), client: needs("phr"), reach: "2"}, setUpFactor, ""},
-		"required, another factor was chosen":          {authzState{identity: fresh(otp...), client: needs("phr"), reach: "phr", returned: true}, refused, "unmet_authentication_requirements"},
-		"the settings demand a factor":                 {authzState{identity: old("pwd"), needsFactor: true, reach: "1"}, setUpFactor, ""},
-		"the settings demand a factor that is there":   {authzState{identity: old("pwd"), needsFactor: true, reach: "2"}, login, ""},
-		"the settings and the client demand":           {authzState{identity: old(otp...), client: needs("phr"), needsFactor: true, reach: "2"}, setUpFactor, ""},
+		"required and there":                           {authzState{identity: old(otp...), client: needs("2"), bestACR: "2"}, proceed, ""},
+		"required, session from before the factor":     {authzState{identity: old("pwd"), client: needs("2"), bestACR: "2"}, login, ""},
+		"required, no factor":                          {authzState{identity: old("pwd"), client: needs("2"), bestACR: "1"}, setUpFactor, ""},
+		"required, no factor, signed in for it":        {authzState{identity: fresh("pwd"), client: needs("2"), bestACR: "1", returned: true}, setUpFactor, ""},
+		"required, no factor, silently":                {authzState{identity: old("pwd"), client: needs("2"), bestACR: "1", prompts: []string{"none"}}, refused, "interaction_required"},
+		"required, no passkey":                         {authzState{identity: old(otp...), client: needs("phr"), bestACR: "2"}, setUpFactor, ""},
+		"required, another factor was chosen":          {authzState{identity: fresh(otp...), client: needs("phr"), bestACR: "phr", returned: true}, refused, "unmet_authentication_requirements"},
+		"the settings demand a factor":                 {authzState{identity: old("pwd"), needsFactor: true, bestACR: "1"}, setUpFactor, ""},
+		"the settings demand a factor that is there":   {authzState{identity: old("pwd"), needsFactor: true, bestACR: "2"}, login, ""},
+		"the settings and the client demand":           {authzState{identity: old(otp...), client: needs("phr"), needsFactor: true, bestACR: "2"}, setUpFactor, ""},
 	} {
 		if c.q.arrived = noon; c.q.maxAge == 0 {
 			c.q.maxAge = -1
@@ -73,7 +73,7 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 			c.q.client = &Client{ID: "app", Trusted: true}
 		}
 		if c.q.identity != nil {
-			c.q.identity.User.SecondFactor = c.q.reach != account.ACRPassword
+			c.q.identity.User.SecondFactor = c.q.bestACR != account.ACRPassword
 		}
 		got, problem := decide(c.q)
 		errName := ""
@@ -91,7 +91,7 @@ func TestAnsweredClassIsTheFirstThatWasAskedFor(t *testing.T) {
 		a           acrRequest
 		class, want string
 	}{
-		"password, not asked": {acrRequest{}, "1", ""}, "more, not asked": {acrRequest{}, "2", "2"}, "asked without values": {acrRequest{asked: true}, "1", "1"},
+		"password, not asked": {acrRequest{}, "1", ""}, "more, not asked": {acrRequest{}, "2", "2"}, "asked without values": {acrRequest{requested: true}, "1", "1"},
 		"first": {acrRequest{true, false, []string{"2", "1"}}, "phr", "2"}, "second": {acrRequest{true, false, []string{"phr", "2", "1"}}, "2", "2"},
 		"none": {acrRequest{true, false, []string{"phr"}}, "2", "2"}, "unknown": {acrRequest{true, false, []string{"urn:x"}}, "1", "1"},
 	} {

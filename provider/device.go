@@ -17,10 +17,10 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// The device grant (RFC 8628). A device that has no browser shows a code, which its user types
-// on the page /device elsewhere. From there the request goes the way of every authorization
-// request, with a question that is always asked. The device code is the code of the grant that
-// the user gives, and is exchanged like any other.
+// The device grant (RFC 8628). A device without a browser shows a code, and its user enters the
+// code on the page /device in a browser. From there the request is handled as any authorization
+// request, except that consent is always asked for. The device code is the code of the resulting
+// grant and is exchanged like any other.
 
 const (
 	// DeviceLifetime is how long a device waits for its user.
@@ -31,42 +31,43 @@ const (
 	deviceAuthorizationPath = "/oauth2/device_authorization"
 	grantTypeDevice         = "urn:ietf:params:oauth:grant-type:device_code"
 
-	// userCodeLetters are without vowels, so that no code is a word, and userCodeLength of them
-	// are 2.6e10 codes (RFC 8628 section 6.1).
+	// userCodeLetters has no vowels, so that no code is a word. Codes of userCodeLength letters
+	// number 2.6e10 (RFC 8628 section 6.1).
 	userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
 	userCodeLength  = 8
 )
 
-// DeviceRequest is a request of a device. Only hashes of its codes are stored.
+// DeviceRequest is a device's request. Only hashes of its codes are stored.
 type DeviceRequest struct {
 	CodeSignature string // of the device code
 	UserHash      []byte // of the user code
 	ClientID      string
-	Query         string // what it asks for, as an authorization request
+	Query         string // the equivalent authorization request
 	Address       string // of the device
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 }
 
-// What a poll finds (RFC 8628 section 3.5). Each is returned by DeviceStore.PollDevice.
+// Errors of DeviceStore.PollDevice (RFC 8628 section 3.5).
 var (
 	ErrDevicePending = errors.New("the user has not decided yet")
 	ErrDeviceTooSoon = errors.New("polled too soon")
 	ErrDeviceDenied  = errors.New("the user has denied it")
-	ErrDeviceExpired = errors.New("the request of the device has expired")
+	ErrDeviceExpired = errors.New("the device's request has expired")
 )
 
-// DeviceStore keeps the requests of devices.
+// DeviceStore stores the requests of devices.
 type DeviceStore interface {
 	CreateDevice(ctx context.Context, d *DeviceRequest) error
-	// DeviceOfUser finds one that waits for its user. ErrNotFound.
+	// DeviceOfUser finds a request that waits for its user, or returns ErrNotFound.
 	DeviceOfUser(ctx context.Context, userHash []byte, now time.Time) (*DeviceRequest, error)
-	// AllowDevice stores the grant that the user gives, once; DenyDevice that there is none. ErrNotFound
-	// where it no longer waits, account.ErrSessionNotFound as CreateGrant.
+	// AllowDevice stores the user's grant, once; DenyDevice stores the refusal. Both return
+	// ErrNotFound if the request no longer waits. AllowDevice returns account.ErrSessionNotFound
+	// as CreateGrant does.
 	AllowDevice(ctx context.Context, userHash []byte, g *Grant, now time.Time) error
 	DenyDevice(ctx context.Context, userHash []byte, now time.Time) error
-	// PollDevice returns nil where the user has allowed it, also when that was said before: SpendCode
-	// gives the tokens once. Else it is one of the errors above, or ErrNotFound.
+	// PollDevice returns nil if the user has allowed the request, on repeated polls too: SpendCode
+	// issues the tokens once. Otherwise it returns one of the errors above or ErrNotFound.
 	PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error
 }
 
@@ -75,7 +76,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	if !c.DeviceGrant {
 		return errUnauthorizedClient
 	}
-	form := deviceAsks(c.ID, r.PostForm)
+	form := equivalentRequest(c.ID, r.PostForm)
 	req := &authorization{form: form, client: c, device: []byte{0}}
 	var err error
 	if req.apis, err = p.apisOf(r.Context(), c); err != nil {
@@ -93,8 +94,8 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	}
 	user, now := newUserCode(), p.now()
 	err = p.storage.CreateDevice(r.Context(), &DeviceRequest{
-		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(), Address: web.ClientAddress(r),
-		CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
+		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(),
+		Address: web.ClientAddress(r), CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
 	})
 	if err != nil {
 		return err
@@ -109,11 +110,10 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	return nil
 }
 
-// deviceParameters are what a device may ask for.
 var deviceParameters = []string{"scope", "resource", "acr_values"}
 
-// deviceAsks returns the authorization request that a device's request stands for.
-func deviceAsks(clientID string, given url.Values) url.Values {
+// equivalentRequest returns the authorization request that is equivalent to a device's request.
+func equivalentRequest(clientID string, given url.Values) url.Values {
 	form := url.Values{"client_id": {clientID}, "response_type": {"code"}, "prompt": {"consent"}}
 	for _, name := range deviceParameters {
 		if len(given[name]) > 0 {
@@ -123,7 +123,7 @@ func deviceAsks(clientID string, given url.Values) url.Values {
 	return form
 }
 
-// newUserCode is uniform over all codes.
+// newUserCode returns a code chosen uniformly.
 func newUserCode() string {
 	var code []byte
 	for len(code) < userCodeLength {
@@ -136,7 +136,7 @@ func newUserCode() string {
 	return string(code)
 }
 
-// canonicalUserCode is a code as it was made, of what people type; "" for what is none.
+// canonicalUserCode returns the generated form of a typed code, or "" if it is not a code.
 func canonicalUserCode(typed string) string {
 	if len(typed) > 64 {
 		return ""
@@ -153,7 +153,7 @@ func canonicalUserCode(typed string) string {
 	return code
 }
 
-// shownUserCode is a code in two groups; "" stays as it is.
+// shownUserCode returns a code in two groups, or "" for "".
 func shownUserCode(code string) string {
 	if code == "" {
 		return ""
@@ -161,15 +161,16 @@ func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
-// devicePage asks for the code that the device shows.
 func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
-	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(canonicalUserCode(r.URL.Query().Get("user_code")))})
+	code := canonicalUserCode(r.URL.Query().Get("user_code"))
+	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(code)})
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
 	"No device waits with this code. Look at the device: a code works for ten minutes, once.")
 
-// deviceForm looks the code up and goes on as with every authorization request. Wrong codes count.
+// deviceForm finds the request of the typed code and continues as with every authorization
+// request. Wrong codes count against the rate limit.
 func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 	err := web.ReadForm(w, r)
 	var d *DeviceRequest
@@ -203,10 +204,9 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 		p.authorizePage(w, r, fmt.Errorf("read request of device: %w", err))
 		return
 	}
-	p.sendOn(w, r, &authorization{form: form, arrived: p.now(), device: d.UserHash}, nil, "/oauth2/authorize", "")
+	p.redirectTo(w, r, &authorization{form: form, arrived: p.now(), device: d.UserHash}, nil, "/oauth2/authorize", "")
 }
 
-// allowDevice gives the device its grant.
 func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *authorization, g *Grant) {
 	d, err := p.storage.DeviceOfUser(r.Context(), req.device, p.now())
 	if err == nil {
@@ -217,8 +217,8 @@ func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *auth
 			err = p.storage.AllowDevice(r.Context(), req.device, g, p.now())
 		}
 	}
-	if errors.Is(err, account.ErrSessionNotFound) { // it ended between the look at it and the grant
-		p.sendOn(w, r, req, nil, "/login/", "")
+	if errors.Is(err, account.ErrSessionNotFound) { // it ended after it was read
+		p.redirectTo(w, r, req, nil, "/login/", "")
 		return
 	}
 	if err == nil {
@@ -227,7 +227,7 @@ func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *auth
 	p.deviceEnd(w, r, req, "allowed", err)
 }
 
-// deviceEnd shows how it ended to the user, who goes back to the device.
+// deviceEnd shows the result to the user, who returns to the device.
 func (p *Provider) deviceEnd(w http.ResponseWriter, r *http.Request, req *authorization, how string, err error) {
 	if errors.Is(err, ErrNotFound) {
 		err = errNoSuchDevice
@@ -237,10 +237,11 @@ func (p *Provider) deviceEnd(w http.ResponseWriter, r *http.Request, req *author
 		return
 	}
 	web.Note(r.Context(), "device_"+how)
-	p.accounts.Show(w, r, http.StatusOK, templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"})
+	page := templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"}
+	p.accounts.Show(w, r, http.StatusOK, page)
 }
 
-// pollDevice is the device access token request (RFC 8628 section 3.4).
+// pollDevice handles the device access token request (RFC 8628 section 3.4).
 func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error) {
 	signature := p.tokens.signature(r.Context(), r.PostForm.Get("device_code"))
 	if !c.DeviceGrant {
@@ -263,15 +264,15 @@ func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error
 	exchangeFrom(r.Context()).polled = true
 	exchange := *r
 	exchange.PostForm = url.Values{
-		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")}, "code_verifier": {p.deviceVerifier(signature)},
-		"resource": r.PostForm["resource"],
+		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")},
+		"code_verifier": {p.deviceVerifier(signature)}, "resource": r.PostForm["resource"],
 	}
 	exchange.Form = exchange.PostForm
 	return p.exchange(&exchange, c)
 }
 
-// deviceVerifier is the PKCE verifier of a device code. Nobody else knows it: the code can be exchanged by
-// pollDevice alone.
+// deviceVerifier returns the PKCE verifier of a device code. Only this service knows it, so only
+// pollDevice can exchange the code.
 func (p *Provider) deviceVerifier(signature string) string {
 	return base64.RawURLEncoding.EncodeToString(p.tokens.mac([]byte("device code " + signature)))
 }
@@ -281,10 +282,11 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// forDevice reports whether the request is a device's, which gets its answer by polling and not by redirect.
+// forDevice reports whether a device made the request. It polls for the answer instead of a
+// redirect.
 func (req *authorization) forDevice() bool { return len(req.device) > 0 }
 
-// deviceFacts are for the consent page: when and where the request was made.
+// deviceFacts returns when and from where the request was made, for the consent page.
 func (p *Provider) deviceFacts(ctx context.Context, req *authorization) (*templates.DeviceFacts, error) {
 	if !req.forDevice() {
 		return nil, nil

@@ -15,13 +15,13 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// metadata is the discovery document (OpenID Connect Discovery section 3, RFC
-// 8414 section 2), built from the configured issuer alone: no header of a
-// request can change it.
+// metadata returns the discovery document (OpenID Connect Discovery section 3, RFC 8414 section
+// 2). It depends only on the configured issuer, never on request headers.
 func (p *Provider) metadata() map[string]any {
 	confidential := []string{AuthBasic, AuthPost, AuthJWT}
 	allMethods := append(slices.Clip(confidential), AuthNone)
 	classes := []string{account.ACRPassword, account.ACRTwoFactors, account.ACRPhishingResistant}
+	grants := []string{"authorization_code", "refresh_token", "client_credentials", grantTypeDevice}
 	m := map[string]any{
 		"issuer":                                         p.issuer,
 		"authorization_endpoint":                         p.issuer + "/oauth2/authorize",
@@ -35,7 +35,7 @@ func (p *Provider) metadata() map[string]any {
 		"scopes_supported":                               Scopes,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       responseModes,
-		"grant_types_supported":                          []string{"authorization_code", "refresh_token", "client_credentials", grantTypeDevice},
+		"grant_types_supported":                          grants,
 		"subject_types_supported":                        []string{"public"},
 		"id_token_signing_alg_values_supported":          p.idTokens.algorithms(),
 		"token_endpoint_auth_methods_supported":          allMethods,
@@ -66,18 +66,17 @@ func (p *Provider) metadata() map[string]any {
 	return m
 }
 
-// document serves a public JSON document.
 func document(v any, kind string) http.HandlerFunc {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings, and keys that were loaded and checked
+		panic(err) // impossible: v has only strings and checked keys
 	}
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	return templates.NewDocument(kind, "public, max-age=300", etag, append(body, '\n'), nil).ServeHTTP
 }
 
-// metadataHandler says that clients may bring their own description only where one is allowed to.
+// metadataHandler announces client_id_metadata_document_supported only if an allowance exists.
 func (p *Provider) metadataHandler() http.HandlerFunc {
 	m := p.metadata()
 	closed := document(m, "application/json")
@@ -93,8 +92,8 @@ func (p *Provider) metadataHandler() http.HandlerFunc {
 	}
 }
 
-// MountMetadata registers the metadata of an issuer with a path where RFC 8414 section 3.1 has it: between the host
-// and that path. root is the router of the whole host.
+// MountMetadata registers the metadata of an issuer with a path where RFC 8414 section 3.1 puts
+// it: between the host and that path. root is the router of the whole host.
 func (p *Provider) MountMetadata(root *mux.Router, path string) {
 	for _, name := range []string{"openid-configuration", "oauth-authorization-server"} {
 		p.accounts.Handle(root, "/.well-known/"+name+path, web.Methods{"GET": p.metadataHandler()})
@@ -103,10 +102,11 @@ func (p *Provider) MountMetadata(root *mux.Router, path string) {
 
 func (p *Provider) mountMetadata(m *mux.Router) {
 	meta := p.metadataHandler()
+	keys := document(jose.JSONWebKeySet{Keys: p.idTokens.public}, "application/jwk-set+json")
 	for path, h := range map[string]http.HandlerFunc{
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,
-		"/.well-known/jwks.json":                  document(jose.JSONWebKeySet{Keys: p.idTokens.public}, "application/jwk-set+json"),
+		"/.well-known/jwks.json":                  keys,
 	} {
 		p.accounts.Handle(m, path, web.Methods{"GET": h})
 	}

@@ -18,18 +18,18 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// dpopAlgorithms are what DPoP proofs may be signed with.
 var dpopAlgorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
 
-// dpopChallenge ends a WWW-Authenticate header (RFC 9449 section 7.1).
+// dpopChallenge is the end of a WWW-Authenticate header (RFC 9449 section 7.1).
 const dpopChallenge = `, algs="ES256 EdDSA PS256 RS256"`
 
 const (
 	proofLifetime = 60 * time.Second // since iat
-	proofSkew     = 10 * time.Second // that the client's clock may be ahead
+	proofSkew     = 10 * time.Second // how far the client's clock may be ahead
 )
 
-// tokenType is the token_type of an access token that is bound to a key, or to none.
+// tokenType returns the token_type of an access token bound to the key jkt, or of a bearer token
+// if jkt is empty.
 func tokenType(jkt string) string {
 	if jkt == "" {
 		return "Bearer"
@@ -37,10 +37,11 @@ func tokenType(jkt string) string {
 	return "DPoP"
 }
 
-// confirmation is the cnf member of what is said about a bound token (RFC 9449 section 6).
+// confirmation returns the cnf claim for a bound token (RFC 9449 section 6).
 func confirmation(jkt string) map[string]string { return map[string]string{"jkt": jkt} }
 
-// dpopProof is a DPoP proof whose signature and claims were checked, but for its use.
+// dpopProof is a DPoP proof with a verified signature and valid claims. It may have been used
+// before.
 type dpopProof struct {
 	jkt, jti  string
 	algorithm string
@@ -48,7 +49,7 @@ type dpopProof struct {
 	expires   time.Time
 }
 
-// proveTokenRequest notes in the exchange the key that the tokens will be bound to.
+// proveTokenRequest records in the exchange the key that the tokens will be bound to.
 func (p *Provider) proveTokenRequest(w http.ResponseWriter, r *http.Request, c *Client) error {
 	proof, err := p.readProof(r, "")
 	if err == nil && proof == nil && c.needsProof() {
@@ -80,9 +81,11 @@ func (p *Provider) provePushed(w http.ResponseWriter, r *http.Request, c *Client
 	return p.acceptProof(w, r, c, proof)
 }
 
-// proveTokenUse checks that a token came by the scheme of its type, and a bound one with a
-// proof of its key.
-func (p *Provider) proveTokenUse(w http.ResponseWriter, r *http.Request, c *Client, t *Token, token string, dpop bool) error {
+// proveTokenUse checks that the token came with the authentication scheme of its type and, if it
+// is bound, with a proof of its key.
+func (p *Provider) proveTokenUse(
+	w http.ResponseWriter, r *http.Request, c *Client, t *Token, token string, dpop bool,
+) error {
 	if dpop != (t.JKT != "") {
 		return errInvalidToken
 	}
@@ -101,8 +104,8 @@ func (p *Provider) proveTokenUse(w http.ResponseWriter, r *http.Request, c *Clie
 	return p.acceptProof(w, r, c, proof)
 }
 
-// acceptProof holds the proof of a client to its profile and lets it be used once. Its id is kept beside
-// those of client assertions, under a name that no client can have.
+// acceptProof checks a proof by the client's profile and accepts it once. The jti is stored
+// beside those of client assertions, under a name that no client can have.
 func (p *Provider) acceptProof(w http.ResponseWriter, r *http.Request, c *Client, proof *dpopProof) error {
 	if c.isFAPI() {
 		if !slices.Contains(fapiAlgorithms, proof.algorithm) {
@@ -119,11 +122,11 @@ func (p *Provider) acceptProof(w http.ResponseWriter, r *http.Request, c *Client
 	return err
 }
 
-// nonceLifetime is how old a nonce may be.
 const nonceLifetime = 5 * time.Minute
 
-// checkNonce demands a nonce that was made a short while ago (RFC 9449 section 8): a proof of a client cannot have
-// been made for later. It gives the next one with every answer. Nothing is stored: the nonce is the sealed time.
+// checkNonce requires a nonce of the last few minutes (RFC 9449 section 8), so that proofs cannot
+// be made in advance. Every response supplies the next nonce. Nothing is stored: the nonce is the
+// sealed time.
 func (p *Provider) checkNonce(w http.ResponseWriter, proof *dpopProof) error {
 	next, err := p.seal.Seal(purposeNonce, "")
 	if err != nil {
@@ -137,8 +140,8 @@ func (p *Provider) checkNonce(w http.ResponseWriter, proof *dpopProof) error {
 	return nil
 }
 
-// readProof checks the DPoP header of a request (RFC 9449 section 4.3), nil without one. ath is
-// checked where the proof comes with an access token.
+// readProof checks the DPoP header of a request (RFC 9449 section 4.3). Without the header it
+// returns nil. It checks ath if accessToken is not empty.
 func (p *Provider) readProof(r *http.Request, accessToken string) (*dpopProof, error) {
 	header := r.Header.Values("DPoP")
 	if len(header) == 0 {
@@ -178,7 +181,7 @@ func (p *Provider) readProof(r *http.Request, accessToken string) (*dpopProof, e
 		return refused("iat is missing, ahead or too old")
 	case claims.Expiry != nil && !now.Before(claims.Expiry.Time()),
 		claims.NotBefore != nil && claims.NotBefore.Time().After(ahead):
-		return refused("exp is over or nbf ahead")
+		return refused("exp is past or nbf ahead")
 	case own.Method != r.Method:
 		return refused("htm is another method")
 	case !sameTarget(own.Target, p.issuer+"/oauth2/"+path.Base(r.URL.Path)):
@@ -186,18 +189,19 @@ func (p *Provider) readProof(r *http.Request, accessToken string) (*dpopProof, e
 	}
 	if hash := sha256.Sum256([]byte(accessToken)); accessToken != "" &&
 		subtle.ConstantTimeCompare([]byte(own.Hash), []byte(base64.RawURLEncoding.EncodeToString(hash[:]))) == 0 {
-		return refused("ath is not of the access token")
+		return refused("ath does not match the access token")
 	}
 	thumbprint, err := key.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return refused(err.Error())
 	}
-	// A second more: at the end of its lifetime it is still good.
+	// The proof is valid through the last second of its lifetime.
 	expires := issuedAt.Time().UTC().Add(proofLifetime + time.Second)
-	return &dpopProof{base64.RawURLEncoding.EncodeToString(thumbprint), claims.ID, t.Headers[0].Algorithm, own.Nonce, expires}, nil
+	jkt := base64.RawURLEncoding.EncodeToString(thumbprint)
+	return &dpopProof{jkt, claims.ID, t.Headers[0].Algorithm, own.Nonce, expires}, nil
 }
 
-// proofKey is the public key in the header of a proof, if it is one for the algorithm.
+// proofKey returns the public key in the header of a proof, if it fits the algorithm.
 func proofKey(proof, algorithm string) (k jose.JSONWebKey, err error) {
 	encoded, _, _ := strings.Cut(proof, ".")
 	var header struct {
@@ -219,8 +223,8 @@ func proofKey(proof, algorithm string) (k jose.JSONWebKey, err error) {
 	return k, err
 }
 
-// sameTarget compares htu with an endpoint, normalised and without query and fragment (RFC 9449
-// section 4.3, RFC 3986 section 6.2). The endpoint is made of the configured issuer.
+// sameTarget compares htu with an endpoint, normalized and without query and fragment (RFC 9449
+// section 4.3, RFC 3986 section 6.2).
 func sameTarget(htu, endpoint string) bool {
 	got, err := url.Parse(htu)
 	want, wantErr := url.Parse(endpoint)

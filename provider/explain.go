@@ -19,55 +19,55 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Explainer is what Explain looks at. It reads and never writes.
+// Explainer is the input of Explain. Explain only reads.
 type Explainer struct {
 	Storage Storage
-	// Settings may be zero: then they demand a second factor of nobody.
+	// Settings may be zero: then nobody needs a second factor.
 	Settings account.Settings
 	Issuer   string
 	Keys     []jose.JSONWebKey // of id_token_hint; may be empty
-	User     *account.User     // who is to sign in; nil: any user whom the client would let in
+	User     *account.User     // who signs in; nil: any user whom the client accepts
 	Now      func() time.Time  // nil: time.Now
-	// DocumentRoots is that of Options.
+	// DocumentRoots is as in Options.
 	DocumentRoots *x509.CertPool
-	// Nearest finds the known name that was probably meant, and tells whether it is near enough.
+	// Nearest returns the known name that was probably meant, and whether it is near enough.
 	Nearest func(name string, known []string) (best string, near bool)
 }
 
-// What becomes of a request.
+// Results of a request.
 const (
 	AnswerCode  = "code"  // the application gets a code, after the steps
 	AnswerError = "error" // the application gets an OAuth error
-	AnswerPage  = "page"  // the browser stays here: nothing is sent to the application
+	AnswerPage  = "page"  // the browser stays here: the application receives nothing
 )
 
-// Explanation says what the authorization endpoint would do with a request.
+// Explanation describes what the authorization endpoint would do with a request.
 type Explanation struct {
-	Device   bool           `json:"device,omitempty"` // a device asks: SentTo is the endpoint that answers it
+	Device   bool           `json:"device,omitempty"` // a device's request: SentTo is the endpoint that answers it
 	Answer   string         `json:"answer"`           // one of the Answer constants
 	Error    string         `json:"error,omitempty"`  // with AnswerError: the error code that the application gets
 	Why      string         `json:"why,omitempty"`    // a sentence; empty with AnswerCode
 	SentTo   string         `json:"sent_to,omitempty"`
 	Findings []Finding      `json:"findings"`
-	Steps    []string       `json:"steps"` // what the browser goes through before the code
+	Steps    []string       `json:"steps"` // the pages before the code
 	User     *ExplainedUser `json:"user,omitempty"`
 }
 
-// What a Finding says of a parameter.
+// Verdicts of a Finding.
 const (
 	FindingGood  = "ok"
 	FindingWrong = "wrong"
 	FindingNote  = "note"
 )
 
-// Finding is what there is to say about one parameter.
+// Finding is an observation about one parameter.
 type Finding struct {
 	Parameter string `json:"parameter"`
 	Verdict   string `json:"verdict"` // one of the Finding constants
 	Text      string `json:"text"`
 }
 
-// ExplainedUser is what the request means for one user.
+// ExplainedUser describes the request for one user.
 type ExplainedUser struct {
 	Handle       string         `json:"handle"`
 	RequiredFlag string         `json:"required_flag,omitempty"`
@@ -77,8 +77,8 @@ type ExplainedUser struct {
 	UserInfo     map[string]any `json:"userinfo,omitempty"` // with AnswerCode
 }
 
-// explaining is one request on its way through the checks of authorize. Its Provider
-// has only what these need: no sealed values.
+// explaining runs one request through the checks of authorize. Its Provider has only the fields
+// that these need, and no keys for sealed values.
 type explaining struct {
 	*Explanation
 	by       Explainer
@@ -87,10 +87,11 @@ type explaining struct {
 	given    url.Values // its parameters as they came
 }
 
-// Explain tells what the authorization endpoint would do with a request and
-// why. raw is the address that an application sent the browser to, or its query alone; of a device, the address
-// of the device authorization endpoint with the parameters as its query.
-// Nothing is stored or spent, and nothing requested but the description that an allowed client brings. An error is a failure to read, never a bad request.
+// Explain returns what the authorization endpoint would do with a request, and why. raw is the
+// URL that an application sent the browser to, or its query; for a device, the URL of the device
+// authorization endpoint with the parameters as its query. Nothing is stored or spent, and only
+// the description of an allowed client is fetched. An error means that reading failed, never that
+// the request is bad.
 func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error) {
 	if by.Now == nil {
 		by.Now = time.Now
@@ -120,12 +121,13 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 	}
 	if e.req.client != nil {
 		if e.req.mustPush && e.req.pushed == nil {
-			e.req.pushed = []byte{} // the rest is what the answer to the pushed request would be
-			e.find("request_uri", FindingNote, "These parameters have to be pushed (RFC 9126): in the address they are refused, as invalid_request.")
+			e.req.pushed = []byte{} // check the rest as a pushed request
+			e.note("request_uri",
+				"These parameters have to be pushed (RFC 9126): in the address they are refused, as invalid_request.")
 		}
 		e.explainParameters()
 	} else if d := e.req.duplicate; d != "" {
-		e.find(d, FindingWrong, "It is given more than once (RFC 6749 section 3.1).")
+		e.wrong(d, "It is given more than once (RFC 6749 section 3.1).")
 	}
 	if e.Device {
 		e.SentTo = e.by.Issuer + deviceAuthorizationPath
@@ -145,7 +147,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 	return e.decide(ctx)
 }
 
-// deviceRefusal is the answer of the device authorization endpoint, nil where it gives codes.
+// deviceRefusal returns the error of the device authorization endpoint, or nil if it issues codes.
 func (e *explaining) deviceRefusal(proven error) *oauthError {
 	c := e.req.client
 	switch {
@@ -164,7 +166,7 @@ func (e *explaining) deviceRefusal(proven error) *oauthError {
 	return nil
 }
 
-// read takes the request out of the address. It returns why there is none.
+// read parses the request in the URL. If there is none, it returns why.
 func (e *explaining) read(ctx context.Context, raw string) string {
 	raw = strings.TrimSpace(raw)
 	if !strings.Contains(raw, "?") && strings.Contains(raw, "=") {
@@ -172,56 +174,61 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 	}
 	target, err := url.Parse(raw)
 	if err != nil {
-		e.find("address", FindingWrong, "This is not an address. Paste the whole one that the application sent the browser to, in single quotes.")
+		e.wrong("address",
+			"This is not an address. Paste the whole one that the application sent the browser to, in single quotes.")
 		return "The address cannot be read."
 	}
 	endpoint := *target
 	endpoint.RawQuery, endpoint.ForceQuery, endpoint.Fragment = "", false, ""
-	s := endpoint.String()
+	s, authorize := endpoint.String(), e.by.Issuer+"/oauth2/authorize"
 	e.Device = s == e.by.Issuer+deviceAuthorizationPath
-	if s != "" && !e.Device && s != e.by.Issuer+"/oauth2/authorize" {
-		e.find("address", FindingNote, "The application sent the browser to "+s+"; the authorization endpoint is "+e.by.Issuer+"/oauth2/authorize.")
+	if s != "" && !e.Device && s != authorize {
+		e.note("address", "The application sent the browser to "+s+"; the authorization endpoint is "+authorize+".")
 	}
 	if target.Fragment != "" {
-		e.find("address", FindingNote, "The fragment (# and what follows) never reaches the service.")
+		e.note("address", "The fragment (# and what follows) never reaches the service.")
 	}
 	if target.Query().Has("continue") {
-		e.find("continue", FindingWrong, "This address is one of the service's own, on the way through sign-in. Paste the one that the application sent the browser to.")
+		e.wrong("continue", "This address is one of the service's own, on the way through sign-in. "+
+			"Paste the one that the application sent the browser to.")
 		return "The request itself is not in the address."
 	}
-	e.req, err = e.provider.parseAuthorization(nil, &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody})
+	r := &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody}
+	e.req, err = e.provider.parseAuthorization(nil, r)
 	if err != nil {
 		problem, _ := web.ProblemOf(err)
-		e.find("address", FindingWrong, "The query is not of the form name=value&name=value: check the percent-encoding.")
+		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
 		return problem.Detail
 	}
 	if e.given = e.req.form; e.Device {
-		e.req.device, e.req.form = []byte{0}, deviceAsks(e.given.Get("client_id"), e.given)
+		e.req.device, e.req.form = []byte{0}, equivalentRequest(e.given.Get("client_id"), e.given)
 	}
 	if len(e.given) == 0 {
-		e.find("address", FindingNote, "There is no query. In a shell the address needs single quotes, because & ends a command.")
+		e.note("address", "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
 		if e.provider.openPushed(ctx, e.req) != nil {
-			e.find("request_uri", FindingNote, "A pushed request (RFC 9126): its parameters lie at the service for a minute, and no longer do. Explain the parameters that the application pushes instead.")
+			e.note("request_uri", "A pushed request (RFC 9126): its parameters are stored for a minute, "+
+				"which has passed. Explain the parameters that the application pushes instead.")
 			return "The parameters of the pushed request are no longer there."
 		}
-		e.find("request_uri", FindingNote, "A pushed request (RFC 9126). What follows is about the parameters that were pushed.")
+		e.note("request_uri", "A pushed request (RFC 9126). What follows is about the parameters that were pushed.")
 	}
 	return ""
 }
 
-// explainClient says whose request it is. A wrong id or redirect URI is most
-// often a slip, so the nearest registered one is named.
+// explainClient describes the client. A wrong id or redirect URI is usually a typo, so it names
+// the nearest registered one.
 func (e *explaining) explainClient(ctx context.Context) error {
 	id := e.req.form.Get("client_id")
 	client, err := e.provider.client(ctx, id)
 	if bad, ok := errors.AsType[*documentError](err); ok {
-		e.find("client_id", FindingWrong, "The client is allowed to bring its own description, which is not used. "+bad.Error())
+		e.wrong("client_id", "The client is allowed to bring its own description, which is not used. "+bad.Error())
 		return nil
 	}
 	if errors.Is(err, ErrClientNotFound) && strings.HasPrefix(id, "https://") {
-		e.find("client_id", FindingWrong, fmt.Sprintf("%q is not allowed to bring its own description: cairn client allow lets it.", clip(id)))
+		e.wrong("client_id",
+			fmt.Sprintf("%q is not allowed to bring its own description: cairn client allow lets it.", clip(id)))
 		return nil
 	}
 	if errors.Is(err, ErrClientNotFound) {
@@ -239,7 +246,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		} else if best, near := e.by.Nearest(clip(id), ids); near {
 			text += " The nearest is " + best + "."
 		}
-		e.find("client_id", FindingWrong, text)
+		e.wrong("client_id", text)
 		return nil
 	}
 	if err != nil {
@@ -259,29 +266,29 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	}
 	switch uri := e.req.form.Get("redirect_uri"); {
 	case e.Device && !client.DeviceGrant:
-		e.find("client_id", FindingWrong, "It is not registered for the device grant: cairn client update "+client.ID+" --device")
+		e.wrong("client_id", "It is not registered for the device grant: cairn client update "+client.ID+" --device")
 	case e.Device:
 	case uri == "" && client.DeviceGrant:
-		e.find("redirect_uri", FindingWrong, "It is missing. If a device asks, put "+e.by.Issuer+deviceAuthorizationPath+"? before its parameters.")
+		e.wrong("redirect_uri",
+			"It is missing. If a device asks, put "+e.by.Issuer+deviceAuthorizationPath+"? before its parameters.")
 	case uri == "":
-		e.find("redirect_uri", FindingWrong, "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
+		e.wrong("redirect_uri", "It is missing. Registered: "+strings.Join(client.RedirectURIs, " "))
 	case client.matchRedirect(uri):
 		e.find("redirect_uri", FindingGood, uri+" is registered")
 	default:
-		e.find("redirect_uri", FindingWrong, e.whereTheyDiffer(uri, client.RedirectURIs))
+		e.wrong("redirect_uri", e.describeDifference(uri, client.RedirectURIs))
 	}
 	return nil
 }
 
-// explainParameters says what checkRequest finds wrong, and of the other parameters
-// what they do.
+// explainParameters reports the faults of checkRequest, and what the other parameters do.
 func (e *explaining) explainParameters() {
 	f, c := e.req.form, e.req.client
 	q, faults := checkRequest(e.req)
 	wrong := map[string]bool{}
 	for _, fault := range faults {
 		wrong[fault.parameter] = true
-		e.find(fault.parameter, FindingWrong, fault.why)
+		e.wrong(fault.parameter, fault.why)
 	}
 	good := func(parameter, text string) {
 		if f.Get(parameter) != "" && !wrong[parameter] {
@@ -293,7 +300,7 @@ func (e *explaining) explainParameters() {
 		e.explainScopes(q.granted)
 		for _, name := range slices.Sorted(maps.Keys(e.given)) {
 			if !slices.Contains(deviceParameters, name) && !strings.HasPrefix(name, "client_") {
-				e.find(name, FindingNote, "It is ignored in the request of a device.")
+				e.note(name, "It is ignored in the request of a device.")
 			}
 		}
 		return
@@ -311,30 +318,39 @@ func (e *explaining) explainParameters() {
 		case err == nil:
 			e.find("id_token_hint", FindingGood, "an ID token of this service for this client")
 		case len(e.by.Keys) == 0:
-			e.find("id_token_hint", FindingWrong, "It cannot be verified without the keys: give --private-key-file and --additional-key-file as for cairn serve.")
+			e.wrong("id_token_hint", "It cannot be verified without the keys: "+
+				"give --private-key-file and --additional-key-file as for cairn serve.")
 		default:
-			e.find("id_token_hint", FindingWrong, "It is not an ID token of this service for this client, signed by a key that is published.")
+			e.wrong("id_token_hint",
+				"It is not an ID token of this service for this client, signed by a key that is published.")
 		}
 	}
-	pkce, openid := f.Get("code_challenge") != "", slices.Contains(strings.Fields(f.Get("scope")), "openid")
+	pkce := f.Get("code_challenge") != ""
+	openid := slices.Contains(strings.Fields(f.Get("scope")), "openid")
+	classes := strings.Join(q.acr.values, ", ")
 	for _, n := range []struct {
 		applies         bool
 		parameter, text string
 	}{
-		{!pkce && !wrong["code_challenge"], "code_challenge", "It is missing. This client may leave it out; with it a stolen code is worth nothing."},
-		{f.Get("state") == "" && !pkce, "state", "It is missing, and so is PKCE: the application cannot tell its own answers from forged ones."},
+		{!pkce && !wrong["code_challenge"], "code_challenge",
+			"It is missing. This client may leave it out; with it a stolen code is worth nothing."},
+		{f.Get("state") == "" && !pkce, "state",
+			"It is missing, and so is PKCE: the application cannot tell its own answers from forged ones."},
 		{f.Get("state") == "" && pkce, "state", "It is missing, which is accepted."},
 		{f.Get("nonce") == "" && openid, "nonce", "It is missing, which is accepted: the ID token will have none."},
-		{len(q.acr.values) > 0 && !q.acr.essential, "acr", "Asked for are " + strings.Join(q.acr.values, ", ") + ": who has a factor for one of them is asked for it, and the ID token has the acr of the sign-in."},
-		{q.acr.essential, "acr", "One of " + strings.Join(q.acr.values, ", ") + " is essential: who cannot sign in so gets the error unmet_authentication_requirements."},
+		{len(q.acr.values) > 0 && !q.acr.essential, "acr", "The request asks for " + classes +
+			": users with a factor for one of them are asked for it, and the ID token has the acr of the sign-in."},
+		{q.acr.essential, "acr", "One of " + classes +
+			" is essential: for other users the answer is unmet_authentication_requirements."},
 	} {
 		if n.applies {
-			e.find(n.parameter, FindingNote, n.text)
+			e.note(n.parameter, n.text)
 		}
 	}
+	known := append([]string{"client_id", "request", "request_uri", "registration", "resource"}, pushedParameters...)
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if !slices.Contains(pushedParameters, name) && !slices.Contains([]string{"client_id", "request", "request_uri", "registration", "resource"}, name) {
-			e.find(name, FindingNote, "It is not known here and is ignored.")
+		if !slices.Contains(known, name) {
+			e.note(name, "It is not known here and is ignored.")
 		}
 	}
 }
@@ -351,39 +367,45 @@ func (e *explaining) explainScopes(granted []string) {
 	if slices.Contains(granted, "groups") {
 		text := "groups names the flags of the user but admin."
 		if len(c.Groups) > 0 {
-			text = "groups names those of the user's flags that the client is registered for (--group): " + strings.Join(c.Groups, " ")
+			text = "groups names those of the user's flags that the client is registered for (--group): " +
+				strings.Join(c.Groups, " ")
 		}
-		e.find("scope", FindingNote, text)
+		e.note("scope", text)
 	}
 	for _, s := range strings.Fields(e.req.form.Get("scope")) {
 		switch {
 		case slices.Contains(granted, s):
 		case slices.Contains(Scopes, s):
-			e.find("scope", FindingNote, fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
+			e.note("scope", fmt.Sprintf("%s is ignored: the client is not registered for it.", s))
 		default:
-			e.find("scope", FindingNote, fmt.Sprintf("%q is ignored: there is no such scope, or it is of an API that this client may not use.", clip(s)))
+			e.note("scope", fmt.Sprintf(
+				"%q is ignored: there is no such scope, or it is of an API that this client may not use.", clip(s)))
 		}
 	}
 	if !slices.Contains(granted, "openid") {
-		e.find("scope", FindingNote, "Without openid this is plain OAuth 2.0: there is no ID token, and userinfo refuses the access token.")
+		e.note("scope",
+			"Without openid this is plain OAuth 2.0: there is no ID token, and userinfo refuses the access token.")
 	}
 }
 
-// decide runs the request: first signed out, then with the user.
+// decide runs the request, first signed out, then with the user.
 func (e *explaining) decide(ctx context.Context) error {
 	q, refusal := e.provider.authzState(&http.Request{URL: &url.URL{}}, e.req, nil)
 	if refusal != nil {
 		e.refuse(refusal, "")
 		return nil
 	}
-	user, err := e.person(ctx, &q)
+	user, err := e.findUser(ctx, &q)
 	if err != nil || e.Answer != "" {
 		return err
 	}
 	silent := slices.Contains(q.prompts, "none")
-	identity := &account.Identity{User: user, Session: account.Session{ID: "(id of the browser's session)", TokenHash: []byte("fresh"), AuthTime: q.arrived, AMR: bestMethods(q.reach)}}
+	identity := &account.Identity{User: user, Session: account.Session{
+		ID: "(id of the browser's session)", TokenHash: []byte("fresh"),
+		AuthTime: q.arrived, AMR: bestMethods(q.bestACR),
+	}}
 	if v, _ := decide(q); v == login {
-		// Would a sign-in just before the request do?
+		// Is a sign-in just before the request enough?
 		q.identity, q.returned = identity, false
 		text := "the sign-in page, unless the browser is signed in"
 		if v, _ := decide(q); v == login {
@@ -393,15 +415,17 @@ func (e *explaining) decide(ctx context.Context) error {
 		}
 		e.Steps = append(e.Steps, text)
 	} else {
-		e.Steps = append(e.Steps, "no page (prompt=none): the browser has to be signed in already, else the answer is login_required")
+		e.Steps = append(e.Steps,
+			"no page (prompt=none): the browser has to be signed in already, else the answer is login_required")
 	}
-	// With a page of ours the sign-in is fresh when the request comes back.
+	// After a sign-in page the sign-in is new when the request returns.
 	q.identity, q.returned = identity, !silent
 	v, refusal := decide(q)
 	if v == setUpFactor {
-		q.reach = q.demandedACR()
-		identity.User.SecondFactor, identity.Session.AMR = true, bestMethods(q.reach)
-		e.Steps = append(e.Steps, "the security page of the account, to set up a second factor, for acr "+q.reach+" is demanded; then the sign-in page")
+		q.bestACR = q.requiredACR()
+		identity.User.SecondFactor, identity.Session.AMR = true, bestMethods(q.bestACR)
+		e.Steps = append(e.Steps, "the security page of the account, to set up a second factor, for acr "+q.bestACR+
+			" is demanded; then the sign-in page")
 		v, refusal = decide(q)
 	}
 	switch v {
@@ -410,7 +434,7 @@ func (e *explaining) decide(ctx context.Context) error {
 			return slices.Contains(q.consented, s) && !slices.Contains(q.prompts, "consent")
 		})
 		e.Steps = append(e.Steps, "the consent page, for: "+strings.Join(missing, " "))
-		// The page stores what was allowed before the decision comes back.
+		// The page stores the consent before the decision returns.
 		q.decision, q.consented = decisionAllow, append([]string{}, q.agreed...)
 		v, refusal = decide(q)
 	case proceed:
@@ -437,7 +461,7 @@ func (e *explaining) decide(ctx context.Context) error {
 	return nil
 }
 
-// bestMethods are those of a sign-in of a class.
+// bestMethods returns the authentication methods of a sign-in of a class.
 func bestMethods(class string) []string {
 	switch class {
 	case account.ACRPhishingResistant:
@@ -448,8 +472,8 @@ func bestMethods(class string) []string {
 	return []string{account.MethodPassword}
 }
 
-// person is the user, or one whom the request fits.
-func (e *explaining) person(ctx context.Context, q *authzState) (u account.User, err error) {
+// findUser returns the given user, or one that satisfies the request.
+func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.User, err error) {
 	flag := q.client.RequireFlag
 	if e.by.User != nil {
 		u = *e.by.User
@@ -459,33 +483,37 @@ func (e *explaining) person(ctx context.Context, q *authzState) (u account.User,
 		if err = q.leaveOut(ctx, e.by.Storage, u.Sub); err != nil {
 			return u, fmt.Errorf("read refused scopes: %w", err)
 		}
-		e.User = &ExplainedUser{Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag), Consented: append([]string{}, q.consented...)}
+		e.User = &ExplainedUser{
+			Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag),
+			Consented: append([]string{}, q.consented...),
+		}
 		if u.Suspended() {
-			e.Answer, e.Why = AnswerPage, u.Handle+" is suspended and cannot sign in: the browser stays at the sign-in page."
+			e.Answer = AnswerPage
+			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
 		q.needsFactor = e.by.Settings.NeedsSecondFactor(u)
-		q.reach, err = q.reachedBy(ctx, e.by.Storage, u)
+		q.bestACR, err = q.findBestACR(ctx, e.by.Storage, u)
 		return u, err
 	}
-	u.Sub, u.SecondFactor, q.reach = q.hintSub, true, account.ACRPhishingResistant
+	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant
 	if acr := q.client.RequireACR; acr != "" {
-		e.find("client_id", FindingNote, "The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
+		e.note("client_id",
+			"The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
 	}
 	if flag != "" {
 		u.Flags = []string{flag}
-		e.find("client_id", FindingNote, "Only users with the flag "+flag+" are let in.")
+		e.note("client_id", "Only users with the flag "+flag+" are let in.")
 	}
 	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
 		u.Sub = q.claims.subs[0][0]
 	}
 	if slices.Contains(q.prompts, "none") {
 		q.consented = q.agreed
-		e.find("prompt", FindingNote, "Without a page it works only for a user who has agreed before; --user HANDLE tells whether one has.")
+		e.note("prompt", "Without a page it works only for a user who has agreed before; --user HANDLE checks one.")
 	}
 	return u, nil
 }
 
-// refuse notes the error that the application gets.
 func (e *explaining) refuse(problem *oauthError, handle string) {
 	e.Answer, e.Error, e.Why = AnswerError, problem.code, problem.description
 	if handle == "" {
@@ -493,9 +521,10 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	}
 	switch problem {
 	case errAccessDenied:
-		e.Why = fmt.Sprintf("%s has not the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
+		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
 	case errLoginRequired:
-		e.Why = fmt.Sprintf("The request asks for a sign-in that %s's present one is not: another user (id_token_hint, claims), or a fresh one, which prompt=none leaves no page for.", handle)
+		e.Why = handle + "'s session does not suffice: the request asks for another user (id_token_hint, claims), " +
+			"or for a new sign-in, for which prompt=none allows no page."
 	case errUnmetAuthentication:
 		e.Why = handle + " has no factor for a sign-in of the class (acr) that the request makes essential."
 	case errInteractionRequired:
@@ -505,6 +534,9 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	}
 }
 
+func (e *explaining) note(parameter, text string)  { e.find(parameter, FindingNote, text) }
+func (e *explaining) wrong(parameter, text string) { e.find(parameter, FindingWrong, text) }
+
 func (e *explaining) find(parameter, verdict, text string) {
 	if len(parameter) > 64 || strings.ContainsFunc(parameter, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		parameter = fmt.Sprintf("%.64q", parameter) // an unknown name
@@ -512,8 +544,8 @@ func (e *explaining) find(parameter, verdict, text string) {
 	e.Findings = append(e.Findings, Finding{parameter, verdict, text})
 }
 
-// whereTheyDiffer names the registered URI that is nearest, and the place.
-func (e *explaining) whereTheyDiffer(uri string, registered []string) string {
+// describeDifference names the nearest registered URI and the first difference.
+func (e *explaining) describeDifference(uri string, registered []string) string {
 	near, _ := e.by.Nearest(clip(uri), registered)
 	if near == "" {
 		return "The client has no redirect URI."
@@ -528,10 +560,11 @@ func (e *explaining) whereTheyDiffer(uri string, registered []string) string {
 		}
 		return fmt.Sprintf("%q", s[at:min(len(s), at+12)])
 	}
-	return fmt.Sprintf("%q is not registered. The nearest that is, %s, differs at character %d: it has %s, the request %s.", clip(uri), near, at+1, piece(near), piece(uri))
+	return fmt.Sprintf("%q is not registered. The nearest that is, %s, differs at character %d: "+
+		"it has %s, the request %s.", clip(uri), near, at+1, piece(near), piece(uri))
 }
 
-// clip keeps what was pasted from filling the screen.
+// clip shortens pasted input in messages.
 func clip(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "..."

@@ -9,24 +9,23 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// ProfileFAPI2 is the profile of a client that is held to the FAPI 2.0 Security Profile (final): it
-// pushes its requests, authenticates with private_key_jwt, and gets only tokens that are bound to a
-// key. Its refresh tokens are not rotated.
+// ProfileFAPI2 is the profile of a client that follows the FAPI 2.0 Security Profile (final). The
+// client pushes its requests, authenticates with private_key_jwt and gets only key-bound tokens.
+// Its refresh tokens are not rotated.
 const ProfileFAPI2 = "fapi2"
 
-// fapiAlgorithms are what a client of the profile and the service sign with (FAPI 2.0 section 5.4.1).
+// fapiAlgorithms lists the signing algorithms of the profile (FAPI 2.0 section 5.4.1).
 var fapiAlgorithms = []string{string(jose.ES256), string(jose.PS256), string(jose.EdDSA)}
 
-// isFAPI reports whether the client is held to FAPI 2.0.
 func (c *Client) isFAPI() bool { return c.Profile == ProfileFAPI2 }
 
-// needsProof reports whether the client gets no token without a DPoP proof.
+// needsProof reports whether the client gets tokens only with a DPoP proof.
 func (c *Client) needsProof() bool { return c.DPoPBound || c.isFAPI() }
 
-// mustPush reports whether the authorization requests of the client have to be pushed (RFC 9126 section 6).
+// mustPush reports whether the client must push its authorization requests (RFC 9126 section 6).
 func (p *Provider) mustPush(c *Client) bool { return p.requirePushed || c.isFAPI() }
 
-// checkProfile holds a registration to its profile (FAPI 2.0 section 5.3.2 and 5.3.3).
+// checkProfile validates a registration by its profile (FAPI 2.0 sections 5.3.2 and 5.3.3).
 func (c *Client) checkProfile() error {
 	if c.Profile == "" {
 		return nil
@@ -36,13 +35,14 @@ func (c *Client) checkProfile() error {
 	}
 	switch {
 	case c.Profile != ProfileFAPI2:
-		return &RegistrationError{"profile", c.Profile, "the one profile is " + ProfileFAPI2}
+		return &RegistrationError{"profile", c.Profile, "the only profile is " + ProfileFAPI2}
 	case c.AuthMethod != AuthJWT:
 		return refused("token_endpoint_auth_method", c.AuthMethod, "a client authenticates with private_key_jwt")
 	case !slices.Contains(fapiAlgorithms, c.IDTokenAlgorithm()):
-		return refused("id_token_signed_response_alg", c.IDTokenAlgorithm(), "ID tokens are signed with ES256 or EdDSA")
+		return refused("id_token_signed_response_alg", c.IDTokenAlgorithm(),
+			"ID tokens are signed with ES256 or EdDSA")
 	case c.DeviceGrant:
-		return refused("device_grant", "", "there is no device grant, whose requests are not pushed")
+		return refused("device_grant", "", "there is no device grant, because its requests are not pushed")
 	case c.RefreshGrace > 0:
 		return refused("refresh_grace", "", "refresh tokens are not rotated, and need no grace")
 	}
@@ -53,14 +53,15 @@ func (c *Client) checkProfile() error {
 	}
 	for _, uri := range c.RedirectURIs {
 		u, err := url.Parse(uri)
-		if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, u.Hostname())) {
+		local := []string{"localhost", "127.0.0.1", "::1"}
+		if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !slices.Contains(local, u.Hostname())) {
 			return refused("redirect_uris", uri, "answers go to https, or to http on the machine of the user")
 		}
 	}
 	return nil
 }
 
-// checkFAPIAssertion holds a client assertion to FAPI 2.0 sections 5.3.2.1 and 5.4.1.
+// checkFAPIAssertion checks a client assertion by FAPI 2.0 sections 5.3.2.1 and 5.4.1.
 func (p *Provider) checkFAPIAssertion(algorithm, aud string) error {
 	if !slices.Contains(fapiAlgorithms, algorithm) {
 		return errors.New("not signed with " + strings.Join(fapiAlgorithms, ", "))

@@ -32,21 +32,19 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// This file holds every line that fosite wants: the rest of the package knows
-// clients, grants and its own errors. fosite issues codes (newCode) and tokens
-// (exchangeToken); everything that it decides wrongly was decided before.
+// This file contains all code for fosite. The rest of the package deals with clients, grants and
+// its own errors. fosite issues codes (newCode) and tokens (exchangeToken), after the package has
+// decided everything that fosite decides wrongly.
 
-// fositeEngine is fosite, wired.
 type fositeEngine struct {
 	fosite *fosite.Fosite
 	tokens tokenStrategy
 }
 
-// newFosite wires the handlers directly. The order matters: the code before what
-// needs it.
+// newFosite connects fosite's handlers. Their order matters: the code handler comes before those
+// that depend on it.
 func (p *Provider) newFosite(secret []byte) error {
-	// fosite uses the first 32 bytes only: exactly that many, and of a key that
-	// nothing else uses.
+	// fosite uses only the first 32 bytes, so the key is exactly that long. Nothing else uses it.
 	global, err := hkdf.Key(sha256.New, secret, nil, "cairn oauth2 tokens", 32)
 	if err != nil {
 		return fmt.Errorf("derive token key: %w", err)
@@ -57,65 +55,74 @@ func (p *Provider) newFosite(secret []byte) error {
 	st := fositeStorage{p.storage, p.now}
 	helper := &openid.IDTokenHandleHelper{IDTokenStrategy: idTokenStrategy{p.idTokens}}
 	code := &oauth2.AuthorizeExplicitGrantHandler{
-		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, AuthorizeCodeStrategy: p.tokens, CoreStorage: st, TokenRevocationStorage: st, Config: c,
+		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, AuthorizeCodeStrategy: p.tokens,
+		CoreStorage: st, TokenRevocationStorage: st, Config: c,
 	}
 	oidc := &openid.OpenIDConnectExplicitHandler{
-		OpenIDConnectRequestStorage: st, OpenIDConnectRequestValidator: openid.NewOpenIDConnectRequestValidator(nil, c), IDTokenHandleHelper: helper, Config: c,
+		OpenIDConnectRequestStorage: st, IDTokenHandleHelper: helper, Config: c,
+		OpenIDConnectRequestValidator: openid.NewOpenIDConnectRequestValidator(nil, c),
 	}
 	proof := &pkce.Handler{AuthorizeCodeStrategy: p.tokens, Storage: st, Config: c}
-	refresh := &oauth2.RefreshTokenGrantHandler{AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, TokenRevocationStorage: st, Config: c}
-	// At authorize the other two would judge once more what checkRequest has judged, of a
-	// request that newCode has made: the challenge and the nonce are in the grant.
+	refresh := &oauth2.RefreshTokenGrantHandler{
+		AccessTokenStrategy: p.tokens, RefreshTokenStrategy: p.tokens, TokenRevocationStorage: st, Config: c,
+	}
+	oidcRefresh := &openid.OpenIDConnectRefreshHandler{IDTokenHandleHelper: helper, Config: c}
+	// The authorization endpoint needs only the code handler: checkRequest has checked what the
+	// others would check, and the grant has the challenge and the nonce.
 	c.AuthorizeEndpointHandlers = fosite.AuthorizeEndpointHandlers{code}
-	c.TokenEndpointHandlers = fosite.TokenEndpointHandlers{code, oidc, proof, refresh, &openid.OpenIDConnectRefreshHandler{IDTokenHandleHelper: helper, Config: c}}
+	c.TokenEndpointHandlers = fosite.TokenEndpointHandlers{code, oidc, proof, refresh, oidcRefresh}
 	p.fosite = fosite.NewOAuth2Provider(st, c)
 	return nil
 }
 
-// fositeConfig sets every field that fosite would otherwise fill in lazily, which
-// is a data race.
+// fositeConfig sets every field that fosite would otherwise set lazily, which is a data race.
 func fositeConfig(issuer string, global []byte) *fosite.Config {
 	return &fosite.Config{
-		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: RefreshTokenLifetime, AuthorizeCodeLifespan: CodeLifetime,
-		IDTokenLifespan: IDTokenLifetime, VerifiableCredentialsNonceLifespan: time.Minute,
-		IDTokenIssuer: issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
+		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: RefreshTokenLifetime,
+		AuthorizeCodeLifespan: CodeLifetime, IDTokenLifespan: IDTokenLifetime,
+		VerifiableCredentialsNonceLifespan: time.Minute,
+		IDTokenIssuer:                      issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
 		HashCost: 12, ClientSecretsHasher: noHasher{}, ClientAuthenticationStrategy: authenticatedClient,
 		DisableRefreshTokenValidation: true, SendDebugMessagesToClients: false,
 		ScopeStrategy: registeredScope, AudienceMatchingStrategy: fosite.ExactAudienceMatchingStrategy,
 		EnforcePKCE: false, EnforcePKCEForPublicClients: true, EnablePKCEPlainChallengeMethod: false,
 		AllowedPromptValues: knownPrompts, JWKSFetcherStrategy: noKeyFetch{}, TokenEntropy: 32, MinParameterEntropy: 1,
-		RedirectSecureChecker:  func(context.Context, *url.URL) bool { return true }, // Client.Check did it at registration
+		RedirectSecureChecker:  func(context.Context, *url.URL) bool { return true }, // checked by Client.Check
 		RefreshTokenScopes:     []string{"offline_access"},
 		OmitRedirectScopeParam: true, GrantTypeJWTBearerMaxDuration: time.Minute,
 		ResponseModeHandlerExtension: &fosite.DefaultResponseModeHandler{}, MessageCatalog: nil,
 		FormPostHTMLTemplate: fosite.DefaultFormPostTemplate, HTTPClient: noFetch(),
-		// A literal: fosite appends to it at every request, so its capacity must
-		// be its length.
+		// fosite appends to this slice at every request, so its capacity must equal its length:
+		// use a literal.
 		SanitationWhiteList: []string{"redirect_uri", "code_challenge", "code_challenge_method"},
 		GlobalSecret:        global, RotatedGlobalSecrets: [][]byte{}, HMACHasher: sha512.New512_256,
 		PushedAuthorizeRequestURIPrefix: requestURIPrefix, PushedAuthorizeContextLifespan: PushedRequestLifetime,
-		TokenIntrospectionHandlers: fosite.TokenIntrospectionHandlers{}, RevocationHandlers: fosite.RevocationHandlers{},
+		TokenIntrospectionHandlers:      fosite.TokenIntrospectionHandlers{},
+		RevocationHandlers:              fosite.RevocationHandlers{},
 		PushedAuthorizeEndpointHandlers: fosite.PushedAuthorizeEndpointHandlers{},
 	}
 }
 
-// registeredScope is the fosite.ScopeStrategy. An API's scope is judged at each use by target.
+// registeredScope is the fosite.ScopeStrategy. target checks API scopes at each use.
 func registeredScope(registered []string, scope string) bool {
 	return slices.Contains(registered, scope) || !slices.Contains(Scopes, scope)
 }
 
-// newCode lets fosite make and store the code of a grant. It sees a canonical
-// request: what it decides wrongly (prompt, max_age, state, unknown scopes) was
-// decided by decide.
+// newCode lets fosite make and store the code of a grant, with a canonical request: decide has
+// handled what fosite decides wrongly (prompt, max_age, state, unknown scopes).
 func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, error) {
-	form := url.Values{"client_id": {c.ID}, "redirect_uri": {g.RedirectURI}, "response_type": {"code"}, "scope": {strings.Join(g.Scopes, " ")}}
-	// The only redirect URI is the one that was proven to be the client's: fosite's
-	// comparison knows no port of localhost.
+	form := url.Values{
+		"client_id": {c.ID}, "redirect_uri": {g.RedirectURI}, "response_type": {"code"},
+		"scope": {strings.Join(g.Scopes, " ")},
+	}
+	// Only the proven redirect URI is given: fosite's comparison does not support ports of localhost.
 	proven := *c
 	proven.RedirectURIs = []string{g.RedirectURI}
 	ctx = withExchange(ctx, &exchange{client: &proven})
-	ar, err := p.fosite.NewAuthorizeRequest(ctx, &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: form.Encode()}, Form: form, Header: http.Header{}})
-	if err != nil && !errors.Is(err, fosite.ErrInvalidState) { // its last check; state is not its business here
+	ar, err := p.fosite.NewAuthorizeRequest(ctx, &http.Request{
+		Method: http.MethodGet, URL: &url.URL{RawQuery: form.Encode()}, Form: form, Header: http.Header{},
+	})
+	if err != nil && !errors.Is(err, fosite.ErrInvalidState) { // its last check; answer adds the state
 		return "", err
 	}
 	for _, s := range g.Scopes {
@@ -128,8 +135,8 @@ func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, er
 	return resp.GetCode(), nil
 }
 
-// exchangeToken lets fosite check a code or a refresh token and issue what it is
-// exchanged for. allowed judges the grant in between and says who its user is.
+// exchangeToken lets fosite check a code or refresh token and issue the new tokens. In between,
+// allowed checks the grant and returns its user.
 func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.User, error)) (map[string]any, error) {
 	access, err := p.fosite.NewAccessRequest(r.Context(), r, &grantSession{grant: &Grant{}})
 	if err != nil {
@@ -144,7 +151,7 @@ func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.
 	if err != nil {
 		return nil, err
 	}
-	resp.SetExpiresIn(x.target.lifetime) // fosite's is a second short
+	resp.SetExpiresIn(x.target.lifetime) // fosite's value is a second less
 	resp.SetTokenType(tokenType(x.target.jkt))
 	resp.SetScopes(x.target.scopes)
 	if x.kept {
@@ -153,7 +160,7 @@ func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.
 	return resp.ToMap(), nil
 }
 
-// oauthErrorOf is the answer to an error of fosite, of the storage or of ours (RFC 6749
+// oauthErrorOf maps an error of fosite, of the storage or of this package to a response (RFC 6749
 // section 5.2).
 func oauthErrorOf(err error, refresh bool) *oauthError {
 	var own *oauthError
@@ -164,8 +171,9 @@ func oauthErrorOf(err error, refresh bool) *oauthError {
 	case errors.Is(err, account.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return errUnavailable
 	case errors.Is(err, ErrSpent), errors.Is(err, fosite.ErrInvalidatedAuthorizeCode),
-		errors.Is(err, fosite.ErrInvalidRequest) && refresh, // a token that is none
-		errors.Is(err, fosite.ErrScopeNotGranted), errors.Is(err, fosite.ErrInvalidTokenFormat), errors.Is(err, fosite.ErrTokenSignatureMismatch), errors.Is(err, fosite.ErrTokenExpired):
+		errors.Is(err, fosite.ErrInvalidRequest) && refresh, // not a valid token
+		errors.Is(err, fosite.ErrScopeNotGranted), errors.Is(err, fosite.ErrInvalidTokenFormat),
+		errors.Is(err, fosite.ErrTokenSignatureMismatch), errors.Is(err, fosite.ErrTokenExpired):
 		return errInvalidGrant
 	}
 	e := fosite.ErrorToRFC6749Error(err)
@@ -177,28 +185,26 @@ func oauthErrorOf(err error, refresh bool) *oauthError {
 	return errServer
 }
 
-// exchange is one request to the token endpoint, from one call of fosite to the
-// next.
+// exchange is the state of one request to the token endpoint between calls of fosite.
 type exchange struct {
-	client *Client       // who has authenticated
-	user   account.User  // whose grant it is, once allowed
+	client *Client       // the authenticated client
+	user   account.User  // of the grant, once allowed
 	target *accessTarget // of the access token, once allowed
 	jkt    string        // thumbprint of the key of the DPoP proof, empty without one
 	kept   bool          // the refresh token stays the same (FAPI 2.0 section 5.3.2.1)
 	bound  string        // thumbprint that the refresh token is bound to, or empty
 
-	polled  bool          // the code is a device's: it polls, so a second use is no sign of a thief
-	code    *Grant        // of the code: read once, though fosite asks four times
-	session *grantSession // of the code: one object for all who ask
+	polled  bool          // the code is a device's: devices poll, so a second use does not indicate theft
+	code    *Grant        // of the code: read once, although fosite asks four times
+	session *grantSession // of the code: shared by all handlers
 
-	// spend is what the transaction of fosite does when it is committed, with the tokens
-	// issued since.
+	// spend runs when fosite commits its transaction, with the tokens issued since.
 	spend  func(context.Context, []Token) error
 	issued []Token
 
 	revoked    bool  // the grant was revoked before this request, or by it
 	reused     bool  // a code or refresh token came a second time
-	revocation error // what kept its grant from being revoked
+	revocation error // why revoking its grant failed
 }
 
 type exchangeKey struct{}
@@ -207,7 +213,7 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeFrom is never nil; outside of a token request it is empty.
+// exchangeFrom never returns nil. Outside of a token request the exchange is empty.
 func exchangeFrom(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -215,8 +221,8 @@ func exchangeFrom(ctx context.Context) *exchange {
 	return &exchange{}
 }
 
-// authenticatedClient is the fosite.ClientAuthenticationStrategy: the client was
-// authenticated before (clientauth.go).
+// authenticatedClient is the fosite.ClientAuthenticationStrategy. It returns the client that
+// clientauth.go authenticated.
 func authenticatedClient(ctx context.Context, _ *http.Request, _ url.Values) (fosite.Client, error) {
 	c := exchangeFrom(ctx).client
 	if c == nil {
@@ -225,7 +231,7 @@ func authenticatedClient(ctx context.Context, _ *http.Request, _ url.Values) (fo
 	return fositeClient{c}, nil
 }
 
-// fositeClient is a Client as fosite sees it.
+// fositeClient adapts Client to fosite.
 type fositeClient struct{ *Client }
 
 var _ fosite.ResponseModeClient = fositeClient{}
@@ -236,12 +242,12 @@ func (c fositeClient) GetRedirectURIs() []string          { return c.RedirectURI
 func (c fositeClient) GetGrantTypes() fosite.Arguments    { return c.grantTypes() }
 func (c fositeClient) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
 func (c fositeClient) GetScopes() fosite.Arguments        { return c.Scopes }
-func (c fositeClient) GetAudience() fosite.Arguments      { return nil } // fosite has no part in it (target)
+func (c fositeClient) GetAudience() fosite.Arguments      { return nil } // handled by target
 func (c fositeClient) GetResponseModes() []fosite.ResponseModeType {
 	return []fosite.ResponseModeType{fosite.ResponseModeDefault, fosite.ResponseModeQuery, fosite.ResponseModeFormPost}
 }
 
-// grantSession is a Grant as fosite sees it.
+// grantSession adapts Grant to fosite.
 type grantSession struct {
 	grant                         *Grant
 	accessExpires, refreshExpires time.Time
@@ -277,8 +283,8 @@ func (s *grantSession) GetExpiresAt(key fosite.TokenType) time.Time { return *s.
 func (s *grantSession) GetUsername() string                         { return "" }
 func (s *grantSession) GetSubject() string                          { return s.grant.Sub }
 
-// IDTokenHeaders implements openid.Session. fosite takes the hash of at_hash from the number
-// in alg; EdDSA has none, and with Ed25519 it is SHA-512 (OpenID Connect Token Hash Algorithms).
+// IDTokenHeaders implements openid.Session. fosite derives the hash of at_hash from the number in
+// alg. EdDSA has none; with Ed25519 the hash is SHA-512 (OpenID Connect Token Hash Algorithms).
 func (s *grantSession) IDTokenHeaders() *jwt.Headers {
 	h := &jwt.Headers{}
 	if s.algorithm == string(jose.EdDSA) {
@@ -293,19 +299,19 @@ func (s *grantSession) Clone() fosite.Session {
 	return &c
 }
 
-// IDTokenClaims implements openid.Session. fosite requires a subject there and compares
-// the times, which decide has done.
+// IDTokenClaims implements openid.Session. fosite requires a subject there and compares the times
+// again, although decide did.
 func (s *grantSession) IDTokenClaims() *jwt.IDTokenClaims {
 	s.claims.Subject, s.claims.AuthTime, s.claims.RequestedAt = s.grant.Sub, s.grant.AuthTime, s.grant.AuthTime
 	return &s.claims
 }
 
-// idTokenStrategy makes ID tokens in place of fosite's strategy, which has no kid, adds
-// the unregistered claim rat and refuses short nonces after the code is spent.
+// idTokenStrategy replaces fosite's strategy, which sets no kid, adds the unregistered claim rat
+// and refuses short nonces after the code is spent.
 type idTokenStrategy struct{ *idTokenSigner }
 
-// GenerateIDToken implements openid.OpenIDConnectTokenStrategy. A refreshed ID token has
-// no nonce; what the refresh request sends under that name is not ours.
+// GenerateIDToken implements openid.OpenIDConnectTokenStrategy. A refreshed ID token has no
+// nonce; a nonce parameter of the refresh request is ignored.
 func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r fosite.Requester) (string, error) {
 	x, session := exchangeFrom(ctx), sessionOf(r)
 	if x.client == nil || session == nil || session.grant.Sub == "" {
@@ -315,20 +321,20 @@ func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r
 	if ar, ok := r.(fosite.AccessRequester); ok && ar.GetGrantTypes().ExactOne("refresh_token") {
 		g.Nonce = ""
 	}
-	return s.sign(x.client, idTokenClaims(s.issuer, x.user, x.client, &g, session.claims.AccessTokenHash, s.now()))
+	claims := idTokenClaims(s.issuer, x.user, x.client, &g, session.claims.AccessTokenHash, s.now())
+	return s.sign(x.client, claims)
 }
 
-// tokenStrategy makes and checks codes and tokens: 32 random bytes, a dot and
-// their HMAC, each in base64url. It gives the signature, by which all of them are
-// looked up, only of what this service made and only as it was written.
+// tokenStrategy makes and verifies codes and tokens: 32 random bytes, a dot and their HMAC, each
+// in base64url. The signature, which is the key in the database, is returned only for genuine
+// tokens in their canonical encoding.
 //
-// fosite's own gives it of any text with a dot. With that, a stranger's text
-// reaches the database; another first half with a known signature is taken for a
-// second use and ends the owner's grant; and the texts that decode to the same
-// bytes (unused bits, line ends) all are the token.
+// fosite's own strategy returns it for any text with a dot. Then arbitrary input reaches the
+// database; another first half with a known signature counts as a second use and ends the owner's
+// grant; and all texts that decode to the same bytes (unused bits, line ends) are valid tokens.
 type tokenStrategy struct {
 	*oauth2.HMACSHAStrategyUnPrefixed
-	macs *sync.Pool // of HMACs with the key: to make one takes as long as to use it
+	macs *sync.Pool // of HMACs with the key: making one takes as long as using it
 	jwts *accessTokenSigner
 	now  func() time.Time
 }
@@ -342,19 +348,19 @@ func newTokenStrategy(c *fosite.Config) tokenStrategy {
 
 var _ oauth2.CoreStrategy = tokenStrategy{}
 
-// GenerateAccessToken implements oauth2.AccessTokenStrategy: a JWT for the APIs that want one.
-func (s tokenStrategy) GenerateAccessToken(ctx context.Context, r fosite.Requester) (token, signature string, err error) {
+// GenerateAccessToken implements oauth2.AccessTokenStrategy. It makes a JWT unless the target is
+// opaque.
+func (s tokenStrategy) GenerateAccessToken(ctx context.Context, r fosite.Requester) (token, id string, err error) {
 	x := exchangeFrom(ctx)
 	if x.target == nil || x.target.opaque() {
 		return s.HMACSHAStrategyUnPrefixed.GenerateAccessToken(ctx, r)
 	}
-	id := rand.Text()
+	id = rand.Text()
 	token, err = s.jwts.sign(x.target, sessionOf(r).grant, x.client, x.user, id, s.now())
 	return token, id, err
 }
 
-// AccessTokenSignature implements oauth2.AccessTokenStrategy; empty for what is
-// no token.
+// AccessTokenSignature implements oauth2.AccessTokenStrategy. It returns "" for an invalid token.
 func (s tokenStrategy) AccessTokenSignature(ctx context.Context, token string) string {
 	return s.signature(ctx, token)
 }
@@ -392,8 +398,7 @@ func (s tokenStrategy) mac(message []byte) []byte {
 
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-// decodeToken decodes the base64url of 32 bytes, only as it is written here. The decoder
-// alone skips line ends even when it is strict.
+// decodeToken decodes the canonical base64url of 32 bytes. Even a strict decoder skips line ends.
 func decodeToken(s string) (b [32]byte, ok bool) {
 	if len(s) != strictBase64.EncodedLen(len(b)) || strings.ContainsAny(s, "\r\n") {
 		return b, false
@@ -402,15 +407,15 @@ func decodeToken(s string) (b [32]byte, ok bool) {
 	return b, err == nil && n == len(b)
 }
 
-// fositeStorage is the storage of fosite on top of a GrantStore. Its transaction
-// collects the tokens and is one call of the GrantStore when fosite commits it.
+// fositeStorage implements fosite's storage on a GrantStore. Its transaction collects the tokens,
+// and committing it is one call of the GrantStore.
 type fositeStorage struct {
 	grants GrantStore
 	now    func() time.Time
 }
 
-// The helpers of fosite only assert types at run time: without BeginTX they would
-// silently do without a transaction.
+// fosite's helpers assert types only at run time: without BeginTX they would silently work
+// without a transaction.
 var _ interface {
 	fosite.Storage
 	oauth2.CoreStorage
@@ -420,7 +425,7 @@ var _ interface {
 	storage.Transactional
 } = fositeStorage{}
 
-var errNotUsed = errors.New("fosite has no part in this")
+var errNotUsed = errors.New("fosite does not do this here")
 
 func (fositeStorage) GetClient(ctx context.Context, id string) (fosite.Client, error) {
 	if c := exchangeFrom(ctx).client; c != nil && c.ID == id {
@@ -434,8 +439,7 @@ func (fositeStorage) SetClientAssertionJWT(context.Context, string, time.Time) e
 	return errNotUsed
 }
 
-// CreateAuthorizeCodeSession stores the grant with its code in one row, with the
-// challenge and the nonce.
+// CreateAuthorizeCodeSession stores the grant with its code, challenge and nonce in one row.
 func (s fositeStorage) CreateAuthorizeCodeSession(ctx context.Context, signature string, r fosite.Requester) error {
 	g := sessionOf(r).grant
 	id, err := newGrantID()
@@ -446,8 +450,8 @@ func (s fositeStorage) CreateAuthorizeCodeSession(ctx context.Context, signature
 	return s.grants.CreateGrant(ctx, g)
 }
 
-// newGrantID is in the order of time (RFC 9562 section 5.7), so that a database adds it at the end of its
-// indexes.
+// newGrantID returns an id that sorts by time (RFC 9562 section 5.7), so that databases append to
+// their indexes.
 func newGrantID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -456,8 +460,8 @@ func newGrantID() (string, error) {
 	return id.String(), nil
 }
 
-// code finds the grant of a code that was issued to the client of the request. That of
-// another is not found: who presents it could else end the owner's grant.
+// code returns the grant of a code of the request's client. Another client's code is not found;
+// otherwise presenting it would end the owner's grant.
 func (s fositeStorage) code(ctx context.Context, signature string) (*Grant, *fosite.Request, error) {
 	x := exchangeFrom(ctx)
 	if x.code == nil || x.code.CodeSignature != signature {
@@ -471,7 +475,6 @@ func (s fositeStorage) code(ctx context.Context, signature string) (*Grant, *fos
 	return x.code, r, err
 }
 
-// request is a stored grant as fosite wants it.
 func (x *exchange) request(s *grantSession) (*fosite.Request, error) {
 	g := s.grant
 	if x.client == nil || x.client.ID != g.ClientID {
@@ -483,8 +486,9 @@ func (x *exchange) request(s *grantSession) (*fosite.Request, error) {
 		form.Set("code_challenge_method", "S256")
 	}
 	return &fosite.Request{
-		ID: g.ID, RequestedAt: g.CreatedAt, Client: fositeClient{x.client}, RequestedScope: slices.Clone(g.Scopes), GrantedScope: slices.Clone(g.Scopes), Form: form,
-		Session: s, RequestedAudience: fosite.Arguments{}, GrantedAudience: fosite.Arguments{},
+		ID: g.ID, RequestedAt: g.CreatedAt, Client: fositeClient{x.client}, Session: s, Form: form,
+		RequestedScope: slices.Clone(g.Scopes), GrantedScope: slices.Clone(g.Scopes),
+		RequestedAudience: fosite.Arguments{}, GrantedAudience: fosite.Arguments{},
 	}, nil
 }
 
@@ -495,9 +499,11 @@ func notFound(err error) error {
 	return err
 }
 
-// GetAuthorizeCodeSession returns a used code together with the error: fosite revokes
-// its grant then. What was revoked before is no second use.
-func (s fositeStorage) GetAuthorizeCodeSession(ctx context.Context, signature string, _ fosite.Session) (fosite.Requester, error) {
+// GetAuthorizeCodeSession returns a used code together with the error, and fosite then revokes
+// its grant. A code of a revoked grant does not count as a second use.
+func (s fositeStorage) GetAuthorizeCodeSession(
+	ctx context.Context, signature string, _ fosite.Session,
+) (fosite.Requester, error) {
 	g, r, err := s.code(ctx, signature)
 	if err != nil {
 		return nil, err
@@ -514,8 +520,10 @@ func (s fositeStorage) GetAuthorizeCodeSession(ctx context.Context, signature st
 	return r, nil
 }
 
-// GetPKCERequestSession does not find a code without a challenge.
-func (s fositeStorage) GetPKCERequestSession(ctx context.Context, signature string, _ fosite.Session) (fosite.Requester, error) {
+// GetPKCERequestSession returns ErrNotFound for a code without a challenge.
+func (s fositeStorage) GetPKCERequestSession(
+	ctx context.Context, signature string, _ fosite.Session,
+) (fosite.Requester, error) {
 	g, r, err := s.code(ctx, signature)
 	if err != nil {
 		return nil, err
@@ -526,9 +534,11 @@ func (s fositeStorage) GetPKCERequestSession(ctx context.Context, signature stri
 	return r, nil
 }
 
-// GetOpenIDConnectSession gets the whole code, and is called when it was just spent. It
-// finds nothing without the scope openid.
-func (s fositeStorage) GetOpenIDConnectSession(ctx context.Context, code string, _ fosite.Requester) (fosite.Requester, error) {
+// GetOpenIDConnectSession receives the whole code, just after it was spent. Without the scope
+// openid it returns ErrNotFound.
+func (s fositeStorage) GetOpenIDConnectSession(
+	ctx context.Context, code string, _ fosite.Requester,
+) (fosite.Requester, error) {
 	_, signature, _ := strings.Cut(code, ".")
 	g, r, err := s.code(ctx, signature)
 	if err != nil {
@@ -540,9 +550,11 @@ func (s fositeStorage) GetOpenIDConnectSession(ctx context.Context, code string,
 	return r, nil
 }
 
-// GetRefreshTokenSession returns a rotated or revoked token together with the error:
-// fosite revokes its grant then.
-func (s fositeStorage) GetRefreshTokenSession(ctx context.Context, signature string, _ fosite.Session) (fosite.Requester, error) {
+// GetRefreshTokenSession returns a rotated or revoked token together with the error, and fosite
+// then revokes its grant.
+func (s fositeStorage) GetRefreshTokenSession(
+	ctx context.Context, signature string, _ fosite.Session,
+) (fosite.Requester, error) {
 	t, err := s.grants.Token(ctx, signature)
 	if err != nil {
 		return nil, notFound(err)
@@ -562,11 +574,11 @@ func (s fositeStorage) GetRefreshTokenSession(ctx context.Context, signature str
 	return r, nil
 }
 
-// DeletePKCERequestSession does nothing: fosite calls it before the verifier is
-// checked, and a second try would find no challenge.
+// DeletePKCERequestSession does nothing: fosite calls it before it checks the verifier, and a
+// second attempt would find no challenge.
 func (fositeStorage) DeletePKCERequestSession(context.Context, string) error { return nil }
 
-// What else came with the code, or went with its grant.
+// The following are stored with the code or deleted with its grant.
 
 func (fositeStorage) CreatePKCERequestSession(context.Context, string, fosite.Requester) error {
 	return nil
@@ -629,7 +641,6 @@ func (fositeStorage) CreateRefreshTokenSession(ctx context.Context, signature, _
 	return x.collect(nil, t)
 }
 
-// collect notes what the open transaction is to do.
 func (x *exchange) collect(spend func(context.Context, []Token) error, issued ...Token) error {
 	if x.spend == nil {
 		return errors.New("nothing is stored outside of a transaction")
@@ -650,7 +661,7 @@ func (fositeStorage) Commit(ctx context.Context) error {
 	err := x.spend(ctx, x.issued)
 	x.spend, x.issued = nil, nil
 	if errors.Is(err, ErrSpent) && !errors.Is(err, ErrGrantRevoked) {
-		x.reused = true // at the same time as the first use
+		x.reused = true // concurrently with the first use
 	}
 	return err
 }
@@ -662,10 +673,11 @@ func (fositeStorage) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// RevokeAccessToken and RevokeRefreshToken are how fosite ends the grant of a code or
-// refresh token that comes a second time. It drops the error of the first after a code
-// and answers invalid_grant while the tokens live; revocation keeps it for the token
-// endpoint. What was revoked before needs no second revocation and is no second use.
+// RevokeAccessToken is called by fosite, like RevokeRefreshToken, to end the grant of a code or
+// refresh token that is used a second time. After a code, fosite drops the first error and
+// answers invalid_grant while the tokens still work, so the error is kept in revocation for the
+// token endpoint. A grant that is already revoked needs no second revocation and does not count
+// as a second use.
 func (s fositeStorage) RevokeAccessToken(ctx context.Context, grantID string) error {
 	x := exchangeFrom(ctx)
 	if x.revoked {
@@ -679,14 +691,13 @@ func (s fositeStorage) RevokeAccessToken(ctx context.Context, grantID string) er
 	return err
 }
 
-// RevokeRefreshToken is RevokeAccessToken.
+// RevokeRefreshToken revokes the grant like RevokeAccessToken.
 func (s fositeStorage) RevokeRefreshToken(ctx context.Context, grantID string) error {
 	return s.RevokeAccessToken(ctx, grantID)
 }
 
-// noHasher, noKeyFetch and noFetch stand where fosite would compare secrets (with
-// bcrypt), keep a cache of fetched key sets, which alone is 650 KB, and fetch what a
-// request names. Nothing of ours reaches them.
+// noHasher, noKeyFetch and noFetch replace the parts of fosite that compare secrets (with
+// bcrypt), cache fetched key sets (650 KB) and fetch URLs of a request. No request reaches them.
 type noHasher struct{ fosite.Hasher }
 
 type noKeyFetch struct{ fosite.JWKSFetcherStrategy }

@@ -14,13 +14,14 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// signingAlgorithms are those that tokens for clients can have.
+// signingAlgorithms lists the algorithms for tokens that clients receive.
 var signingAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 
-// signers sign tokens of one type, by the algorithm. The first private key of each signs.
+// signers maps algorithms to signers of one token type. The first private key of each algorithm
+// signs.
 type signers map[string]jose.Signer
 
-// newSigners makes them; fast, unless it is nil, signs in the place of the first key.
+// newSigners returns the signers of the keys. fast, unless nil, signs in place of the first key.
 func newSigners(kind jose.ContentType, keys []jose.JSONWebKey, fast jose.OpaqueSigner) (signers, error) {
 	all := signers{}
 	for i, k := range keys {
@@ -39,10 +40,10 @@ func newSigners(kind jose.ContentType, keys []jose.JSONWebKey, fast jose.OpaqueS
 	return all, nil
 }
 
-// errNoKey is for a client that is registered for an algorithm whose key is gone.
-var errNoKey = errors.New("no key signs what the client asks for: name a private key of that type with --additional-key-file, or register it for another with cairn client update --id-token-alg")
+// errNoKey means that the key for a client's registered algorithm is missing.
+var errNoKey = errors.New("no key for the algorithm of the client: name a private key of that type with " +
+	"--additional-key-file, or register another algorithm with cairn client update --id-token-alg")
 
-// of is the signer of a client's tokens.
 func (s signers) of(c *Client) (jose.Signer, error) {
 	signer := s[c.IDTokenAlgorithm()]
 	if signer == nil {
@@ -51,26 +52,29 @@ func (s signers) of(c *Client) (jose.Signer, error) {
 	return signer, nil
 }
 
-// algorithms are those of discovery, where RS256 always is (OpenID Connect Discovery section 3).
+// algorithms returns the algorithms for discovery, which always include RS256 (OpenID Connect
+// Discovery section 3).
 func (s signers) algorithms() []jose.SignatureAlgorithm {
-	return slices.DeleteFunc(slices.Clone(signingAlgorithms), func(a jose.SignatureAlgorithm) bool { return s[string(a)] == nil })
+	noSigner := func(a jose.SignatureAlgorithm) bool { return s[string(a)] == nil }
+	return slices.DeleteFunc(slices.Clone(signingAlgorithms), noSigner)
 }
 
-// CheckKeys finds the clients that ask for an algorithm which none of the keys signs.
+// CheckKeys returns the clients whose algorithm no key can sign.
 func CheckKeys(clients []*Client, keys []jose.JSONWebKey) (without []*Client) {
 	return slices.DeleteFunc(slices.Clone(clients), func(c *Client) bool { return signs(keys, c.IDTokenAlgorithm()) })
 }
 
 // CheckAPIKeys is CheckKeys for the JWT access tokens of APIs.
 func CheckAPIKeys(all []*API, keys []jose.JSONWebKey) (without []*API) {
-	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool { return a.Algorithm == "" || a.Opaque || signs(keys, a.Algorithm) })
+	return slices.DeleteFunc(slices.Clone(all), func(a *API) bool {
+		return a.Algorithm == "" || a.Opaque || signs(keys, a.Algorithm)
+	})
 }
 
 func signs(keys []jose.JSONWebKey, algorithm string) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() && k.Algorithm == algorithm })
 }
 
-// idTokenSigner signs and verifies ID tokens.
 type idTokenSigner struct {
 	issuer string
 	signers
@@ -78,7 +82,9 @@ type idTokenSigner struct {
 	now    func() time.Time
 }
 
-func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSigner, now func() time.Time) (*idTokenSigner, error) {
+func newIDTokenSigner(
+	issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSigner, now func() time.Time,
+) (*idTokenSigner, error) {
 	all, err := newSigners("JWT", keys, fast)
 	if err != nil {
 		return nil, err
@@ -90,8 +96,8 @@ func newIDTokenSigner(issuer string, keys []jose.JSONWebKey, fast jose.OpaqueSig
 	return s, nil
 }
 
-// idTokenClaims are the claims of the ID token of a grant (OpenID Connect Core section
-// 2). aud is a string: one audience needs no azp.
+// idTokenClaims returns the claims of a grant's ID token (OpenID Connect Core section 2). aud is
+// a string, so azp is not needed.
 func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash string, now time.Time) map[string]any {
 	var scopes []string
 	if c.IDTokenClaims {
@@ -99,8 +105,8 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 	}
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
 	for name, v := range map[string]any{
-		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(), "auth_time": g.AuthTime.Unix(),
-		"sid": g.SessionID, "jti": rand.Text(), "amr": g.methods(),
+		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(),
+		"auth_time": g.AuthTime.Unix(), "sid": g.SessionID, "jti": rand.Text(), "amr": g.methods(),
 	} {
 		claims[name] = v
 	}
@@ -124,7 +130,7 @@ func (s *idTokenSigner) sign(c *Client, claims map[string]any) (string, error) {
 	return token, nil
 }
 
-// hintSubject is hint for a request that names its client. It returns the sub.
+// hintSubject returns the sub of a hint for a request of the given client.
 func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
 	c, err := s.hint(hint)
 	if err != nil {
@@ -136,10 +142,10 @@ func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
 	return c.Subject, nil
 }
 
-// hint verifies an id_token_hint (OpenID Connect Core section 3.1.2.1, RP-Initiated
-// Logout section 2): an ID token of ours, signed by any published key with the algorithm
-// of that key; an expired one is fine. Logout tokens and status lists have another type. The claims have a subject
-// and exactly one audience, which may be the session cookie's.
+// hint verifies an id_token_hint (OpenID Connect Core section 3.1.2.1, RP-Initiated Logout
+// section 2): an ID token of this service, possibly expired, signed by a published key with that
+// key's algorithm. Logout tokens and status lists have another type. The claims have a subject
+// and exactly one audience, which may be that of the session cookie.
 func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
 	var c jwt.Claims
 	if len(hint) > 8<<10 || strings.Count(hint, ".") != 2 {

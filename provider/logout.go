@@ -14,14 +14,14 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// maxLogoutQuery bounds a logout request, in bytes; it carries an ID token.
+// maxLogoutQuery bounds a logout request, in bytes. It contains an ID token.
 const maxLogoutQuery = 12 << 10
 
-// endSession is the end_session_endpoint (OpenID Connect RP-Initiated Logout
-// 1.0 section 2). With a genuine id_token_hint of the signed-in user the session ends at
-// once; without one a page asks, or any site could sign people out, and what is
-// invalid is said there. Only an address that is registered for the client lets the browser
-// go elsewhere: by itself after a genuine hint, else by a link.
+// endSession is the end_session_endpoint (OpenID Connect RP-Initiated Logout 1.0 section 2). A
+// genuine id_token_hint of the signed-in user ends the session at once. Without one a page asks
+// first, or any site could sign users out; the page also reports an invalid request. The browser
+// leaves only for an address registered for the client: automatically after a genuine hint,
+// otherwise by a link.
 func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 	form, ok := p.logoutForm(w, r)
 	if !ok {
@@ -59,8 +59,8 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// logoutForm reads the parameters. A POST is sent on as a GET of the same
-// parameters: the browser holds its cookie back from a POST of another site.
+// logoutForm reads the parameters. A POST is redirected to a GET with the same parameters,
+// because browsers send no cookie with a POST of another site.
 func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	form := r.URL.Query()
 	templates.SetApplicationLanguage(r.Context(), form.Get("ui_locales"))
@@ -79,11 +79,12 @@ func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Value
 	encoded := form.Encode()
 	for _, values := range form {
 		if len(values) > 1 {
-			encoded = strings.Repeat("x", maxLogoutQuery+1) // refused below: which of the two counts would be a guess
+			encoded = strings.Repeat("x", maxLogoutQuery+1) // ambiguous, so refused below
 		}
 	}
 	if len(encoded) > maxLogoutQuery {
-		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "invalid_request", "The request to sign out is too long or names a parameter twice."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "invalid_request",
+			"The request to sign out is too long or names a parameter twice."))
 		return nil, false
 	}
 	if r.Method == http.MethodPost {
@@ -93,17 +94,17 @@ func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Value
 	return form, true
 }
 
-// logoutRequest is what an application asks for, as far as it can be proven.
+// logoutRequest is the proven part of a request to sign out.
 type logoutRequest struct {
 	client *Client // nil: unknown
 	sub    string  // of a genuine id_token_hint, else ""
-	uri    string  // post_logout_redirect_uri, if it is registered for client
+	uri    string  // post_logout_redirect_uri, if registered for client
 	state  string
-	// problem tells the person what is invalid; "" when nothing is.
+	// problem tells the user what is invalid, "" if nothing is.
 	problem templates.Text
 }
 
-// back is where the browser goes: the registered address with state and nothing else.
+// back returns where the browser goes: the registered address with state.
 func (q logoutRequest) back() string {
 	if q.uri == "" || q.state == "" {
 		return q.uri
@@ -118,13 +119,13 @@ func (q logoutRequest) clientName() string {
 	return cmp.Or(q.client.Name, q.client.ID)
 }
 
-// readLogout verifies the hint (signed by a published key, ours, for a registered
-// client; an expired one is fine) and finds the address among those of the client
-// that the hint was issued to or, without a hint, that client_id names, or, without
-// either, among those of every client.
+// readLogout verifies the hint, which must be signed by a published key of this service for a
+// registered client, but may be expired. It looks for the redirect address among those of the
+// client in the hint or in client_id. Without either it looks among those of every client.
 func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutRequest, error) {
 	q := logoutRequest{state: form.Get("state")}
-	const notOurs templates.Text = "What the application sent to prove whom it signed in (id_token_hint) is not an ID token of this service."
+	const notOurs templates.Text = "What the application sent to prove whom it signed in (id_token_hint) " +
+		"is not an ID token of this service."
 	id, sub := form.Get("client_id"), ""
 	hint := form.Get("id_token_hint")
 	if hint != "" {
@@ -134,7 +135,8 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 			return q, nil
 		}
 		if id != "" && id != c.Audience[0] {
-			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) was issued to."
+			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) " +
+				"was issued to."
 			return q, nil
 		}
 		id, sub = c.Audience[0], c.Subject
@@ -177,9 +179,9 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	return q, nil
 }
 
-// clientLoggingOutTo is the client that has registered an address to go back to, the
-// first by name of several, or nil. It is for a request that does not say who asks,
-// after which only a link leads there: a person has read its name.
+// clientLoggingOutTo returns the client that registered the redirect address, the first by name
+// of several, or nil. It serves requests that do not name a client. After these only a link leads
+// to the address, so the user has read its name.
 func (p *Provider) clientLoggingOutTo(ctx context.Context, uri string) (*Client, error) {
 	all, err := p.storage.Clients(ctx)
 	if err != nil {
@@ -192,19 +194,21 @@ func (p *Provider) clientLoggingOutTo(ctx context.Context, uri string) (*Client,
 	return all[i], nil
 }
 
-// logoutAnswer is the sealed value of the confirmation page: whose session, and the way back.
+// logoutAnswer is the sealed value of the confirmation page: the session, and the way back to the
+// application.
 type logoutAnswer struct {
 	binding
 	Back string `json:"q,omitempty"` // client_id, post_logout_redirect_uri and state, encoded
 }
 
-// maxLogoutBack bounds the way back, in bytes: with a state that is longer there is none.
+// maxLogoutBack bounds the way back, in bytes. With a longer state there is none.
 const maxLogoutBack = 4 << 10
 
-// confirmLogout asks. The sealed value ties the answer to this session: another
-// site's form has none.
+// confirmLogout shows the confirmation page. The sealed value ties the answer to this session;
+// another site's form has none.
 func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest) {
-	page, status := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}, http.StatusOK
+	page := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}
+	status := http.StatusOK
 	if req.problem != "" {
 		web.Note(r.Context(), "logout_invalid_request")
 		status = http.StatusBadRequest
@@ -215,7 +219,9 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 	}
 	answer := logoutAnswer{binding: bind(id, "", "")}
 	if req.uri != "" {
-		back := url.Values{"client_id": {req.client.ID}, "post_logout_redirect_uri": {req.uri}, "state": {req.state}}.Encode()
+		back := url.Values{
+			"client_id": {req.client.ID}, "post_logout_redirect_uri": {req.uri}, "state": {req.state},
+		}.Encode()
 		if len(back) <= maxLogoutBack {
 			answer.Back = back
 		}
@@ -225,7 +231,8 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 		p.authorizePage(w, r, err)
 		return
 	}
-	page.Handle, page.SignedIn, page.Action, page.Hidden = id.User.Handle, true, p.accounts.Path("/oauth2/logout"), map[string]string{"confirm": confirm}
+	page.Handle, page.SignedIn = id.User.Handle, true
+	page.Action, page.Hidden = p.accounts.Path("/oauth2/logout"), map[string]string{"confirm": confirm}
 	if locales := r.URL.Query().Get("ui_locales"); locales != "" {
 		page.Hidden["ui_locales"] = locales
 	}
@@ -239,14 +246,15 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		return
 	}
 	if id == nil {
-		// Signed out already, or the form of another site, which comes without the
-		// cookie (SameSite=Lax): to clear it in the answer would sign the person out.
+		// Either already signed out, or a form of another site, which comes without the cookie
+		// (SameSite=Lax). Clearing the cookie in the response would sign the user out.
 		p.accounts.Show(w, r, http.StatusOK, templates.Logout{})
 		return
 	}
 	var answer logoutAnswer
 	if p.seal.Open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
-		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "logout_form", "This form was not made for your session, or it is too old. Try to sign out again."))
+		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "logout_form",
+			"This form was not made for your session, or it is too old. Try to sign out again."))
 		return
 	}
 	back, err := url.ParseQuery(answer.Back)

@@ -26,10 +26,10 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Client ID Metadata Documents (draft-ietf-oauth-client-id-metadata-document): the id of a client is the
-// https URL of its description. Nothing is fetched that the operator has not allowed.
+// Client ID Metadata Documents (draft-ietf-oauth-client-id-metadata-document): the id of a client
+// is the https URL of its description. Only what the operator has allowed is fetched.
 
-// Bounds of what is fetched and kept.
+// Limits of fetched and cached documents.
 const (
 	documentTimeout    = 5 * time.Second
 	maxDocument        = 5 << 10 // bytes
@@ -38,31 +38,31 @@ const (
 	documentFailureAge = time.Minute
 	documentsAtOnce    = 16
 	maxDocumentURL     = 512 // bytes
-	// MaxDocuments bounds the documents in memory, and the clients of that kind in the database.
+	// MaxDocuments bounds the documents in memory, and the clients of this kind in the database.
 	MaxDocuments = 1000
 )
 
-// Allowance lets clients in that bring their own description.
+// Allowance permits clients that bring their own description.
 type Allowance struct {
-	URL       string   // of one document; or ending in /*, of all below it
-	Scopes    []string // that they may ask for, openid among them
+	URL       string   // of one document or, ending in /*, of all documents below it
+	Scopes    []string // that they may request, including openid
 	APIs      []string // URIs of the APIs that they may use
 	CreatedAt time.Time
 }
 
-// AllowanceStore is what the operator does with allowances.
+// AllowanceStore manages allowances for the operator.
 type AllowanceStore interface {
-	// Allowances in the order of their URLs.
+	// Allowances returns the allowances sorted by URL.
 	Allowances(ctx context.Context) ([]Allowance, error)
-	// AllowClients adds an allowance or replaces the one of its URL. The *RegistrationError of
-	// Allowance.Check, or one about an API that there is not.
+	// AllowClients adds an allowance or replaces the one with its URL. It returns the
+	// *RegistrationError of Allowance.Check, or one about an unknown API.
 	AllowClients(ctx context.Context, a Allowance, audit account.Audit) error
-	// DisallowClients removes an allowance, and as RemoveClient does the clients that no other one
-	// lets in. It returns their ids. ErrClientNotFound when there is no such allowance.
+	// DisallowClients removes an allowance and, as RemoveClient does, the clients that no other
+	// one admits. It returns their ids, or ErrClientNotFound if there is no such allowance.
 	DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error)
 }
 
-// Check holds the allowance to the rules. The error is a *RegistrationError.
+// Check validates the allowance. The error is a *RegistrationError.
 func (a *Allowance) Check() error {
 	base, prefix := strings.CutSuffix(a.URL, "*")
 	err := checkDocumentURL(base)
@@ -70,7 +70,7 @@ func (a *Allowance) Check() error {
 		err = errors.New("a prefix ends in /*, such as https://agents.example.org/clients/*")
 	}
 	if err == nil && strings.Contains(base, "*") {
-		err = errors.New("there is one * at most, at the end")
+		err = errors.New("only one * is possible, at the end")
 	}
 	if err != nil {
 		return &RegistrationError{"url", a.URL, err.Error()}
@@ -78,7 +78,7 @@ func (a *Allowance) Check() error {
 	return (&Client{Scopes: a.Scopes}).checkScopes()
 }
 
-// Admits reports whether the allowance lets in the client with this id.
+// Admits reports whether the allowance permits the client with this id.
 func (a *Allowance) Admits(id string) bool {
 	if prefix, ok := strings.CutSuffix(a.URL, "*"); ok {
 		return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && !strings.Contains(id, "?")
@@ -86,7 +86,8 @@ func (a *Allowance) Admits(id string) bool {
 	return a.URL == id
 }
 
-// AllowanceOf returns the one that lets in the client with this id: that of its URL, else the longest prefix.
+// AllowanceOf returns the allowance that admits the client with this id: the one with its URL,
+// else the longest prefix.
 func AllowanceOf(all []Allowance, id string) (best Allowance, ok bool) {
 	for _, a := range all {
 		if a.Admits(id) && (!ok || a.URL == id || best.URL != id && len(a.URL) > len(best.URL)) {
@@ -96,7 +97,7 @@ func AllowanceOf(all []Allowance, id string) (best Allowance, ok bool) {
 	return best, ok
 }
 
-// checkDocumentURL holds a client id to section 3 of the draft.
+// checkDocumentURL checks a client id by section 3 of the draft.
 func checkDocumentURL(raw string) error {
 	u, err := checkURI("URL of a client", raw, "\\<>\"{}|^`")
 	switch {
@@ -118,29 +119,31 @@ func checkDocumentURL(raw string) error {
 	return nil
 }
 
-// checkDocument holds a client that brings its own description to what it may never be.
+// checkDocument refuses settings that a client with its own description must not have.
 func (c *Client) checkDocument() error {
 	switch {
 	case checkDocumentURL(c.ID) != nil:
 		return &RegistrationError{"client_id", c.ID, checkDocumentURL(c.ID).Error()}
 	case c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT:
-		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod, "a client that brings its own description has none or private_key_jwt"}
-	case c.Trusted || c.ClientCredentials || c.DeviceGrant || !c.RequirePKCE || c.BackchannelLogoutURI != "" || c.AllowInsecureRedirect:
-		return &RegistrationError{"client_id", c.ID, "a client that brings its own description is not changed here: cairn client allow says what it may do"}
+		return &RegistrationError{"token_endpoint_auth_method", c.AuthMethod,
+			"a client that brings its own description has none or private_key_jwt"}
+	case c.Trusted || c.ClientCredentials || c.DeviceGrant || !c.RequirePKCE,
+		c.BackchannelLogoutURI != "" || c.AllowInsecureRedirect:
+		return &RegistrationError{"client_id", c.ID, "a client that brings its own description is not changed here: " +
+			"cairn client allow says what it may do"}
 	}
 	return nil
 }
 
-// documentError says what is wrong with a document.
 type documentError struct {
 	text   string
-	unread bool // by a failure that may pass
+	unread bool // temporary failure
 }
 
 // Error implements error.
 func (e *documentError) Error() string { return e.text }
 
-// Is makes a document that is wrong an unknown client.
+// Is makes a wrong document an unknown client.
 func (e *documentError) Is(target error) bool {
 	if e.unread {
 		return target == account.ErrUnavailable
@@ -152,7 +155,6 @@ func badDocument(format string, args ...any) error {
 	return &documentError{text: fmt.Sprintf(format, args...)}
 }
 
-// documents are the descriptions of clients, fetched and kept.
 type documents struct {
 	http  *http.Client
 	now   func() time.Time
@@ -161,17 +163,17 @@ type documents struct {
 	cache *web.Cache[*keptDocument]
 
 	mu   sync.Mutex
-	kept map[string]*keptDocument // what is in the cache
+	kept map[string]*keptDocument // the content of the cache
 }
 
-// keptDocument is a client, or why there is none.
+// keptDocument is a client, or why its document is unusable.
 type keptDocument struct {
 	client         *Client
 	err            error
 	fetched, until time.Time
 }
 
-// newDocuments makes the cache. With roots, which is for tests alone, servers with their certificates may be on
+// newDocuments makes the cache. roots is for tests only: servers with these certificates may have
 // private addresses.
 func newDocuments(now func() time.Time, log *slog.Logger, roots *x509.CertPool) *documents {
 	control := refusePrivate
@@ -186,7 +188,7 @@ func newDocuments(now func() time.Time, log *slog.Logger, roots *x509.CertPool) 
 	return d
 }
 
-// documentClient finds the client whose id is the URL of its description.
+// documentClient returns the client whose id is the URL of its description.
 func (p *Provider) documentClient(ctx context.Context, id string) (*Client, error) {
 	all, err := p.allowances.GetFresh(ctx, "")
 	if err != nil {
@@ -196,7 +198,8 @@ func (p *Provider) documentClient(ctx context.Context, id string) (*Client, erro
 	if !ok || checkDocumentURL(id) != nil {
 		return nil, ErrClientNotFound
 	}
-	kept, err := p.documents.cache.GetValid(ctx, id, func(k *keptDocument) bool { return p.clock().Before(k.until) })
+	valid := func(k *keptDocument) bool { return p.clock().Before(k.until) }
+	kept, err := p.documents.cache.GetValid(ctx, id, valid)
 	if err != nil {
 		return nil, err
 	}
@@ -208,13 +211,15 @@ func (p *Provider) documentClient(ctx context.Context, id string) (*Client, erro
 	return &c, nil
 }
 
-// CheckDocument fetches the description at an allowed URL and returns what is wrong with it. roots are nil but in tests.
+// CheckDocument fetches the description at an allowed URL and returns what is wrong with it.
+// roots is nil except in tests.
 func CheckDocument(ctx context.Context, id string, now func() time.Time, roots *x509.CertPool) error {
 	_, _, err := newDocuments(now, slog.New(slog.DiscardHandler), roots).fetch(ctx, id)
 	return err
 }
 
-// load fetches a document. A failure that may pass does not end one that is younger than a day.
+// load fetches a document. After a temporary failure it keeps a document that is less than a day
+// old.
 func (d *documents) load(ctx context.Context, id string) (*keptDocument, error) {
 	c, age, err := d.fetch(ctx, id)
 	now := d.now()
@@ -226,7 +231,8 @@ func (d *documents) load(ctx context.Context, id string) (*keptDocument, error) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.kept[id]
-	if errors.Is(err, account.ErrUnavailable) && old != nil && old.err == nil && k.until.Before(old.fetched.Add(maxDocumentAge)) {
+	usable := old != nil && old.err == nil && k.until.Before(old.fetched.Add(maxDocumentAge))
+	if errors.Is(err, account.ErrUnavailable) && usable {
 		k.client, k.err, k.fetched = old.client, nil, old.fetched
 	}
 	d.kept[id] = k
@@ -243,13 +249,13 @@ func (d *documents) load(ctx context.Context, id string) (*keptDocument, error) 
 	return k, nil
 }
 
-// fetch reads a document and how long it is kept.
+// fetch returns the client that a document describes, and how long to cache it.
 func (d *documents) fetch(ctx context.Context, id string) (*Client, time.Duration, error) {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	case <-ctx.Done():
-		return nil, 0, &documentError{"Too many descriptions are fetched at the moment.", true}
+		return nil, 0, &documentError{"Too many descriptions are being fetched.", true}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
 	if err != nil {
@@ -259,7 +265,8 @@ func (d *documents) fetch(ctx context.Context, id string) (*Client, time.Duratio
 	r.Header.Set("User-Agent", "cairn")
 	answer, err := d.http.Do(r)
 	if errors.Is(err, errPrivateAddress) {
-		return nil, 0, badDocument("Its host has an address of a private network or of this machine, and nothing is fetched from there.")
+		return nil, 0, badDocument("Its host has an address of a private network or of this machine, " +
+			"and nothing is fetched from there.")
 	}
 	if err != nil {
 		return nil, 0, &documentError{fmt.Sprintf("Its description could not be fetched: %s.", withoutURL(err)), true}
@@ -267,14 +274,18 @@ func (d *documents) fetch(ctx context.Context, id string) (*Client, time.Duratio
 	defer func() { _ = answer.Body.Close() }()
 	switch code := answer.StatusCode; {
 	case code >= 300 && code < 400:
-		return nil, 0, badDocument("Its URL answers with a redirect, which is not followed: the description has to be at the URL itself.")
+		return nil, 0, badDocument("Its URL answers with a redirect, which is not followed: " +
+			"the description has to be at the URL itself.")
 	case code != http.StatusOK:
 		unread := code >= 500 || code == http.StatusTooManyRequests
 		return nil, 0, &documentError{fmt.Sprintf("Its URL answers %d instead of 200.", code), unread}
 	}
-	kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
-		return nil, 0, badDocument("Its description has the Content-Type %q: application/json is needed.", clip(answer.Header.Get("Content-Type")))
+	contentType := answer.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(contentType)
+	isJSON := kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
+	if err != nil || !isJSON {
+		return nil, 0, badDocument("Its description has the Content-Type %q: application/json is needed.",
+			clip(contentType))
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
 	if err != nil {
@@ -287,7 +298,7 @@ func (d *documents) fetch(ctx context.Context, id string) (*Client, time.Duratio
 	return c, documentAge(answer.Header.Values("Cache-Control")), err
 }
 
-// withoutURL is an error of a request without the address that it names.
+// withoutURL returns an error of a request without its URL.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -295,7 +306,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// documentAge is how long a document is kept (RFC 9111 section 5.2.2), within the bounds.
+// documentAge returns how long to cache a document (RFC 9111 section 5.2.2), within the limits.
 func documentAge(header []string) time.Duration {
 	age := time.Duration(0)
 	for directive := range strings.SplitSeq(strings.Join(header, ","), ",") {
@@ -312,8 +323,8 @@ func documentAge(header []string) time.Duration {
 	return min(max(age, minDocumentAge), maxDocumentAge)
 }
 
-// readDocument makes a client of a document. Members that say what the operator decides (scope, grant_types, logo_uri)
-// are ignored.
+// readDocument returns the client that a document describes. Members that the operator decides
+// (scope, grant_types, logo_uri) are ignored.
 func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 	var doc struct {
 		ClientID     string         `json:"client_id"`
@@ -332,17 +343,20 @@ func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 	method := cmp.Or(doc.Method, AuthNone)
 	switch {
 	case doc.ClientID != id:
-		return nil, badDocument("The client_id in its description is not the URL that it lies at.")
+		return nil, badDocument("The client_id in its description is not its URL.")
 	case doc.Secret != nil || doc.SecretEnds != nil:
 		return nil, badDocument("Its description has a client_secret, which everybody can read.")
 	case method != AuthNone && method != AuthJWT:
-		return nil, badDocument("token_endpoint_auth_method in its description is %q: it is none or private_key_jwt.", clip(method))
+		return nil, badDocument("token_endpoint_auth_method in its description is %q: it is none or private_key_jwt.",
+			clip(method))
 	case method == AuthJWT && doc.JWKS == nil && doc.JWKSURI != "":
-		return nil, badDocument("Its description names its keys by jwks_uri, which is not fetched: they have to be in it, as jwks.")
+		return nil, badDocument("Its description names its keys by jwks_uri, which is not fetched: " +
+			"they have to be in it, as jwks.")
 	}
 	c := &Client{
-		ID: id, Name: documentName(id, doc.Name), Document: true, RedirectURIs: doc.RedirectURIs, Scopes: []string{"openid"},
-		AuthMethod: method, RequirePKCE: true, DPoPBound: doc.DPoPBound, IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
+		ID: id, Name: documentName(id, doc.Name), Document: true, RedirectURIs: doc.RedirectURIs,
+		Scopes: []string{"openid"}, AuthMethod: method, RequirePKCE: true, DPoPBound: doc.DPoPBound,
+		IDTokenClaims: true, CreatedAt: now.UTC().Truncate(time.Second),
 	}
 	if method == AuthJWT {
 		var err error
@@ -358,23 +372,25 @@ func readDocument(id string, body []byte, now time.Time) (*Client, error) {
 	return c, nil
 }
 
-// maxClientName is that of account.CheckDisplayName.
+// maxClientName is the limit of account.CheckDisplayName.
 const maxClientName = 60
 
-// documentName begins with the host: the rest is the client's own choice, which nobody has checked.
+// documentName returns a name that begins with the host, because nobody has checked the client's
+// own choice.
 func documentName(id, name string) string {
 	host := documentHost(id)
 	full := host + ": " + name
-	if checked, err := account.CheckDisplayName(name); err == nil && len([]rune(full)) <= maxClientName && checked == name {
+	checked, err := account.CheckDisplayName(name)
+	if err == nil && len([]rune(full)) <= maxClientName && checked == name {
 		return full
 	}
 	if len(host) > maxClientName {
-		host = "..." + host[len(host)-maxClientName+3:] // its end is whose it is
+		host = "..." + host[len(host)-maxClientName+3:] // the end of a host name identifies its owner
 	}
 	return host
 }
 
-// documentHost is the host of a client's id, which is a URL.
+// documentHost returns the host of a client id that is a URL.
 func documentHost(id string) string {
 	u, err := url.Parse(id)
 	if err != nil {
@@ -383,7 +399,7 @@ func documentHost(id string) string {
 	return u.Host
 }
 
-// staysHere reports whether an answer goes to a program on the person's own device.
+// staysHere reports whether an answer goes to a program on the user's own device.
 func staysHere(redirectURI string) bool {
 	u, err := url.Parse(redirectURI)
 	if err != nil || u.Scheme != "https" {
@@ -393,8 +409,8 @@ func staysHere(redirectURI string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// consented returns the scopes that a user has granted the client; none where its document names other redirect URIs
-// than it did then.
+// consented returns the scopes that a user has granted the client. If the client's document now
+// has other redirect URIs than at the consent, there are none.
 func (p *Provider) consented(ctx context.Context, sub string, c *Client) ([]string, error) {
 	if c.Document {
 		kept, err := p.storage.Client(ctx, c.ID)
@@ -408,7 +424,7 @@ func (p *Provider) consented(ctx context.Context, sub string, c *Client) ([]stri
 	return p.storage.ConsentedScopes(ctx, sub, c.ID)
 }
 
-// keepDocument stores the client where rows will name it.
+// keepDocument stores a client with its own description before rows refer to it.
 func (p *Provider) keepDocument(ctx context.Context, c *Client) error {
 	if !c.Document {
 		return nil

@@ -15,22 +15,23 @@ import (
 
 const (
 	requestURIPrefix = "urn:ietf:params:oauth:request_uri:"
-	// PushedRequestLifetime is how long a pushed request waits for the browser.
+	// PushedRequestLifetime is how long a pushed request may wait for the browser.
 	PushedRequestLifetime = time.Minute
 )
 
-// pushedParameters are what is kept of a pushed request; everything else is
-// dropped, client authentication above all.
+// pushedParameters lists the parameters that are stored of a pushed request. Others are dropped,
+// above all client authentication.
 var pushedParameters = []string{
-	"response_type", "redirect_uri", "scope", "state", "nonce", "response_mode", "code_challenge", "code_challenge_method", "prompt", "max_age",
-	"login_hint", "id_token_hint", "acr_values", "claims", "display", "ui_locales", "claims_locales", "dpop_jkt",
+	"response_type", "redirect_uri", "scope", "state", "nonce", "response_mode", "code_challenge",
+	"code_challenge_method", "prompt", "max_age", "login_hint", "id_token_hint", "acr_values", "claims", "display",
+	"ui_locales", "claims_locales", "dpop_jkt",
 }
 
-// pushRequest is the pushed authorization request endpoint (RFC 9126). It
-// judges a request like the authorization endpoint and answers a wrong one at once.
+// pushRequest is the pushed authorization request endpoint (RFC 9126). It checks a request like
+// the authorization endpoint and refuses a wrong one at once.
 func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client) error {
 	for _, name := range []string{"request", "request_uri", "registration"} {
-		// RFC 9126 section 2.1; the others would be dropped without a word.
+		// request_uri: RFC 9126 section 2.1. The others would be dropped silently.
 		if r.PostForm.Has(name) {
 			return errInvalidRequest
 		}
@@ -50,7 +51,7 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	reference := randomText(32)
 	req := &authorization{form: form, arrived: p.now(), pushed: hashReference(reference)}
 	if err := p.proveClient(r.Context(), req); err != nil {
-		// What would be an error page at the authorization endpoint.
+		// The authorization endpoint would show an error page.
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) {
 			return errInvalidRequest.with(problem.Status)
 		}
@@ -62,7 +63,8 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	if err := p.keepDocument(r.Context(), c); err != nil {
 		return fmt.Errorf("keep client: %w", err)
 	}
-	if err := p.storage.SavePushedRequest(r.Context(), req.pushed, c.ID, form.Encode(), p.now().Add(PushedRequestLifetime)); err != nil {
+	expires := p.now().Add(PushedRequestLifetime)
+	if err := p.storage.SavePushedRequest(r.Context(), req.pushed, c.ID, form.Encode(), expires); err != nil {
 		return fmt.Errorf("keep pushed request: %w", err)
 	}
 	web.Note(r.Context(), "pushed")
@@ -77,13 +79,13 @@ func hashReference(reference string) []byte {
 	return h[:]
 }
 
-var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request", "This request to sign in was used already or took too long. Go back to the application and start again.")
+var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
+	"This request to sign in was used already or took too long. Go back to the application and start again.")
 
-// openPushed puts a pushed request in the place of its reference. What the
-// browser brings beside client_id and request_uri (clients repeat response_type and
-// scope there, as OpenID Connect Core section 6 asks) is dropped: only what the client
-// pushed counts (RFC 9101 section 5). It may be opened again until it is answered: browsers load pages
-// twice, and a user who comes back to the page has done nothing wrong.
+// openPushed replaces the reference by the pushed request. Other parameters in the URL are
+// dropped (clients repeat response_type and scope there, as OpenID Connect Core section 6
+// requires): only the pushed ones count (RFC 9101 section 5). A request may be opened repeatedly
+// until it is answered, because browsers reload pages and users go back.
 func (p *Provider) openPushed(ctx context.Context, req *authorization) error {
 	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
 	if !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
@@ -108,8 +110,8 @@ func (p *Provider) openPushed(ctx context.Context, req *authorization) error {
 	return nil
 }
 
-// spendPushed lets a pushed request be answered once. It is remembered for longer than any page of it can be
-// gone on from.
+// spendPushed lets a pushed request be answered once. It is remembered for longer than any of its
+// pages can be continued.
 func (p *Provider) spendPushed(ctx context.Context, req *authorization) error {
 	if req.pushed == nil {
 		return nil

@@ -1,11 +1,10 @@
-// Package provider is the OpenID Connect provider: discovery, key set,
-// authorization, pushed requests, token, userinfo, revocation, introspection and
-// logout endpoints, on fosite as request and grant state machine.
+// Package provider is the OpenID Connect provider: the endpoints for discovery, key set,
+// authorization, pushed requests, token, userinfo, revocation, introspection and logout. It uses
+// fosite as the state machine for requests and grants.
 //
-// What fosite does not do, or does wrongly, is done here: prompts, consent,
-// error pages, the iss parameter, ID tokens, bearer tokens at userinfo. Who a
-// request comes from is package account's business; how grants are stored is
-// package store's (Storage).
+// The package implements what fosite lacks or does wrongly: prompts, consent, error pages, the
+// iss parameter, ID tokens, bearer tokens at userinfo. Package account identifies the user of a
+// request; package store implements Storage.
 package provider
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Lifetimes of what the provider gives out.
+// Lifetimes of codes and tokens.
 const (
 	CodeLifetime         = time.Minute
 	AccessTokenLifetime  = time.Hour
@@ -31,13 +30,14 @@ const (
 	IDTokenLifetime      = time.Hour
 )
 
-// Options are what a Provider is made of. All but Signer, Limits, Now and Log are required.
+// Options configures a Provider. All fields but Signer, Limits, Now, Log and DocumentRoots are
+// required.
 type Options struct {
 	Accounts *account.Service
 	Storage  Storage
 	Issuer   string
-	Keys     []jose.JSONWebKey // the first private one of each algorithm signs, RS256 before all; all are published
-	Signer   jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
+	Keys     []jose.JSONWebKey // the first private key of each algorithm signs, RS256 comes first; all are published
+	Signer   jose.OpaqueSigner // signs in place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
 	// RequirePushed refuses authorization requests that were not pushed (RFC 9126 section 5,
@@ -45,7 +45,8 @@ type Options struct {
 	RequirePushed bool
 	Now           func() time.Time
 	Log           *slog.Logger
-	// DocumentRoots is for tests: descriptions of clients may come from private addresses, with certificates of these.
+	// DocumentRoots is for tests: descriptions of clients may come from private addresses with
+	// certificates of these roots.
 	DocumentRoots *x509.CertPool
 }
 
@@ -71,13 +72,13 @@ type Provider struct {
 	log            *slog.Logger
 }
 
-// Purposes of sealed values, with how long they are valid.
+// Purposes of sealed values. See sealLifetimes.
 const (
 	purposeContinue = "continue"         // an authorization request on its way through login or consent
 	purposeForm     = "consent form"     // proves that the consent form was shown to this session
 	purposeDecision = "consent decision" // carries the user's decision back to authorize
 	purposeLogout   = "logout"           // proves that the sign-out page was shown to this session
-	purposeNonce    = "dpop nonce"       // says when the client of a DPoP proof was last here
+	purposeNonce    = "dpop nonce"       // when the nonce for a DPoP proof was issued
 )
 
 var sealLifetimes = map[string]time.Duration{
@@ -85,7 +86,7 @@ var sealLifetimes = map[string]time.Duration{
 	purposeLogout: 10 * time.Minute, purposeNonce: nonceLifetime,
 }
 
-// New makes a Provider.
+// New returns a Provider.
 func New(o Options) (*Provider, error) {
 	if len(o.Keys) == 0 || o.Keys[0].IsPublic() || o.Keys[0].Algorithm != string(jose.RS256) {
 		return nil, errors.New("the provider needs an RSA private key")
@@ -100,7 +101,8 @@ func New(o Options) (*Provider, error) {
 		o.Log = slog.Default()
 	}
 	p := &Provider{
-		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits, requirePushed: o.RequirePushed, clock: o.Now, log: o.Log,
+		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits,
+		requirePushed: o.RequirePushed, clock: o.Now, log: o.Log,
 	}
 	p.makeCaches(o.DocumentRoots)
 	var err error
@@ -126,8 +128,12 @@ func New(o Options) (*Provider, error) {
 
 func (p *Provider) makeCaches(roots *x509.CertPool) {
 	p.clients = web.NewCache(clientTTL, p.clock, p.storage.Client)
-	p.apis = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) (apis, error) { return p.storage.APIs(ctx) })
-	p.allowances = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) ([]Allowance, error) { return p.storage.Allowances(ctx) })
+	p.apis = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) (apis, error) {
+		return p.storage.APIs(ctx)
+	})
+	p.allowances = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) ([]Allowance, error) {
+		return p.storage.Allowances(ctx)
+	})
 	p.documents = newDocuments(p.clock, p.log, roots)
 }
 
@@ -157,34 +163,37 @@ func keepOpener(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// notHead refuses HEAD where a GET spends something: a code or a pushed
-// request is issued, a session ends. Programs that check links send it.
+// notHead refuses HEAD where GET has side effects: it issues a code, spends a pushed request or
+// ends a session. Link checkers send HEAD.
 func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			w.Header().Set("Allow", "GET, POST")
-			p.accounts.WriteProblem(w, r, web.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
+			p.accounts.WriteProblem(w, r, web.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed",
+				"This address does not answer to the method of the request."))
 			return
 		}
 		h(w, r)
 	}
 }
 
-// MountDisabled answers the endpoints of an installation without a private
-// key: 404 that says how to turn them on.
+// MountDisabled answers the endpoints of an installation without a private key with a 404 that
+// says how to enable them.
 func MountDisabled(m *mux.Router, a *account.Service) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and a restart."))
+			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, "+
+				"then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) "+
+				"and a restart."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
-		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect", "/oauth2/par",
-		"/oauth2/device_authorization", "/device",
+		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo",
+		"/oauth2/revoke", "/oauth2/introspect", "/oauth2/par", "/oauth2/device_authorization", "/device",
 	} {
 		m.HandleFunc(path, h)
 	}
 }
 
-// now is the current time in whole UTC seconds.
+// now returns the current time in whole UTC seconds.
 func (p *Provider) now() time.Time { return p.clock().UTC().Truncate(time.Second) }

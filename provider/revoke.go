@@ -16,8 +16,8 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// findToken finds a genuine access or refresh token, also one that has expired, was
-// rotated or is revoked. ErrNotFound.
+// findToken returns a genuine access or refresh token, even if it has expired, was rotated or is
+// revoked. Otherwise it returns ErrNotFound.
 func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) {
 	signature := p.tokens.signature(ctx, token)
 	if signature == "" {
@@ -26,8 +26,8 @@ func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) 
 	return p.storage.Token(ctx, signature)
 }
 
-// ownToken is the client's own token that is named in the form, nil when there is none
-// or another client's. token_type_hint is not needed to find it.
+// ownToken returns the token in the form, or nil if it is unknown or another client's. It does
+// not need token_type_hint.
 func (p *Provider) ownToken(r *http.Request, c *Client) (*Token, error) {
 	token := r.PostForm.Get("token")
 	if token == "" {
@@ -40,9 +40,8 @@ func (p *Provider) ownToken(r *http.Request, c *Client) (*Token, error) {
 	return t, err
 }
 
-// revoke is the revocation endpoint (RFC 7009). Either token of a grant ends
-// the grant. A token that is not the client's own, or not one at all, is
-// answered like one that was revoked.
+// revoke is the revocation endpoint (RFC 7009). Either token of a grant ends the grant. Unknown
+// tokens and those of other clients get the same response as revoked ones.
 func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) error {
 	t, err := p.ownToken(r, c)
 	if err != nil {
@@ -62,7 +61,7 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) err
 }
 
 // introspect is the introspection endpoint (RFC 7662), for confidential clients about their own
-// tokens, and for APIs about tokens for themselves. It never says why a token is not active.
+// tokens and for APIs about tokens for themselves. It never says why a token is inactive.
 func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	a, err := p.introspector(r)
 	if err != nil {
@@ -85,7 +84,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	return p.answerIntrospection(w, r, c.ID, c, t)
 }
 
-// introspectAs answers an API: about access tokens for itself alone, whosever they are.
+// introspectAs answers an API about access tokens for that API, of any client.
 func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) error {
 	token := r.PostForm.Get("token")
 	if token == "" {
@@ -108,9 +107,11 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	return p.answerIntrospection(w, r, a.ID, c, t)
 }
 
-// answerIntrospection tells the caller of a token of c; signed, if the caller asks for that
+// answerIntrospection describes a token of c to the caller, signed if the caller asks for that
 // (RFC 9701 section 4).
-func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token) error {
+func (p *Provider) answerIntrospection(
+	w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token,
+) error {
 	answer, err := p.introspection(r.Context(), c, t)
 	if err != nil {
 		return err
@@ -142,11 +143,14 @@ func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, c
 
 const introspectionType = "token-introspection+jwt"
 
-// introspection is the answer about a token (RFC 7662 section 2.2), nil when it is
-// not active. Only an access token has a token_type: a refresh token must never
-// pass for a bearer token.
+// introspection returns the description of a token (RFC 7662 section 2.2), or nil if it is
+// inactive. Only access tokens have a token_type: a refresh token must never pass for a bearer
+// token.
 func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[string]any, error) {
-	if t == nil || t.Grant.Revoked || !p.clock().Before(t.Expires) || !t.Rotated.IsZero() && !c.inGrace(t.Rotated, p.now()) {
+	if t == nil || t.Grant.Revoked || !p.clock().Before(t.Expires) {
+		return nil, nil
+	}
+	if !t.Rotated.IsZero() && !c.inGrace(t.Rotated, p.now()) {
 		return nil, nil
 	}
 	answer := map[string]any{
@@ -183,16 +187,15 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 }
 
 var (
-	// errFlagMissing means that the user of a grant has lost the flag that its client
-	// requires.
+	// errFlagMissing means that the user of a grant has lost the flag that its client requires.
 	errFlagMissing = errors.New("the user lacks the flag that the client requires")
-	// errWeakSignIn means that the client, or the settings of its user, require more than
-	// when the user signed in.
+	// errWeakSignIn means that the client, or the settings for the user, now require a higher
+	// class than the sign-in had.
 	errWeakSignIn = errors.New("the sign-in is weaker than what is required")
 )
 
-// activeUser is the user of a grant that was just read, who may still use its client. isRefusal tells
-// whether the error says that the user may not.
+// activeUser returns the user of a grant that was just read, if the user may still use the
+// client. For a user who may not, isRefusal(err) is true.
 func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u account.User, err error) {
 	switch {
 	case g.User == nil:
@@ -209,12 +212,13 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	if !u.SecondFactor {
 		class = account.ACRPassword
 	}
-	if err == nil && !account.SatisfiesACR(class, q.demandedACR()) {
+	if err == nil && !account.SatisfiesACR(class, q.requiredACR()) {
 		err = errWeakSignIn
 	}
 	return u, err
 }
 
 func isRefusal(err error) bool {
-	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) || errors.Is(err, errFlagMissing) || errors.Is(err, errWeakSignIn)
+	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) ||
+		errors.Is(err, errFlagMissing) || errors.Is(err, errWeakSignIn)
 }

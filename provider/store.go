@@ -17,21 +17,21 @@ var (
 	ErrNotFound = errors.New("code or token not found")
 	// ErrSpent: the code, refresh token or client assertion was used before.
 	ErrSpent = errors.New("used before")
-	// ErrGrantRevoked: the grant was revoked, so this was no second use.
+	// ErrGrantRevoked: the grant was already revoked, so this does not count as a second use.
 	ErrGrantRevoked = errors.New("grant revoked")
 )
 
-// Grant is a stored authorization: what the user allowed one client in one session.
-// A client's own token (client_credentials) has a grant too, without a Sub and a code.
+// Grant is a stored authorization: what the user allowed one client in one session. A client's
+// own token (client_credentials) has a grant without Sub and code.
 type Grant struct {
 	ID        string
 	ClientID  string
 	Sub       string
 	SessionID string // sid of the browser's session
 	Scopes    []string
-	Resources []string // URIs of the APIs that it is for (RFC 8707)
-	// StatusList and StatusIndex are its place in the token status lists, given by the store
-	// where it is for an API; else 0.
+	Resources []string // URIs of its APIs (RFC 8707)
+	// StatusList and StatusIndex are its place in the token status lists, assigned by the store
+	// to a grant for an API; else 0.
 	StatusList, StatusIndex int
 
 	CodeSignature string
@@ -42,8 +42,8 @@ type Grant struct {
 	Nonce         string
 	AMR           []string // of the session (RFC 8176)
 	ACR           string
-	// Claims is the claims request parameter (OpenID Connect Core section 5.5)
-	// as far as it is honoured: compact JSON of names, or empty.
+	// Claims is the supported part of the claims request parameter (OpenID Connect Core section
+	// 5.5): compact JSON of names, or empty.
 	Claims    string
 	AuthTime  time.Time
 	CreatedAt time.Time
@@ -51,135 +51,141 @@ type Grant struct {
 	CodeUsed bool
 	Revoked  bool
 
-	// User is who gave it, as stored at the moment at which the grant was read, in so far as claims are
-	// made of it: without the password hash, the inviter and the times. nil for a client's
-	// own token and where the user was deleted. CreateGrant does not look at it.
+	// User is the grant's user as stored when the grant was read, with the fields that claims
+	// need: without the password hash, the inviter and the times. It is nil for a client's own
+	// token and for a deleted user. CreateGrant ignores it.
 	User *account.User
 }
 
-// Token is an access or refresh token. Only its signature is stored; of a JWT, its jti.
+// Token is an access or refresh token. Only its signature is stored or, for a JWT, its jti.
 type Token struct {
 	Signature string
 	Refresh   bool
 	Issued    time.Time // when it was stored
 	Expires   time.Time
-	Audience  []string // URIs of APIs, and of userinfo; none: userinfo alone
-	// Narrowed says that its scopes are Scopes and not those of the grant. Both are for storing:
-	// where a Token is found, its Grant has the scopes of the token.
+	Audience  []string // URIs of APIs and of userinfo; empty: userinfo only
+	// Narrowed reports whether its scopes are Scopes instead of those of the grant. Both are only
+	// for storing: the Grant of a token that was read has the scopes of the token.
 	Narrowed bool
 	Scopes   []string
-	// Rotated is when a refresh token was first used; zero: it was not.
+	// Rotated is when a refresh token was first used, zero if it was not.
 	Rotated time.Time
 	JKT     string // thumbprint of the key that the token is bound to (RFC 9449), or empty
 	Grant   *Grant
 }
 
-// GrantStore keeps grants with their codes and tokens. What may happen once is a
-// conditional update whose affected rows are counted: of several calls at once, one
-// succeeds. An empty signature is ErrNotFound without a query.
+// GrantStore stores grants with their codes and tokens. Operations that may happen once are
+// conditional updates whose affected rows are counted: of concurrent calls, one succeeds. An
+// empty signature returns ErrNotFound without a query.
 type GrantStore interface {
-	// CreateGrant stores a grant with its code, while the session lives in which it was
-	// given. account.ErrSessionNotFound.
+	// CreateGrant stores a grant with its code if its session still exists; otherwise it returns
+	// account.ErrSessionNotFound.
 	CreateGrant(ctx context.Context, g *Grant) error
-	// GrantOfCode finds a grant by the signature of its code, used and revoked ones too.
+	// GrantOfCode returns a grant by the signature of its code, even a used or revoked one, or
 	// ErrNotFound.
 	GrantOfCode(ctx context.Context, signature string) (*Grant, error)
 	// SpendCode marks the code of a grant as used and stores the tokens issued for it, in one
-	// transaction. ErrSpent when it was used before: this second use has revoked the
-	// grant then (RFC 6749 section 4.1.2), or has ErrGrantRevoked too where nothing was
-	// left to revoke. That of a device's code revokes nothing: devices poll.
+	// transaction. For a used code it returns ErrSpent and revokes the grant (RFC 6749 section
+	// 4.1.2); if the grant was already revoked, the error is ErrGrantRevoked too. A second use of
+	// a device's code revokes nothing, because devices poll.
 	SpendCode(ctx context.Context, grantID string, issued []Token) error
-	// RotateRefreshToken is SpendCode for a refresh token of the grant (RFC 9700 section
-	// 4.14.2). In the grace of its client, which begins with the first rotation, a token
-	// can be rotated again.
+	// RotateRefreshToken is SpendCode for a refresh token of the grant (RFC 9700 section 4.14.2).
+	// A token can be rotated again during the grace of its client, which begins with the first
+	// rotation.
 	RotateRefreshToken(ctx context.Context, grantID, signature string, issued []Token) error
-	// KeepRefreshToken stores the tokens issued for a refresh token that stays valid, until expires. ErrSpent as
-	// RotateRefreshToken where it was rotated before.
+	// KeepRefreshToken stores the tokens issued for a refresh token that stays valid until
+	// expires. For a token that was rotated before, it returns ErrSpent like RotateRefreshToken.
 	KeepRefreshToken(ctx context.Context, grantID, signature string, expires time.Time, issued []Token) error
-	// CreateClientToken stores an access token that a client got for itself, and sets StatusList and
-	// StatusIndex of its grant where it has an audience.
+	// CreateClientToken stores a client's access token for itself and, if it has an audience,
+	// sets StatusList and StatusIndex of its grant.
 	CreateClientToken(ctx context.Context, t *Token) error
-	// Token finds an access or refresh token with its grant, also one that has expired,
-	// was rotated or is of a revoked grant; the grant is without what belongs to its code. ErrNotFound; so is a token of a removed client.
+	// Token returns an access or refresh token with its grant, even if it has expired, was
+	// rotated or is revoked. The grant lacks the fields of its code. Unknown tokens and those of
+	// a removed client are ErrNotFound.
 	Token(ctx context.Context, signature string) (*Token, error)
-	// RevokeGrant revokes a grant with all its tokens; no error when there is none.
+	// RevokeGrant revokes a grant with all its tokens. An unknown id is not an error.
 	RevokeGrant(ctx context.Context, id string, now time.Time) error
 }
 
-// Storage is what the provider needs of a database.
+// Storage is the database of a Provider.
 type Storage interface {
 	GrantStore
 	DeviceStore
 	LogoutOutbox
-	// Client and Clients are those of ClientStore.
+	// Client and Clients are as in ClientStore.
 	Client(ctx context.Context, id string) (*Client, error)
 	Clients(ctx context.Context) ([]*Client, error)
-	// Allowances is that of AllowanceStore.
+	// Allowances is as in AllowanceStore.
 	Allowances(ctx context.Context) ([]Allowance, error)
-	// KeepDocumentClient stores a client that brought its own description, for the rows that name it. Other redirect
-	// URIs than before end the consents to it. At most MaxDocuments are kept: of those that nothing names, any may go.
+	// KeepDocumentClient stores a client that brought its own description, before rows refer to
+	// it. Changed redirect URIs end the consents to it. At most MaxDocuments are kept; any that
+	// nothing refers to may be removed.
 	KeepDocumentClient(ctx context.Context, c *Client) error
-	// APIs is that of APIStore.
+	// APIs is as in APIStore.
 	APIs(ctx context.Context) ([]*API, error)
 
-	// HasPasskey tells whether a user can sign in with a passkey.
+	// HasPasskey reports whether a user can sign in with a passkey.
 	HasPasskey(ctx context.Context, sub string) (bool, error)
-	// ConsentedScopes returns the scopes the user granted the client, nil when none.
+	// ConsentedScopes returns the scopes that the user granted the client, or nil.
 	ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error)
 	// RefusedScopes returns the optional scopes that the user left out.
 	RefusedScopes(ctx context.Context, sub, clientID string) ([]string, error)
-	// SaveConsent adds scopes to what the user granted the client, and refused to what the
-	// user left out; a scope is in one of the two, by the last decision.
-	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error
+	// SaveConsent adds scopes to those that the user granted the client, and refused to those
+	// that the user left out. The last decision determines which of the two contains a scope.
+	SaveConsent(
+		ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string,
+	) error
 
-	// SavePushedRequest keeps the query of a pushed authorization request (RFC 9126)
-	// under the hash of its request_uri's random part. It never holds client authentication.
+	// SavePushedRequest stores the query of a pushed authorization request (RFC 9126) under the
+	// hash of the random part of its request_uri. It never contains client authentication.
 	SavePushedRequest(ctx context.Context, hash []byte, clientID, query string, expires time.Time) error
-	// PushedRequest returns its query. ErrNotFound when it is unknown, expired or another client's.
+	// PushedRequest returns the query. An unknown or expired request, or another client's, is
+	// ErrNotFound.
 	PushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (query string, err error)
-	// SpendAssertion remembers the jti of a client assertion (RFC 7523), of a DPoP proof or of a pushed request
-	// until it expires; ErrSpent when it was used before, under any concurrency.
+	// SpendAssertion remembers the jti of a client assertion (RFC 7523), of a DPoP proof or of a
+	// pushed request until it expires. It returns ErrSpent on any later use, concurrent ones
+	// included.
 	SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error
 }
 
-// LogoutNotice is a logout token that is to be sent to one client (OpenID Connect
-// Back-Channel Logout). The transaction that ends a session writes it, for every client
-// with a backchannel_logout_uri that has a grant of the session.
+// LogoutNotice is a pending logout token for one client (OpenID Connect Back-Channel Logout). The
+// transaction that ends a session writes one for every client with a backchannel_logout_uri and a
+// grant of the session.
 type LogoutNotice struct {
 	ID        int64
 	ClientID  string
 	Sub       string
 	SessionID string
 	CreatedAt time.Time
-	Attempts  int // that have failed
+	Attempts  int // failed ones
 }
 
 // LogoutOutbox is the queue of notices; several instances may share it.
 type LogoutOutbox interface {
-	// DueLogouts returns at most limit notices whose time has come and leases
-	// them: no other process gets them before now+lease.
+	// DueLogouts returns and leases at most limit notices that are due: no other process gets
+	// them before now+lease.
 	DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]LogoutNotice, error)
-	// LogoutDone removes a notice: delivered, or given up.
+	// LogoutDone removes a notice that was delivered or given up.
 	LogoutDone(ctx context.Context, id int64) error
 	// LogoutFailed counts a failure and sets the time of the next attempt.
 	LogoutFailed(ctx context.Context, id int64, next time.Time) error
 }
 
-// ClientStore is what the operator does with clients.
+// ClientStore manages clients for the operator.
 type ClientStore interface {
-	// CreateClient. ErrClientExists, or the *RegistrationError of Client.Check.
+	// CreateClient returns ErrClientExists or the *RegistrationError of Client.Check.
 	CreateClient(ctx context.Context, c *Client) error
-	// Client. ErrClientNotFound.
+	// Client returns ErrClientNotFound for an unknown client.
 	Client(ctx context.Context, id string) (*Client, error)
-	// Clients in the order of their names.
+	// Clients returns the clients sorted by name.
 	Clients(ctx context.Context) ([]*Client, error)
-	// UpdateClient replaces everything but the id, the secrets and CreatedAt. ErrClientNotFound,
-	// or the *RegistrationError of Client.Check.
+	// UpdateClient replaces everything but the id, the secrets and CreatedAt. It returns
+	// ErrClientNotFound or the *RegistrationError of Client.Check.
 	UpdateClient(ctx context.Context, c *Client) error
-	// RotateClientSecret adds the hash of a new secret; the present ones end at
-	// until (at once when until is not after now). ErrClientNotFound.
+	// RotateClientSecret adds the hash of a new secret; the current ones expire at until, at once
+	// if that is not after now. An unknown client is ErrClientNotFound.
 	RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error
-	// RemoveClient removes the client with its secrets, consents, grants and
-	// tokens. ErrClientNotFound.
+	// RemoveClient removes the client with its secrets, consents, grants and tokens. An unknown
+	// client is ErrClientNotFound.
 	RemoveClient(ctx context.Context, id string) error
 }

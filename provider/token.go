@@ -26,8 +26,8 @@ func checkGrantType(form url.Values) error {
 	return errUnsupportedGrantType
 }
 
-// token is the token endpoint (RFC 6749 section 3.2). The order: size, form,
-// duplicates, grant type, client, grant, user, scope, tokens.
+// token is the token endpoint (RFC 6749 section 3.2). Checks are in this order: size, form,
+// duplicates, grant type, client, grant, user, scope.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) error {
 	grantType, issue := r.PostForm.Get("grant_type"), p.exchange
 	switch grantType {
@@ -49,7 +49,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) erro
 	return nil
 }
 
-// exchange gives tokens for a code or a refresh token.
+// exchange issues tokens for a code or a refresh token.
 func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) {
 	return p.exchangeToken(r, func(g *Grant) (account.User, error) {
 		u, err := p.userOf(r, g, c)
@@ -61,7 +61,8 @@ func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) 
 		}
 		// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
 		if r.PostForm.Get("grant_type") == "refresh_token" {
-			if slices.ContainsFunc(strings.Fields(r.PostForm.Get("scope")), func(s string) bool { return !slices.Contains(g.Scopes, s) }) {
+			notGranted := func(s string) bool { return !slices.Contains(g.Scopes, s) }
+			if slices.ContainsFunc(strings.Fields(r.PostForm.Get("scope")), notGranted) {
 				return u, errInvalidScope
 			}
 		}
@@ -75,8 +76,8 @@ func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) 
 	})
 }
 
-// userOf checks the user of a grant at every use. The grant of one who was suspended
-// or deleted ends.
+// userOf checks the user of a grant, at every use. If the user was suspended or deleted, it
+// revokes the grant.
 func (p *Provider) userOf(r *http.Request, g *Grant, c *Client) (account.User, error) {
 	u, err := p.activeUser(r.Context(), g, c)
 	if errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) {
@@ -90,10 +91,9 @@ func (p *Provider) userOf(r *http.Request, g *Grant, c *Client) (account.User, e
 	return u, err
 }
 
-// clientCredentials gives a confidential client that is registered for it an access
-// token for itself (RFC 6749 section 4.4). fosite has no part in it: it says
-// unauthorized_client only after it has judged the scope. Without a scope parameter no
-// scope is granted.
+// clientCredentials issues a confidential client that is registered for it an access token for
+// itself (RFC 6749 section 4.4). It does not use fosite, which checks the scope before it answers
+// unauthorized_client. Without a scope parameter no scope is granted.
 func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any, error) {
 	if !slices.Contains(c.grantTypes(), "client_credentials") {
 		return nil, errUnauthorizedClient
@@ -109,7 +109,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 		return nil, errInvalidTarget
 	}
 	for _, s := range strings.Fields(r.PostForm.Get("scope")) {
-		// These two are about a person.
+		// These two scopes need a user.
 		if s == "openid" || s == "offline_access" || !slices.Contains(a.granted, s) {
 			return nil, errInvalidScope
 		}
@@ -118,7 +118,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 	for _, uri := range a.resources {
 		t.apis = append(t.apis, req.apis.find(uri))
 	}
-	if err := p.aim(t); err != nil {
+	if err := p.setAudience(t); err != nil {
 		return nil, err
 	}
 	token, signature := "", rand.Text()
@@ -132,24 +132,26 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 	if err := p.storage.CreateClientToken(r.Context(), &kept); err != nil {
 		return nil, err
 	}
-	if !t.opaque() { // with the index that it has got
+	if !t.opaque() { // CreateClientToken has set the status index
 		if token, err = p.accessTokens.sign(t, g, c, account.User{}, signature, now); err != nil {
 			return nil, err
 		}
 	}
-	answer := map[string]any{"access_token": token, "token_type": tokenType(kept.JKT), "expires_in": int(t.lifetime / time.Second)}
+	answer := map[string]any{
+		"access_token": token, "token_type": tokenType(kept.JKT), "expires_in": int(t.lifetime / time.Second),
+	}
 	if len(g.Scopes) > 0 {
 		answer["scope"] = strings.Join(g.Scopes, " ")
 	}
 	return answer, nil
 }
 
-// tokenError answers by RFC 6749 section 5.2. A second use gets a name in the log line
-// that operators watch for: it means a thief or a broken client.
+// tokenError answers by RFC 6749 section 5.2. The log line names a second use, so that operators
+// can watch for it: it means a thief or a broken client.
 func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error) {
 	x, refresh := exchangeFrom(r.Context()), r.PostForm.Get("grant_type") == "refresh_token"
 	if x.revocation != nil {
-		err = x.revocation // not fosite's error for it
+		err = x.revocation // fosite hides it
 	}
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)

@@ -25,7 +25,9 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 		// RFC 6750 section 3.1: no error code for a request without authentication.
 		w.Header().Set("WWW-Authenticate", `Bearer realm="userinfo"`)
 		w.Header().Add("WWW-Authenticate", `DPoP realm="userinfo"`+dpopChallenge)
-		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{"error": "invalid_token", "error_description": "An access token is needed."})
+		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{
+			"error": "invalid_token", "error_description": "An access token is needed.",
+		})
 		return
 	}
 	var claims map[string]any
@@ -39,18 +41,20 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	p.writeOAuth(w, r, http.StatusOK, claims)
 }
 
-// userinfoClaims are what the endpoint tells the holder of an access token, which is
-// looked at with every use. dpop says whether it came by the scheme DPoP, and is true after it
-// where it should have.
-func (p *Provider) userinfoClaims(w http.ResponseWriter, r *http.Request, token string, dpop *bool) (map[string]any, error) {
+// userinfoClaims checks the access token and returns the claims for its holder. dpop reports
+// whether the token came with the scheme DPoP; if the token requires that scheme, userinfoClaims
+// sets it.
+func (p *Provider) userinfoClaims(
+	w http.ResponseWriter, r *http.Request, token string, dpop *bool,
+) (map[string]any, error) {
 	ctx := r.Context()
 	t, err := p.findToken(ctx, token)
 	if err != nil {
 		return nil, err
 	}
 	g := t.Grant
-	// A refresh token is no bearer token, and of a client's own token (client_credentials)
-	// there is no user to tell of.
+	// A refresh token is not a bearer token, and a client's own token (client_credentials) has no
+	// user.
 	elsewhere := len(t.Audience) > 0 && !slices.Contains(t.Audience, p.userinfoURI())
 	if t.Refresh || g.Revoked || g.Sub == "" || p.clock().After(t.Expires) || elsewhere {
 		return nil, errInvalidToken
@@ -73,18 +77,17 @@ func (p *Provider) userinfoClaims(w http.ResponseWriter, r *http.Request, token 
 	return userInfo(u, c, g), nil
 }
 
-// userInfo is what the endpoint tells of a user.
 func userInfo(u account.User, c *Client, g *Grant) map[string]any {
-	asked := storedClaims(g.Claims, c).UserInfo
-	claims := claimsOf(u, c, g.Scopes, asked)
-	maps.Copy(claims, g.authenticationClaims(asked))
+	requested := storedClaims(g.Claims, c).UserInfo
+	claims := claimsOf(u, c, g.Scopes, requested)
+	maps.Copy(claims, g.authenticationClaims(requested))
 	claims["sub"] = u.Sub
 	return claims
 }
 
-// presentedToken takes the token from the header or, for a POST, from the form
-// body; never from the URL, never from two places (RFC 6750 section 2). Empty for a
-// request without one. dpop reports whether its scheme is DPoP (RFC 9449 section 7.1).
+// presentedToken returns the token in the header or, for a POST, in the form; never from the URL,
+// never from two places (RFC 6750 section 2). Without a token it returns "". dpop reports whether
+// the scheme is DPoP (RFC 9449 section 7.1).
 func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop bool, err error) {
 	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
 		return "", false, errInvalidRequest
@@ -123,8 +126,8 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 	return token, dpop, nil
 }
 
-// userinfoError tells a failing database (503) from a token that is not good
-// (401, RFC 6750 section 3): a client drops its session on the second.
+// userinfoError distinguishes a failing database (503) from an invalid token (401, RFC 6750
+// section 3): clients drop their session after a 401.
 func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error, dpop bool) {
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
@@ -144,7 +147,8 @@ func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err err
 		if dpop {
 			scheme, algorithms = "DPoP", dpopChallenge
 		}
-		challenge := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`, scheme, e.code, e.description, algorithms)
+		challenge := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`,
+			scheme, e.code, e.description, algorithms)
 		if e == errInsufficientScope {
 			challenge += `, scope="openid"`
 		}

@@ -1,9 +1,8 @@
-// Package reference gives a second opinion on activity documents: a general
-// implementation of JSON Schema, github.com/qri-io/jsonschema, reads the schema that
-// package activityschema publishes and says whether a document is valid, and nothing
-// else. It is for the command and for tests that hold package activityschema
-// against it; it takes twenty times as long and more, and the tree of the document in
-// memory.
+// Package reference gives a second opinion on activity documents. It only reports whether a
+// document is valid, by a general implementation of JSON Schema, github.com/qri-io/jsonschema,
+// and the schema that package activityschema publishes. The command uses it, and so do tests that
+// compare it with package activityschema. It takes at least twenty times as long, and the tree of
+// the document in memory.
 package reference
 
 import (
@@ -24,12 +23,12 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// one is held while the library validates: it resolves references as it meets them, in
-// a registry of the process that is not synchronised.
-var one sync.Mutex
+// mu is held during validation: the library resolves references as it meets them, in an
+// unsynchronized registry of the process.
+var mu sync.Mutex
 
-// Valid tells whether data is a valid document. The error is for the schema, which
-// could not be compiled, and for ctx being done.
+// Valid reports whether data is a valid document. The error is for a schema that cannot be
+// compiled and for a done ctx.
 func Valid(ctx context.Context, data []byte) (bool, error) {
 	schema, err := load()
 	if err != nil {
@@ -39,15 +38,15 @@ func Valid(ctx context.Context, data []byte) (bool, error) {
 	if !ok {
 		return false, ctx.Err()
 	}
-	one.Lock()
-	defer one.Unlock()
+	mu.Lock()
+	defer mu.Unlock()
 	state := schema.Validate(ctx, root)
 	return len(*state.Errs) == 0, ctx.Err()
 }
 
 // decode returns the tree of a document that is I-JSON (RFC 7493).
 func decode(data []byte) (any, bool) {
-	if !jsontext.Value(data).IsValid() { // UTF-8, no member twice, no half surrogate pair, nothing after the value
+	if !jsontext.Value(data).IsValid() { // UTF-8, no repeated member, no lone surrogate, nothing after the value
 		return nil, false
 	}
 	var root any
@@ -59,7 +58,7 @@ func decode(data []byte) (any, bool) {
 	return plain(root, 0)
 }
 
-// plain replaces the numbers of a tree. It is false for a number beyond the range of a
+// plain replaces the numbers of a tree. It returns false for a number beyond the range of a
 // double, and for a tree that is too deep.
 func plain(v any, depth int) (_ any, ok bool) {
 	switch v := v.(type) {
@@ -84,12 +83,12 @@ func plain(v any, depth int) (_ any, ok bool) {
 	return v, true
 }
 
-// alike returns a number of the same sign that is an integer if and only if text is one:
-// that is all which the schema asks. The library holds numbers as float64 and refuses
-// integers from 2^63 on; 1.0000000000000000001 would be 1.
+// alike returns a number of the same sign that is an integer if and only if text is one. The
+// schema asks no more of numbers. The library holds numbers as float64 and refuses integers from
+// 2^63 on; 1.0000000000000000001 would become 1.
 func alike(text string) float64 {
 	exact, ok := new(big.Rat).SetString(text)
-	if !ok { // an exponent beyond a million below zero
+	if !ok { // an exponent below minus a million
 		exact = big.NewRat(1, 2)
 		if text[0] == '-' {
 			exact.Neg(exact)
@@ -101,8 +100,8 @@ func alike(text string) float64 {
 	return float64(exact.Sign()) / 2
 }
 
-// load compiles the schema once. The registry of keywords is process-wide: it is
-// filled here, before any use.
+// load compiles the schema once. The registry of keywords is process-wide, so it is filled here,
+// before any use.
 var load = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	jsonschema.LoadDraft2019_09()
 	jsonschema.RegisterKeyword("format", func() jsonschema.Keyword { return new(format) })
@@ -121,7 +120,7 @@ var load = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return schema, json.Unmarshal(text, schema)
 })
 
-// listNames gives additionalProperties the names of the members, where it forbids others.
+// listNames sets additionalProperties to the names of the members where it forbids others.
 func listNames(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -138,7 +137,7 @@ func listNames(v any) {
 	}
 }
 
-// leaf is what keywords without subschemas have in common.
+// leaf has the methods of keywords without subschemas.
 type leaf struct{}
 
 // Register implements jsonschema.Keyword.
@@ -147,8 +146,8 @@ func (leaf) Register(string, *jsonschema.SchemaRegistry) {}
 // Resolve implements jsonschema.Keyword.
 func (leaf) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil }
 
-// closed is additionalProperties, as the names that an object lists. The library's own
-// trusts a list into which the names of nested objects have leaked.
+// closed implements additionalProperties as a list of names. The library's own implementation
+// uses a list into which the names of nested objects leak.
 type closed struct {
 	leaf
 	names []string
@@ -167,8 +166,8 @@ func (k *closed) ValidateKeyword(_ context.Context, state *jsonschema.Validation
 	}
 }
 
-// format is date-time. The library's own follows time.Parse, which takes one-digit
-// hours and offsets up to +24:60, and knows no leap second.
+// format implements date-time. The library's own implementation follows time.Parse, which accepts
+// one-digit hours and offsets up to +24:60 but no leap second.
 type format struct{ leaf }
 
 // UnmarshalJSON implements json.Unmarshaler: there is no other format.

@@ -1,9 +1,9 @@
-// Package govalidator has the one function that fosite calls of it.
+// Package govalidator has the only function of github.com/asaskevich/govalidator that fosite calls.
 package govalidator
 
 import "net/url"
 
-// IsRequestURL tells whether a redirect URI is absolute.
+// IsRequestURL reports whether a redirect URI is absolute.
 func IsRequestURL(rawurl string) bool {
 	u, err := url.ParseRequestURI(rawurl)
 	return err == nil && u.Scheme != ""

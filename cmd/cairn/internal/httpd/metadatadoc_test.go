@@ -212,8 +212,8 @@ func TestBadDescriptionIsRefusedWithTheReason(t *testing.T) {
 		answer http.HandlerFunc
 		why    string // empty: it is good
 	}{
-		"another id":           {map[string]any{"client_id": h.URL + "/ok/"}, nil, "is not the URL that it lies at"},
-		"no id":                {map[string]any{"client_id": nil}, nil, "is not the URL that it lies at"},
+		"another id":           {map[string]any{"client_id": h.URL + "/ok/"}, nil, "is not its URL"},
+		"no id":                {map[string]any{"client_id": nil}, nil, "is not its URL"},
 		"a secret":             {map[string]any{"client_secret": "x"}, nil, "client_secret"},
 		"a secret that ends":   {map[string]any{"client_secret_expires_at": 0}, nil, "client_secret"},
 		"a secret as method":   {map[string]any{"token_endpoint_auth_method": "client_secret_basic"}, nil, "none or private_key_jwt"},

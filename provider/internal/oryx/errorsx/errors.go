@@ -1,8 +1,7 @@
-// Package errorsx has the part of github.com/ory/x/errorsx that fosite v0.49.0
-// uses: what an error may carry.
+// Package errorsx has the part of github.com/ory/x/errorsx that fosite v0.49.0 uses.
 package errorsx
 
-// An error of fosite has each of these methods, and fosite asserts it.
+// fosite asserts that its errors implement these interfaces.
 type (
 	// StatusCodeCarrier is an error with an HTTP status code.
 	StatusCodeCarrier interface{ StatusCode() int }
@@ -31,6 +30,7 @@ func Cause(err error) error {
 	}
 }
 
-// WithStack returns err as it is. Ory's adds the stack of its caller, which fosite pays several
-// times in a request that succeeds (each handler refuses what is not for it), and no one here reads.
+// WithStack returns err unchanged. Ory's version records the stack, which nobody reads here.
+// fosite calls it several times even in a successful request, because each handler refuses
+// requests of others.
 func WithStack(err error) error { return err }

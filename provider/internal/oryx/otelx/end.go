@@ -7,9 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// End ends span, and marks it as failed if *err is an error by then. It is
-// deferred by the function that started the span. A panic passes through it;
-// the span ends all the same.
+// End ends span, and marks it as failed if *err is an error by then. The function that started
+// the span defers it. After a panic the span ends too.
 func End(span trace.Span, err *error) {
 	if err != nil && *err != nil {
 		span.SetStatus(codes.Error, (*err).Error())
