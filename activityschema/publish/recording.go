@@ -58,8 +58,8 @@ type Recording struct {
 	SubSport activityschema.SubSport // empty if unknown
 	Device   string                  // product name; empty if unknown
 	Samples  []Sample                // in ascending order of time
-	Laps     []Lap
-	Totals   Totals // as the device counted them
+	Laps     []*Totals               // their Start is known
+	Totals   Totals                  // as the device counted them
 	Warnings []string
 }
 
@@ -89,9 +89,6 @@ type Totals struct {
 	AvgCadence         float64
 	AvgPower, MaxPower float64
 }
-
-// A Lap is a lap as a device recorded it.
-type Lap struct{ Totals }
 
 var unknown = math.NaN()
 
@@ -246,7 +243,7 @@ func (f *File) add(r *Recording, s Sample) error {
 	return nil
 }
 
-func (f *File) addLap(r *Recording, l Lap) error {
+func (f *File) addLap(r *Recording, l *Totals) error {
 	if f.laps++; f.laps > maxLaps {
 		return errLaps
 	}
@@ -326,9 +323,9 @@ func (r *Recording) clean() {
 		r.Totals.Start = start * 1000
 	}
 	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
-	r.Laps = slices.DeleteFunc(r.Laps, func(l Lap) bool { return l.Start < first-1000 || l.Start > last })
-	slices.SortStableFunc(r.Laps, func(a, b Lap) int { return cmp.Compare(a.Start, b.Start) })
-	r.Laps = slices.CompactFunc(r.Laps, func(a, b Lap) bool { return a.Start/1000 == b.Start/1000 })
+	r.Laps = slices.DeleteFunc(r.Laps, func(l *Totals) bool { return l.Start < first-1000 || l.Start > last })
+	slices.SortStableFunc(r.Laps, func(a, b *Totals) int { return cmp.Compare(a.Start, b.Start) })
+	r.Laps = slices.CompactFunc(r.Laps, func(a, b *Totals) bool { return a.Start/1000 == b.Start/1000 })
 }
 
 // plausible makes values unknown that no recording of a person has.
