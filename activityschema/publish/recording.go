@@ -338,7 +338,7 @@ func (s *Sample) plausible() {
 			*v = unknown
 		}
 	}
-	within(&s.ElevationM, -1000, 20_000)
+	within(&s.ElevationM, -499, 20_000) // -500 is the raw value 0 of FIT, of a device without an altitude
 	within(&s.SpeedMS, 0, 500)
 	within(&s.TempC, -100, 100)
 	within(&s.DistanceM, 0, 1e8)
