@@ -115,6 +115,11 @@ func TestClockOfADevice(t *testing.T) {
 		"backward":     func(l []string) { l[first+200] = l[first+20] },
 		"far ahead":    func(l []string) { l[first+50] = strings.Replace(l[first+50], "2026-", "2031-", 1) },
 		"wrong before": func(l []string) { l[first] = strings.Replace(l[first], "2026-", "1990-", 1) },
+		"out of reach": func(l []string) {
+			for _, i := range []int{0, 100, 299} { // where the device was switched off last, and errors
+				l[first+i] = strings.Replace(l[first+i], `lat="47`, `lat="-33`, 1)
+			}
+		},
 		"no altitude": func(l []string) {
 			l[first+50] = strings.Replace(l[first+50], "<ele>4", "<ele>-500.0</ele><ele-was>4", 1)
 			l[first+50] = strings.Replace(l[first+50], "</ele><time>", "</ele-was><time>", 1)

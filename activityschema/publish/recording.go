@@ -319,6 +319,7 @@ func (r *Recording) clean() {
 	for i := range kept {
 		kept[i].plausible()
 	}
+	r.dropSpikes()
 	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > maxGapMS/1000 {
 		r.Totals.Start = start * 1000
 	}
@@ -326,6 +327,43 @@ func (r *Recording) clean() {
 	r.Laps = slices.DeleteFunc(r.Laps, func(l *Totals) bool { return l.Start < first-1000 || l.Start > last })
 	slices.SortStableFunc(r.Laps, func(a, b *Totals) int { return cmp.Compare(a.Start, b.Start) })
 	r.Laps = slices.CompactFunc(r.Laps, func(a, b *Totals) bool { return a.Start/1000 == b.Start/1000 })
+}
+
+// maxSpeedMS is faster than airliners.
+const maxSpeedMS = 400
+
+// dropSpikes makes single positions unknown that are out of reach from those before and after. At
+// the start, devices may show where they were last switched off.
+func (r *Recording) dropSpikes() {
+	var at []int // samples with positions
+	for i := range r.Samples {
+		if r.Samples[i].hasPosition() {
+			at = append(at, i)
+		}
+	}
+	if len(at) < 3 {
+		return
+	}
+	far := make([]bool, len(at)) // from the position before
+	for n := 1; n < len(at); n++ {
+		a, b := &r.Samples[at[n-1]], &r.Samples[at[n]]
+		far[n] = metres(a.Lat, a.Lon, b.Lat, b.Lon) > 100+maxSpeedMS*float64(b.At-a.At)/1000
+	}
+	end := len(at) - 1
+	for n, i := range at {
+		var spike bool
+		switch n {
+		case 0:
+			spike = far[1] && !far[2]
+		case end:
+			spike = far[end] && !far[end-1]
+		default:
+			spike = far[n] && far[n+1]
+		}
+		if spike {
+			r.Samples[i].Lat, r.Samples[i].Lon = unknown, unknown
+		}
+	}
 }
 
 // plausible makes values unknown that no recording of a person has.
