@@ -25,7 +25,7 @@ const (
 	smoothS = 3
 	// climbM is the rise or fall, in metres, from which on it counts. Noise adds noiseFactor times
 	// its standard deviation.
-	climbM      = 0.8
+	climbM      = 0.7
 	noiseFactor = 2
 	// speedS is the time, in seconds, over which positions give a speed, before and after.
 	speedS = 3
@@ -39,7 +39,7 @@ const (
 // nothing is added across it. Duration is the time from the start to the last sample. Moving time is
 // the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds.
 // Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
-// reaches 0.8 metres plus twice the noise of the elevations. Averages are over time; the average
+// reaches 0.7 metres plus twice the noise of the elevations. Averages are over time; the average
 // cadence leaves out zeros.
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	s := &d.Timeseries

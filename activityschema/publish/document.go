@@ -195,7 +195,7 @@ func (r *Recording) laps(d *activityschema.Detail, start int64) {
 	}
 	d.Laps = []activityschema.Lap{}
 	for i := range r.Laps {
-		l := &r.Laps[i]
+		l := r.Laps[i]
 		from, to := max(l.Start/1000, start), end
 		if i+1 < len(r.Laps) {
 			to = min(end, r.Laps[i+1].Start/1000)
@@ -231,7 +231,7 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 	d.AvgHRBpm, d.MaxHRBpm, d.AvgCadenceRpm = integer(t.AvgHR), integer(t.MaxHR), integer(t.AvgCadence)
 	d.AvgPowerW, d.MaxPowerW = integer(t.AvgPower), integer(t.MaxPower)
 	for i := range d.Laps {
-		l, to := &r.Laps[i], &d.Laps[i]
+		l, to := r.Laps[i], &d.Laps[i]
 		to.DistanceM, to.ElevationGainM, to.AvgSpeedKmh = real(l.DistanceM, 1), real(l.AscentM, 1), real(l.AvgSpeed*3.6, 1)
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}

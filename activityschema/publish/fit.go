@@ -52,9 +52,9 @@ type fitFormat struct {
 type fitSequence struct {
 	skip     bool // not an activity
 	rec      Recording
-	sessions []Recording // without samples
-	stops    []int64     // when the timer stopped, in Unix milliseconds
-	last     uint32      // timestamp, which compressed ones refer to
+	sessions []*Recording // without samples
+	stops    []int64      // when the timer stopped, in Unix milliseconds
+	last     uint32       // timestamp, which compressed ones refer to
 	maker    float64
 	product  float64
 	name     string // of the product
@@ -277,7 +277,7 @@ func (x *fitFormat) message(b []byte) error {
 			}
 		}
 	case fitSession:
-		s := Recording{Totals: m.totals(), Source: x.rec.Source}
+		s := &Recording{Totals: m.totals(), Source: x.rec.Source}
 		s.Sport, s.SubSport = fitSportOf(m.number(5), m.number(6))
 		s.Totals.AvgSpeed, s.Totals.MaxSpeed = m.first(124, 14)/1000, m.first(125, 15)/1000
 		s.Totals.AvgHR, s.Totals.MaxHR, s.Totals.AvgCadence = m.number(16), m.number(17), m.number(18)
@@ -287,10 +287,10 @@ func (x *fitFormat) message(b []byte) error {
 			x.sessions = append(x.sessions, s)
 		}
 	case fitLap:
-		l := Lap{m.totals()}
+		l := m.totals()
 		l.AvgSpeed, l.AvgHR, l.AvgPower, l.AscentM = m.first(110, 13)/1000, m.number(15), m.number(19), m.number(21)
 		if !x.skip && l.Start != 0 {
-			return x.file.addLap(&x.rec, l)
+			return x.file.addLap(&x.rec, &l)
 		}
 	case fitRecord:
 		if x.skip || now == 0 {
@@ -339,14 +339,13 @@ func (x *fitFormat) end() error {
 		rec := x.rec
 		return x.file.begin(&rec)
 	}
-	slices.SortStableFunc(x.sessions, func(a, b Recording) int {
+	slices.SortStableFunc(x.sessions, func(a, b *Recording) int {
 		return cmp.Compare(a.Totals.Start, b.Totals.Start)
 	})
-	x.sessions = slices.CompactFunc(x.sessions, func(a, b Recording) bool { // some devices write one twice
+	x.sessions = slices.CompactFunc(x.sessions, func(a, b *Recording) bool { // some devices write one twice
 		return a.Totals.Start == b.Totals.Start
 	})
-	for i := range x.sessions {
-		s := x.sessions[i]
+	for i, s := range x.sessions {
 		s.Device = x.rec.Device
 		during := func(at int64) bool {
 			begun, last := i == 0 || at >= s.Totals.Start, i+1 == len(x.sessions)
@@ -366,7 +365,7 @@ func (x *fitFormat) end() error {
 				}
 			}
 		}
-		if err := x.file.begin(&s); err != nil {
+		if err := x.file.begin(s); err != nil {
 			return err
 		}
 	}

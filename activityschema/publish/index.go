@@ -94,18 +94,22 @@ func WriteIndex(
 	if err != nil {
 		return counts, nil, err
 	}
-	var listed []activityschema.Summary
-	for _, e := range entries {
-		if e.Privacy == activityschema.PrivacyPrivate || e.duplicateOf != "" {
+	var shown []*entry
+	for i := range entries {
+		if e := &entries[i]; e.Privacy == activityschema.PrivacyPrivate || e.duplicateOf != "" {
 			counts.Private++
-			continue
+		} else {
+			shown = append(shown, e)
 		}
-		detail := detailsFolder + "/" + url.PathEscape(e.ID) + ".json"
-		listed = append(listed, activityschema.Summary{Activity: e.Activity, DetailURL: &detail})
 	}
-	slices.SortFunc(listed, func(a, b activityschema.Summary) int {
+	slices.SortFunc(shown, func(a, b *entry) int {
 		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(a.ID, b.ID))
 	})
+	listed := make([]activityschema.Summary, len(shown))
+	for i, e := range shown {
+		detail := detailsFolder + "/" + url.PathEscape(e.ID) + ".json"
+		listed[i] = activityschema.Summary{Activity: e.Activity, DetailURL: &detail}
+	}
 	counts.Listed = len(listed)
 	index := &activityschema.Index{Version: activityschema.Version, Owner: owner, Activities: listed}
 	if len(listed) > inlineActivities {

@@ -58,8 +58,8 @@ type Recording struct {
 	SubSport activityschema.SubSport // empty if unknown
 	Device   string                  // product name; empty if unknown
 	Samples  []Sample                // in ascending order of time
-	Laps     []Lap
-	Totals   Totals // as the device counted them
+	Laps     []*Totals               // their Start is known
+	Totals   Totals                  // as the device counted them
 	Warnings []string
 }
 
@@ -89,9 +89,6 @@ type Totals struct {
 	AvgCadence         float64
 	AvgPower, MaxPower float64
 }
-
-// A Lap is a lap as a device recorded it.
-type Lap struct{ Totals }
 
 var unknown = math.NaN()
 
@@ -246,7 +243,7 @@ func (f *File) add(r *Recording, s Sample) error {
 	return nil
 }
 
-func (f *File) addLap(r *Recording, l Lap) error {
+func (f *File) addLap(r *Recording, l *Totals) error {
 	if f.laps++; f.laps > maxLaps {
 		return errLaps
 	}
@@ -322,13 +319,51 @@ func (r *Recording) clean() {
 	for i := range kept {
 		kept[i].plausible()
 	}
+	r.dropSpikes()
 	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > maxGapMS/1000 {
 		r.Totals.Start = start * 1000
 	}
 	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
-	r.Laps = slices.DeleteFunc(r.Laps, func(l Lap) bool { return l.Start < first-1000 || l.Start > last })
-	slices.SortStableFunc(r.Laps, func(a, b Lap) int { return cmp.Compare(a.Start, b.Start) })
-	r.Laps = slices.CompactFunc(r.Laps, func(a, b Lap) bool { return a.Start/1000 == b.Start/1000 })
+	r.Laps = slices.DeleteFunc(r.Laps, func(l *Totals) bool { return l.Start < first-1000 || l.Start > last })
+	slices.SortStableFunc(r.Laps, func(a, b *Totals) int { return cmp.Compare(a.Start, b.Start) })
+	r.Laps = slices.CompactFunc(r.Laps, func(a, b *Totals) bool { return a.Start/1000 == b.Start/1000 })
+}
+
+// maxSpeedMS is faster than airliners.
+const maxSpeedMS = 400
+
+// dropSpikes makes single positions unknown that are out of reach from those before and after. At
+// the start, devices may show where they were last switched off.
+func (r *Recording) dropSpikes() {
+	var at []int // samples with positions
+	for i := range r.Samples {
+		if r.Samples[i].hasPosition() {
+			at = append(at, i)
+		}
+	}
+	if len(at) < 3 {
+		return
+	}
+	far := make([]bool, len(at)) // from the position before
+	for n := 1; n < len(at); n++ {
+		a, b := &r.Samples[at[n-1]], &r.Samples[at[n]]
+		far[n] = metres(a.Lat, a.Lon, b.Lat, b.Lon) > 100+maxSpeedMS*float64(b.At-a.At)/1000
+	}
+	end := len(at) - 1
+	for n, i := range at {
+		var spike bool
+		switch n {
+		case 0:
+			spike = far[1] && !far[2]
+		case end:
+			spike = far[end] && !far[end-1]
+		default:
+			spike = far[n] && far[n+1]
+		}
+		if spike {
+			r.Samples[i].Lat, r.Samples[i].Lon = unknown, unknown
+		}
+	}
 }
 
 // plausible makes values unknown that no recording of a person has.
@@ -341,7 +376,7 @@ func (s *Sample) plausible() {
 			*v = unknown
 		}
 	}
-	within(&s.ElevationM, -1000, 20_000)
+	within(&s.ElevationM, -499, 20_000) // -500 is the raw value 0 of FIT, of a device without an altitude
 	within(&s.SpeedMS, 0, 500)
 	within(&s.TempC, -100, 100)
 	within(&s.DistanceM, 0, 1e8)

@@ -15,7 +15,7 @@ var errNoTimes = errors.New("the track has no usable times: it was planned and n
 type tcx struct {
 	file    *File
 	rec     *Recording // of the current Activity, or nil
-	lap     *Lap       // current, or nil
+	lap     *Totals    // of the current Lap, or nil
 	sample  *Sample    // of the current Trackpoint, or nil
 	current Sample
 	tracks  int // so far in the lap
@@ -33,12 +33,12 @@ func (t *tcx) start(path []string, attrs []xml.Attr) error {
 		return t.file.begin(t.rec)
 	case t.rec == nil:
 	case name == "Lap":
-		lap := Lap{newTotals()}
+		lap := newTotals()
 		lap.Start = unixMilli(attribute(attrs, "StartTime"))
-		if err := t.file.addLap(t.rec, lap); err != nil {
+		if err := t.file.addLap(t.rec, &lap); err != nil {
 			return err
 		}
-		t.lap, t.tracks = &t.rec.Laps[len(t.rec.Laps)-1], 0
+		t.lap, t.tracks = &lap, 0
 		if len(t.rec.Laps) == 1 {
 			t.rec.Totals.Start = lap.Start
 		}
@@ -121,15 +121,14 @@ func (r *Recording) total() {
 		return
 	}
 	t.ElapsedS, t.MovingS, t.DistanceM = 0, 0, 0
-	for i := range r.Laps {
-		lap := &r.Laps[i]
+	for _, lap := range r.Laps {
 		t.MovingS += lap.MovingS
 		t.DistanceM += lap.DistanceM
 		if lap.MaxHR > t.MaxHR || math.IsNaN(t.MaxHR) {
 			t.MaxHR = lap.MaxHR
 		}
 	}
-	last := &r.Laps[len(r.Laps)-1]
+	last := r.Laps[len(r.Laps)-1]
 	t.ElapsedS = float64(last.Start-r.Laps[0].Start)/1000 + last.MovingS
 }
 
