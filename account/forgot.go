@@ -16,7 +16,7 @@ const MailedResetLifetime = time.Hour
 const mailOffContact templates.Text = "This service sends no mail. Ask an administrator of your community. Contact: {contact}"
 
 // ForgotPassword notes that somebody has forgotten the password of an account. It looks
-// nobody up, so that neither the answer nor its time tells whether there is such an
+// nobody up, so that neither the answer nor its time reports whether there is such an
 // account: that is done when mails are sent.
 func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) error {
 	if !s.MailEnabled() {

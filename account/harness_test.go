@@ -343,7 +343,7 @@ func (a *answer) hides(texts ...string) *answer {
 	return a
 }
 
-// isSignedIn tells whether the browser's cookies open the account.
+// isSignedIn reports whether the browser's cookies open the account.
 func (b *browser) isSignedIn() bool {
 	b.w.t.Helper()
 	a := b.call("GET", "/api/me", nil)

@@ -232,8 +232,10 @@ func (row ImportRow) user(
 	for _, name := range UserMembers() {
 		value := m[name]
 		if strings.HasSuffix(name, "_verified") {
-			if mark, err := readBool(value); err == nil {
-				value = map[bool]string{true: "true"}[mark]
+			if mark, err := readBool(value); err == nil && mark {
+				value = "true"
+			} else if err == nil {
+				value = ""
 			}
 		}
 		if value != "" {

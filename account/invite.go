@@ -30,7 +30,7 @@ type Invite struct {
 	UsedBy    string // handle of who registered, filled by the store
 }
 
-// Open tells whether the invite can be used.
+// Open reports whether the invite can be used.
 func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
 
 // Place is the place of the invite in a list.

@@ -52,7 +52,7 @@ func (s *Service) compose(ctx context.Context, m Mail) (templates.WrittenMail, e
 	return s.pages.Mail(l, written)
 }
 
-// MailEnabled tells whether mails are sent: where not, none are put into Audit.Mails.
+// MailEnabled reports whether mails are sent: where not, none are put into Audit.Mails.
 func (s *Service) MailEnabled() bool { return s.mails != nil }
 
 // TestMail is what "cairn mail test" sends.

@@ -56,7 +56,7 @@ const (
 	MethodMultiFactor = "mfa"
 )
 
-// Live tells whether the session is live at the given time.
+// Live reports whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
 // MaxSessions is how many live sessions a user has at most.
@@ -219,7 +219,7 @@ func (s *Service) byToken(ctx context.Context, b browser) identities {
 // other one may be signed with the shared secret.
 const AlgorithmRS256 = "RS256"
 
-// retired tells whether a token of this algorithm has ceased to count because it may
+// retired reports whether a token of this algorithm has ceased to count because it may
 // be signed with the shared secret: Settings.HS256Until has come, and there is a key
 // with which its owner can get another one.
 func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {

@@ -30,7 +30,7 @@ type Store interface {
 	MailStore
 	FactorStore
 	AuditStore
-	// Ping tells whether the database answers and its schema is this program's or newer.
+	// Ping reports whether the database answers and its schema is this program's or newer.
 	Ping(ctx context.Context) error
 }
 
@@ -222,7 +222,7 @@ type ResetStore interface {
 	// administrator. ErrUserNotFound, also for a user who is suspended, whose address is another
 	// one, or who has a password and has not verified the address.
 	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
-	// ResetCodeValid tells whether the code would be accepted now.
+	// ResetCodeValid reports whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code, sets the password hash, ends every session
 	// and revokes every grant of the user. A code that was mailed proves the address, unless another
@@ -239,7 +239,7 @@ type FactorStore interface {
 	Factors(ctx context.Context, sub string) (Factors, error)
 	// AddTOTP adds an authenticator app and reports whether it is the first factor: see NewFactor. ErrFactorExists.
 	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
-	// UseTOTP accepts the code of a time step, and tells whether it was later than that of
+	// UseTOTP accepts the code of a time step, and reports whether it was later than that of
 	// any code accepted before (RFC 6238 section 5.2).
 	UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (bool, error)
 	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
@@ -249,12 +249,12 @@ type FactorStore interface {
 	// has ended, so that nothing new opens an account after its sessions were ended. Empty:
 	// in none.
 	ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a Audit) error
-	// UseRecoveryCode spends a code, and tells whether it was good.
+	// UseRecoveryCode spends a code, and reports whether it was good.
 	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
 	// ResetFactors removes all second factors and recovery codes, ends every session and
 	// revokes every grant of the user. ErrUserNotFound.
 	ResetFactors(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SpendOnce tells whether this is the first time that it is called with the hash: of
+	// SpendOnce reports whether this is the first time that it is called with the hash: of
 	// something that is good once, until it expires by itself.
 	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
 }

@@ -44,10 +44,10 @@ type User struct {
 	DevicesVoidedAt time.Time
 }
 
-// Suspended tells whether an administrator has suspended the user.
+// Suspended reports whether an administrator has suspended the user.
 func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }
 
-// Has tells whether an access flag is on.
+// Has reports whether an access flag is on.
 func (u User) Has(flag string) bool { return slices.Contains(u.Flags, flag) }
 
 // FlagMap is the wire form of flags: every known flag with its state.
@@ -100,7 +100,7 @@ func CheckDisplayName(name string) (string, error) {
 	return name, nil
 }
 
-// visible tells whether a character alone leaves a mark: a name of joiners or
+// visible reports whether a character alone leaves a mark: a name of joiners or
 // fillers would be unreadable.
 func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
@@ -130,7 +130,7 @@ func CheckEmail(s string) (string, error) {
 	return s, nil
 }
 
-// CheckFlag tells whether a name can be an access flag.
+// CheckFlag reports whether a name can be an access flag.
 func CheckFlag(name string) error {
 	if !flagForm.MatchString(name) {
 		return ErrUnknownFlag

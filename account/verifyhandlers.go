@@ -177,7 +177,7 @@ func (s *Service) returnTo(address string) (string, bool) {
 	return address, host[1] == domain || strings.HasSuffix(host[1], "."+domain)
 }
 
-// loops tells whether a browser that is signed in here would come straight
+// loops reports whether a browser that is signed in here would come straight
 // back from an application behind a proxy: it has lost the session token, which a new
 // proof of who it is sets again.
 func (s *Service) loops(r *http.Request, continuation string) bool {

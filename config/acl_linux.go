@@ -14,7 +14,7 @@ const (
 	aclMask    = 0x10
 )
 
-// onlyOursByACL tells whether a file has an ACL that gives something to no other than root and the user who runs the
+// onlyOursByACL reports whether a file has an ACL that gives something to no other than root and the user who runs the
 // program, one of whom owns it.
 func onlyOursByACL(path string, owner int) bool {
 	if owner != 0 && owner != os.Geteuid() {

@@ -54,7 +54,7 @@ func (c Checked) DatabaseLabel() string {
 	return u.String()
 }
 
-// HasPassword tells whether the database's URL holds a password.
+// HasPassword reports whether the database's URL holds a password.
 func (c Checked) HasPassword() bool { return hasPassword(c.Database) }
 
 func hasPassword(dsn string) bool {

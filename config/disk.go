@@ -53,7 +53,7 @@ func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return text, info, nil
 }
 
-// openTo tells whether a file's mode gives the bits to others than its owner. On Windows modes say nothing.
+// openTo reports whether a file's mode gives the bits to others than its owner. On Windows modes say nothing.
 func openTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }

@@ -92,7 +92,7 @@ func webAddress(flag, remedy, s string, withPath bool) (*url.URL, error) {
 	return u, nil
 }
 
-// isHostname tells whether s is a lower-case DNS name without a dot at its end. A name whose last label is a number
+// isHostname reports whether s is a lower-case DNS name without a dot at its end. A name whose last label is a number
 // is an IPv4 address to browsers (127.1, 0x7f000001) and none to Go: refused.
 func isHostname(s string) bool {
 	if len(s) > 253 {
@@ -108,7 +108,7 @@ func isHostname(s string) bool {
 	return !allIn(last, "0123456789") && !strings.HasPrefix(last, "0x")
 }
 
-// isLoopback tells whether a host is this machine: localhost, a name below it (RFC 6761 section 6.3), or an address.
+// isLoopback reports whether a host is this machine: localhost, a name below it (RFC 6761 section 6.3), or an address.
 func isLoopback(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.Unmap().IsLoopback()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// OwnFile tells whether a file belongs to the user who runs the program.
+// OwnFile reports whether a file belongs to the user who runs the program.
 func OwnFile(info os.FileInfo) bool { return owner(info) == os.Geteuid() }
 
 // owner is the user id of a file's owner, -1 where it is not known.

@@ -130,12 +130,12 @@ type AccountInvites struct {
 	Mail bool
 }
 
-// Unused tells whether one of the invites has not been used.
+// Unused reports whether one of the invites has not been used.
 func (p AccountInvites) Unused() bool {
 	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return !i.Used })
 }
 
-// Joined tells whether somebody has joined by one of the invites.
+// Joined reports whether somebody has joined by one of the invites.
 func (p AccountInvites) Joined() bool {
 	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return i.Used })
 }

@@ -264,7 +264,7 @@ var commonPasswords = sync.OnceValue(func() map[string]bool {
 // here.
 var ourWords = []string{"cairn", "activity", "administrator", "changeme", "letmein", "correcthorsebatterystaple"}
 
-// isCommon tells whether a password, in lower case, is one of the common ones,
+// isCommon reports whether a password, in lower case, is one of the common ones,
 // or one that was dressed up to please a rule: with digits and marks around it,
 // with digits for letters, written twice. Runs of the keyboard and short
 // repetitions count as common words.
@@ -313,7 +313,7 @@ func thoughtless(s string) bool {
 var plainLetters = strings.NewReplacer(
 	"0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
-// isRun tells whether a text is a piece of a run of the keyboard, or a short
+// isRun reports whether a text is a piece of a run of the keyboard, or a short
 // unit over and over.
 func isRun(s string) bool {
 	if len(s) >= 3 && strings.Contains(keyboardRuns, s) {

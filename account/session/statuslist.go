@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// StatusChecker tells whether a session was revoked. RemoteStatusList is one.
+// StatusChecker reports whether a session was revoked. RemoteStatusList is one.
 type StatusChecker interface {
 	// Revoked reports whether the status at ref is another one than valid. It returns
 	// ErrInvalid for a reference that leads nowhere, and any other error, best
@@ -53,7 +53,7 @@ func (l *statusList) at(index int) (revoked, ok bool) {
 // statusPath is where Cairn has its lists, below the issuer: a number from 1 follows.
 const statusPath = "/oauth2/status/"
 
-// isListURI tells whether uri is that of a list below prefix, in its only spelling.
+// isListURI reports whether uri is that of a list below prefix, in its only spelling.
 // Nothing else is ever fetched: a token must not choose what address is asked.
 func isListURI(prefix, uri string) bool {
 	number, ok := strings.CutPrefix(uri, prefix)

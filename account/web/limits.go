@@ -56,7 +56,7 @@ func (r Rate) Fixed(now time.Time) (start, passed int64) {
 	return (ms - passed) / 1000, passed
 }
 
-// fits tells whether one more event keeps the limit, after previous ones in the
+// fits reports whether one more event keeps the limit, after previous ones in the
 // fixed window before and current ones in this: whether what counts, rounded, is
 // less than Count.
 func (r Rate) fits(previous, current int, passed int64) bool {

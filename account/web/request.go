@@ -70,7 +70,7 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// FromProxy tells whether a trusted proxy has sent the request.
+// FromProxy reports whether a trusted proxy has sent the request.
 func FromProxy(ctx context.Context) bool {
 	i := infoOf(ctx)
 	return i != nil && i.Proxied

@@ -115,7 +115,7 @@ func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page tem
 // StatusClientGone is for the log alone (the number that nginx gave it).
 const StatusClientGone = 499
 
-// Abandoned tells whether err is what became of a request whose client has hung
+// Abandoned reports whether err is what became of a request whose client has hung
 // up. The answer is not read and nothing is wrong here: a stranger who hangs up must
 // not fill the log with failures. Fail is the answer.
 func Abandoned(r *http.Request, err error) bool {
