@@ -265,7 +265,6 @@ func (im *Import) commit(p *prepared) error {
 type trace struct {
 	start, end int64 // Unix time
 	points     []point
-	box        [4]float64 // south, north, west, east of points
 }
 
 type point struct{ lat, lon float64 }

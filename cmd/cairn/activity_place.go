@@ -13,9 +13,6 @@ import (
 	"github.com/cairn-id/cairn/activityschema/publish"
 )
 
-// placesFile is the usual name of a file of places.
-const placesFile = "places.yaml"
-
 type placeCommand struct {
 	Add    placeAddCommand    `cmd:"" help:"Hide a place, such as your home, in blurred activities."`
 	List   placeListCommand   `cmd:"" help:"List the names of the places, not where they are."`
