@@ -216,22 +216,23 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 }
 
 func TestCommonStartIsNoticed(t *testing.T) {
-	var starts [][2]float64
+	var starts, scattered []Start
 	for i := range 6 {
-		starts = append(starts, [2]float64{homeLat + float64(i)*1e-4, homeLon})
+		starts = append(starts, Start{"a.fit", homeLat + float64(i)*1e-4, homeLon})
+		scattered = append(scattered, Start{"a.fit", float64(i), homeLon})
 	}
 	for what, c := range map[string]struct {
 		places *Places
-		starts [][2]float64
+		starts []Start
 		want   bool
 	}{
 		"one start, no places": {nil, starts, true},
 		"four activities":      {nil, starts[:4], false},
 		"at a place":           {homePlaces(t), starts, false},
-		"scattered":            {nil, [][2]float64{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}}, false},
+		"scattered":            {nil, scattered, false},
 	} {
-		if got := c.places.BeginTogether(c.starts); got != c.want {
-			t.Errorf("%s: %v", what, got)
+		if file, got := c.places.CommonStart(c.starts); got != c.want || got && file != "a.fit" {
+			t.Errorf("%s: %q %v", what, file, got)
 		}
 	}
 }

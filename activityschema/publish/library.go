@@ -21,8 +21,8 @@ import (
 type Import struct {
 	Dir     string // the published folder
 	Policy  Policy
-	Starts  [][2]float64 // where new activities began, latitude and longitude, before anything was hidden
-	entries []entry      // of the folder, and of this run
+	Starts  []Start // of new activities, before anything was hidden
+	entries []entry // of the folder, and of this run
 	traces  map[string]*trace
 }
 
@@ -255,7 +255,7 @@ func (im *Import) commit(p *prepared) error {
 		im.entries = append(im.entries, e)
 		im.traces[d.ID] = p.traces[i]
 		if points := p.traces[i].points; len(points) > 0 {
-			im.Starts = append(im.Starts, [2]float64{points[0].lat, points[0].lon})
+			im.Starts = append(im.Starts, Start{p.File, points[0].lat, points[0].lon})
 		}
 	}
 	return nil

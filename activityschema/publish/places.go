@@ -199,25 +199,31 @@ func (z zone) has(lat, lon float64) bool {
 // commonM is how near to one another activities begin that seem to begin at one place.
 const commonM = 300
 
-// BeginTogether reports whether most of at least five activities begin near one another, and outside
-// the places: probably at a home.
-func (p *Places) BeginTogether(starts [][2]float64) bool {
+// A Start is where a recording begins.
+type Start struct {
+	File     string
+	Lat, Lon float64
+}
+
+// CommonStart returns the file of an activity near which most of at least five activities begin, and outside
+// the places: probably at a home. p may be nil.
+func (p *Places) CommonStart(starts []Start) (file string, found bool) {
 	if len(starts) < 5 {
-		return false
+		return "", false
 	}
 	for _, a := range starts {
-		if p != nil && p.hides(a[0], a[1]) {
+		if p != nil && p.hides(a.Lat, a.Lon) {
 			continue
 		}
 		near := 0
 		for _, b := range starts {
-			if metres(a[0], a[1], b[0], b[1]) <= commonM {
+			if metres(a.Lat, a.Lon, b.Lat, b.Lon) <= commonM {
 				near++
 			}
 		}
 		if 2*near > len(starts) {
-			return true
+			return a.File, true
 		}
 	}
-	return false
+	return "", false
 }

@@ -126,8 +126,8 @@ func globbed(path string) string {
 }
 
 // warnOfCommonStart warns where most activities begin at one place that nothing hides.
-func warnOfCommonStart(p *program, places *publish.Places, starts [][2]float64, file string) {
-	if places.BeginTogether(starts) {
+func warnOfCommonStart(p *program, places *publish.Places, starts []publish.Start) {
+	if file, found := places.CommonStart(starts); found {
 		fmt.Fprintf(p.stderr, "cairn: warning: most of these activities begin within 300 metres of each other, probably at a home, and show where. "+
 			"Hide it: cairn activity place add home --near %s, then cairn activity blur --public on the folder\n", shown(file))
 	}

@@ -93,7 +93,7 @@ func (c *importCommand) Run(p *program) error {
 		return err
 	}
 	if policy.Privacy == activityschema.PrivacyPublic || policy.Privacy == activityschema.PrivacyBlurStart {
-		warnOfCommonStart(p, policy.Places, run.Starts, files[0])
+		warnOfCommonStart(p, policy.Places, run.Starts)
 	}
 	counts, bad, err := publish.WriteIndex(p.ctx, c.Into, owner, time.Now())
 	if err != nil {
