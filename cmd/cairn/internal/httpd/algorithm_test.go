@@ -102,7 +102,7 @@ func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	rp := s.app("app", func(c *provider.Client) { c.IDTokenAlg = "ES256" })
 	code := s.browser().authorize(rp.authURL(), "ada").Get("code")
 	wantOAuthError(t, "exchange", rp.redeem(code), http.StatusInternalServerError, "server_error")
-	s.log.wait(t, "client app, ES256: no key signs what the client asks for")
+	s.log.wait(t, "client app, ES256: no key for the algorithm of the client")
 	if strings.Contains(s.log.String(), code) {
 		t.Error("the code is in the log")
 	}
