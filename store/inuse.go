@@ -19,6 +19,9 @@ var ErrInUse = errors.New("the database is in use")
 // because installations may share a database.
 const useLock int64 = 0x636169726e << 16
 
+// migrationLock is the base of the advisory locks of LockMigration.
+const migrationLock = useLock + 1<<40
+
 // reconnectPause is the pause between attempts to lock again after the connection was lost.
 const reconnectPause = time.Second
 
@@ -91,25 +94,35 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// LockMigration waits until no other process backs up and migrates the database at dsn, and keeps
+// them waiting until release is called. It is for instances on PostgreSQL that start at once. On
+// SQLite it does nothing: there the process that migrates uses the database alone.
+func LockMigration(ctx context.Context, dsn string) (release func(), err error) {
+	if !IsPostgres(dsn) {
+		return func() {}, nil
+	}
+	conn, key, err := connectToLock(ctx, dsn, migrationLock)
+	if err != nil {
+		return nil, fmt.Errorf("lock the migration: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", key); err != nil {
+		_ = conn.Close(ctx)
+		return nil, fmt.Errorf("lock the migration: %w", err)
+	}
+	return func() { unlock(context.WithoutCancel(ctx), conn) }, nil
+}
+
 func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error) {
-	config, _, err := postgresConfig(dsn)
+	conn, key, err := connectToLock(ctx, dsn, useLock)
 	if err != nil {
 		return nil, err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, openError(Postgres, err)
 	}
 	function := "pg_try_advisory_lock_shared"
 	if alone {
 		function = "pg_try_advisory_lock"
 	}
-	var schema string
 	var got bool
-	if err = conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err == nil {
-		lock := useLock ^ int64(crc32.ChecksumIEEE([]byte(schema)))
-		err = conn.QueryRow(ctx, "SELECT "+function+"($1)", lock).Scan(&got)
-	}
+	err = conn.QueryRow(ctx, "SELECT "+function+"($1)", key).Scan(&got)
 	if err == nil && !got {
 		err = ErrInUse
 	}
@@ -118,4 +131,21 @@ func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error
 		return nil, err
 	}
 	return conn, nil
+}
+
+// connectToLock returns a connection of its own and the key of an advisory lock in its schema.
+func connectToLock(ctx context.Context, dsn string, base int64) (conn *pgx.Conn, key int64, err error) {
+	config, _, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, 0, err
+	}
+	if conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return nil, 0, openError(Postgres, err)
+	}
+	var schema string
+	if err := conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {
+		_ = conn.Close(ctx)
+		return nil, 0, err
+	}
+	return conn, base ^ int64(crc32.ChecksumIEEE([]byte(schema))), nil
 }

@@ -67,15 +67,22 @@ func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, us
 		return "", fmt.Errorf("nothing was migrated: %w", err)
 	}
 	defer release()
+	unlock, err := store.LockMigration(ctx, c.Database)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	st, err := store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
 	if err != nil {
 		return "", databaseError(err)
 	}
 	defer func() { _ = st.Close() }()
-	if backup, err = backupBeforeMigration(ctx, st, c, log); err == nil {
-		err = st.Migrate(ctx)
+	if err := st.CheckSchema(ctx); errors.Is(err, store.ErrNotMigrated) { // otherwise another instance has migrated
+		if backup, err = backupBeforeMigration(ctx, st, c, log); err != nil {
+			return "", err
+		}
 	}
-	return backup, err
+	return backup, st.Migrate(ctx)
 }
 
 // openToServe is openExisting for the service, which migrates the database first. With SQLite, a

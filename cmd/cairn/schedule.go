@@ -188,14 +188,7 @@ func backupBeforeMigration(
 	}
 	source := backupSource{store: st, database: c.Database, dataKey: c.DataKeyFile, recipient: c.Backup.Recipient}
 	file = filepath.Join(folder, source.fileName(prefix, now))
-	_, err = source.make(ctx, file)
-	if errors.Is(err, os.ErrExist) {
-		return file, nil // another instance has made it just now
-	}
-	if at, versionErr := st.SchemaVersion(ctx); err != nil && versionErr == nil && at > version {
-		return "", nil // another instance has made one and migrated meanwhile
-	}
-	if err != nil {
+	if _, err := source.make(ctx, file); err != nil {
 		return "", fmt.Errorf("a migration requires a backup first: %w: make room there, "+
 			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
