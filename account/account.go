@@ -44,7 +44,7 @@ type Options struct {
 	CookieName      string            // full name, with its __Host- or __Secure- prefix
 	CookieDomain    string            // empty: host-only
 	LoginCookieName string            // empty unless CookieDomain is set
-	StatusTTL       time.Duration     // of the status lists, whole seconds; 0 means statuslist.DefaultTTL
+	StatusTTL       time.Duration     // of the status lists, whole seconds
 	Hasher          *password.Hasher
 	Limits          *web.Limits
 	Pages           *templates.Renderer

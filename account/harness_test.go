@@ -87,7 +87,7 @@ func (w *world) start(change ...func(*account.Options)) {
 	w.hasher = hasher
 	o := account.Options{
 		Store: w.store, Issuer: "http://localhost:4040", Secret: sharedSecret, Key: sharedSecret, CookieName: "cairn_session",
-		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.clock.Now,
+		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.clock.Now, StatusTTL: time.Minute,
 	}
 	for _, c := range change {
 		c(&o)

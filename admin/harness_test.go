@@ -64,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	must(err)
 	w.service, err = account.New(account.Options{
 		Store: w.store, Issuer: "http://localhost:4040/id", Secret: secret, Key: secret, CookieName: "cairn_session", Hasher: hasher, Pages: pages,
-		Now: func() time.Time { return w.now },
+		Now: func() time.Time { return w.now }, StatusTTL: time.Minute,
 	})
 	must(err)
 	m := mux.NewRouter().SkipClean(true)

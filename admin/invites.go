@@ -152,25 +152,3 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	answer := templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}
 	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: answer})
 }
-
-func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
-	clients, err := s.options.Clients(r.Context())
-	if err != nil {
-		return err
-	}
-	apis, err := s.options.APIs(r.Context())
-	if err != nil {
-		return err
-	}
-	page := templates.AdminApplications{APIs: apis}
-	for _, c := range clients {
-		page.Applications = append(page.Applications, templates.ApplicationRow{
-			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted,
-			RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
-			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional, Scopes: c.Scopes,
-			Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
-		})
-	}
-	s.accounts.Show(w, r, http.StatusOK, page)
-	return nil
-}

@@ -259,3 +259,24 @@ func (s *Service) logoRemoveForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-removed#logo")
 }
+
+func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, v)
+}
+
+// putSettings changes the members in the body and keeps the others.
+func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) error {
+	var in account.SettingsChange
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	v, err := s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), in)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, v)
+}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,82 +9,10 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
 )
-
-// scopes lists what clients can request, in the order of the consent page. Each has its sentence
-// there, which can contain {value}, the sentence if nothing is stored, and its claims (OpenID
-// Connect Core section 5.4).
-var scopes = []struct {
-	name              string
-	sentence, nothing templates.Text
-	claims            []string
-}{
-	{"openid", "Sign you in", "", nil},
-	{"profile", "Your name ({value})", "", []string{
-		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture",
-		"website", "gender", "birthdate", "zoneinfo", "locale", "updated_at",
-	}},
-	{"email", "Your email ({value})", "Your email (none is stored)", []string{"email", "email_verified"}},
-	{"address", "Your postal address", "Your postal address (none is stored)", []string{"address"}},
-	{"phone", "Your phone number ({value})", "Your phone number (none is stored)",
-		[]string{"phone_number", "phone_number_verified"}},
-	{"groups", "Your groups: {value}", "Your groups: none", []string{"groups"}},
-	{"offline_access", "Stay signed in while you are away", "", nil},
-}
-
-// Scopes lists the names of all scopes.
-var Scopes = func() (names []string) {
-	for _, s := range scopes {
-		names = append(names, s.name)
-	}
-	return names
-}()
 
 // signInClaims describe the sign-in, not the user. userinfo has them only if requested by name.
 var signInClaims = []string{"acr", "amr", "auth_time"}
-
-// scopeTexts describes granted scopes to the user who granted them.
-func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []string) {
-	words := map[string]templates.Text{
-		"openid": "Sign you in", "profile": "Your name and profile", "email": "Your email address",
-		"address": "Your postal address", "phone": "Your phone number", "groups": "Your groups",
-		"offline_access": "Stay signed in while you are away",
-	}
-	for _, s := range Scopes { // in the order of the consent page
-		if slices.Contains(granted, s) {
-			texts = append(texts, templates.LanguageOf(ctx).Text(words[s]))
-		}
-	}
-	all, err := p.apis.Get(ctx, "")
-	if err != nil { // the page is shown without them
-		p.log.ErrorContext(ctx, "APIs not read", "error", err)
-	}
-	for _, a := range all {
-		if slices.Contains(granted, a.URI) {
-			texts = append(texts, a.Name)
-		}
-		for _, s := range a.Scopes {
-			if slices.Contains(granted, s.Name) {
-				texts = append(texts, a.Name+": "+s.Sentence)
-			}
-		}
-	}
-	return texts
-}
-
-// claimScope returns the scope of a claim, or "" for an unknown claim.
-func claimScope(name string) string {
-	for _, s := range scopes {
-		if slices.Contains(s.claims, name) {
-			return s.name
-		}
-	}
-	if slices.Contains(signInClaims, name) {
-		return "openid"
-	}
-	return ""
-}
 
 // claimsOf returns a user's claims for a client, without sub: the claims of the granted scopes
 // and those requested by name. Empty values are omitted.
@@ -173,19 +100,6 @@ func claimsSupported() []string {
 		names = append(names, s.claims...)
 	}
 	return names
-}
-
-// knownScopes returns the requested scopes that exist and that the client may have. Others are
-// ignored (OpenID Connect Core section 3.1.2.1).
-func (req *authorization) knownScopes(requested []string) []string {
-	var out []string
-	for _, s := range requested {
-		may := slices.Contains(Scopes, s) && slices.Contains(req.client.Scopes, s) || req.apis.owner(s) != nil
-		if may && !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // access is the part of a request that its client may have.

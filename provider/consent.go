@@ -68,7 +68,7 @@ func consentItem(l *templates.Language, name string, u account.User, client *Cli
 	scope := scopes[slices.Index(Scopes, name)]
 	item := templates.ScopeItem{Name: name}
 	if len(scope.claims) == 0 {
-		item.Sentence = l.Text(scope.sentence)
+		item.Sentence = l.Text(scope.asks)
 		return item
 	}
 	claims := claimsOf(u, client, []string{name}, nil)
@@ -83,7 +83,7 @@ func consentItem(l *templates.Language, name string, u account.User, client *Cli
 		item.Sentence = l.Text(scope.nothing)
 		return item
 	}
-	item.Sentence = l.Text(scope.sentence, "value", value)
+	item.Sentence = l.Text(scope.asks, "value", value)
 	if name == "profile" {
 		item.Detail = profileDetail(l, scope.claims, claims)
 	}

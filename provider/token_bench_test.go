@@ -79,7 +79,7 @@ func newBench(b *testing.B) *bench {
 	pages, err := templates.New(templates.Options{})
 	must(err)
 	log := slog.New(slog.DiscardHandler)
-	accounts, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log})
+	accounts, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
 	must(err)
 	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys, Secret: secret, Log: log})
 	must(err)

@@ -8,7 +8,6 @@ package statuslist
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -34,9 +33,6 @@ import (
 
 // Size is how many session tokens one list has room for.
 const Size = 1 << 17
-
-// DefaultTTL is how long a verifier may go on with its copy of a list.
-const DefaultTTL = time.Minute
 
 // Lifetime is how long a copy of a list may be used at most, from its
 // signature to its exp.
@@ -90,13 +86,13 @@ type Store interface {
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 }
 
-// Options are what Lists are made of. All but TTL are required.
+// Options are what Lists are made of. All are required except KeyID.
 type Options struct {
 	Site  *web.Site
 	Store Store
 	Key   jose.SigningKey // of the session tokens
 	KeyID string          // empty: the shared secret
-	TTL   time.Duration   // whole seconds; 0 means DefaultTTL
+	TTL   time.Duration   // how long a verifier may go on with its copy of a list, whole seconds
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -120,7 +116,7 @@ func New(o Options) (*Lists, error) {
 		return nil, fmt.Errorf("status list signer: %w", err)
 	}
 	l := &Lists{
-		site: o.Site, store: o.Store, signer: signer, keyID: o.KeyID, ttl: cmp.Or(o.TTL, DefaultTTL), now: o.Now,
+		site: o.Site, store: o.Store, signer: signer, keyID: o.KeyID, ttl: o.TTL, now: o.Now,
 		waiters: waiters{versions: o.Store.StatusVersions, log: o.Log},
 	}
 	l.kept = web.NewCache(generationTime, o.Now, l.sign)

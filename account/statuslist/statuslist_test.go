@@ -70,7 +70,7 @@ func serve(t *testing.T, s *stored) (*statuslist.Lists, func(list string, status
 	}
 	lists, err := statuslist.New(statuslist.Options{
 		Site: site, Store: s, Key: jose.SigningKey{Algorithm: jose.HS256, Key: make([]byte, 32)},
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), TTL: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,29 +32,12 @@ type installationFlags struct {
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" hidden:""`
 }
 
-// Settings that name key files, as they are written in the manifest.
-const (
-	signingKeySetting    = "private-key-file"
-	additionalKeySetting = "additional-key-file"
-	secretFileSetting    = "SERVICE_AUTH_JWT_SECRET_FILE"
-)
-
-// keyFiles returns the files that the settings name for keys and for the secret, existing or not.
-func (c installationFlags) keyFiles(env *config.Environment, dataKey string) (files []backupfile.File) {
-	add := func(setting, path string) {
-		if path != "" {
-			name := backupfile.Keys + strconv.Itoa(len(files)+1)
-			files = append(files, backupfile.File{Name: name, Setting: setting, Path: path})
-		}
+// keys returns the paths that the settings name for keys and for the secret.
+func (c installationFlags) keys(env *config.Environment, dataKey string) backupfile.Keys {
+	secret, _ := env.Lookup(backupfile.SecretSetting)
+	return backupfile.Keys{
+		PrivateKey: c.PrivateKeyFile, AdditionalKeys: c.AdditionalKeyFiles, Secret: secret, DataKey: dataKey,
 	}
-	add(signingKeySetting, c.PrivateKeyFile)
-	for _, path := range c.AdditionalKeyFiles {
-		add(additionalKeySetting, path)
-	}
-	secret, _ := env.Lookup(secretFileSetting)
-	add(secretFileSetting, secret)
-	add(dataKeySetting, dataKey)
-	return files
 }
 
 // passphraseFlags name the source of a backup's passphrase.
@@ -201,7 +183,7 @@ func (c *backupCreateCommand) Run(p *program) error {
 		if missing, _ := dataKeyMissing(dataKey); missing {
 			dataKey = "" // if something is sealed, the backup fails without the key
 		}
-		source.keys = c.keyFiles(p.env, dataKey)
+		source.keys = c.keys(p.env, dataKey)
 		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
 			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment "+
 				"and not in the backup: keep it elsewhere")
@@ -269,7 +251,7 @@ type backupSource struct {
 	database   string // of the store
 	config     string // file, or empty
 	issuer     string // empty: not known
-	keys       []backupfile.File
+	keys       backupfile.Keys
 	passphrase string // either this or recipient encrypts the backup; with neither it has no keys
 	recipient  string // of age
 	dataKey    string // file, or empty
@@ -300,11 +282,7 @@ func (s backupSource) make(ctx context.Context, path string) (b *checkedBackup, 
 			return err
 		}
 		m.Schema, m.Rows, m.Changed = contents.Schema, contents.Rows, contents.Changed
-		m.Files = []backupfile.File{{Name: backupfile.Database, Path: snapshot}}
-		if s.config != "" {
-			m.Files = append(m.Files, backupfile.File{Name: backupfile.Config, Path: s.config})
-		}
-		m.Files = append(m.Files, s.keys...)
+		m.Files = backupfile.Contents{Database: snapshot, Config: s.config, Keys: s.keys}.Files()
 		if err := s.checkRoom(filepath.Dir(path), 0.5); err != nil { // it is compressed
 			return err
 		}
@@ -402,7 +380,7 @@ func (b *checkedBackup) file(name string) *backupfile.File {
 // keys returns the key files of the backup.
 func (b *checkedBackup) keys() (keys []backupfile.File) {
 	for _, f := range b.manifest.Files {
-		if strings.HasPrefix(f.Name, backupfile.Keys) {
+		if f.IsKey() {
 			keys = append(keys, f)
 		}
 	}
@@ -443,7 +421,7 @@ func openBackup(ctx context.Context, file, folder, dataKey string, unlock backup
 // dataKey returns the file of the data key: the one in the backup, or else fallback.
 func (b *checkedBackup) dataKey(fallback string) string {
 	for _, f := range b.keys() {
-		if f.Setting == dataKeySetting {
+		if f.Setting == backupfile.DataKeySetting {
 			return f.Path
 		}
 	}
@@ -469,12 +447,12 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 	var additional []string
 	for _, f := range b.keys() {
 		switch f.Setting {
-		case signingKeySetting:
+		case backupfile.PrivateKeySetting:
 			signing = f.Path
-		case additionalKeySetting:
+		case backupfile.AdditionalKeySetting:
 			additional = append(additional, f.Path)
-		case secretFileSetting:
-			env := map[string]string{secretFileSetting: f.Path}
+		case backupfile.SecretSetting:
+			env := map[string]string{backupfile.SecretSetting: f.Path}
 			secret, _, err = config.Secret(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 			if err != nil {
 				return err

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
-
-// dataKeySetting names the file of the data key.
-const dataKeySetting = "data-key-file"
 
 // dataKeyOf returns a function that reads the data key from its file, or nil if no file is named.
 func dataKeyOf(file string) func() ([]byte, error) {
@@ -34,11 +32,11 @@ func rememberDataKey(p *program, file, database string) string {
 	configFile := p.env.ConfigFile()
 	of, _ := p.env.InConfig("database")
 	if configFile != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
-		_, stored := p.env.InConfig(dataKeySetting)
+		_, stored := p.env.InConfig(backupfile.DataKeySetting)
 		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
 			return ""
 		}
-		if config.AddPath(configFile, dataKeySetting, file) == nil {
+		if config.AddPath(configFile, backupfile.DataKeySetting, file) == nil {
 			return "data-key-file is in " + configFile + " now"
 		}
 	}

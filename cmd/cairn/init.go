@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -187,10 +188,10 @@ func (c *initCommand) plan(p *program) (*installationPlan, error) {
 		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &s.Issuer},
 		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &s.Listen},
 		{
-			name: signingKeySetting, env: "SERVICE_OIDC_PRIVATE_KEY_FILE",
+			name: backupfile.PrivateKeySetting, env: "SERVICE_OIDC_PRIVATE_KEY_FILE",
 			given: c.PrivateKeyFile, value: &s.PrivateKeyFile,
 		},
-		{name: dataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &s.DataKeyFile},
+		{name: backupfile.DataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &s.DataKeyFile},
 	}
 	if c.GenerateKey != "" {
 		in.remembered[3].flag, in.remembered[3].given = "generate-key", c.GenerateKey
@@ -311,7 +312,7 @@ func (c *initCommand) check(in *installationPlan) error {
 // so the next command would not use the flag's value.
 func (in *installationPlan) differs() error {
 	for _, s := range in.remembered {
-		isPath := s.name == "database" || s.name == signingKeySetting || s.name == dataKeySetting
+		isPath := s.name == "database" || s.name == backupfile.PrivateKeySetting || s.name == backupfile.DataKeySetting
 		if in.hadFile && s.given != "" && s.given != s.stored && !(isPath && samePath(s.given, s.stored)) {
 			return fmt.Errorf("--%s: %s exists already and has another value: change %s in it, or leave the flag out",
 				s.flag, in.file, s.name)
@@ -388,7 +389,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 	if in.makeDataKey {
 		if err := config.GenerateDataKey(in.settings.DataKeyFile); err != nil {
 			concurrent = errors.Is(err, fs.ErrExist)
-			return fmt.Errorf("--%s: %w", dataKeySetting, err)
+			return fmt.Errorf("--%s: %w", backupfile.DataKeySetting, err)
 		}
 		created = append(created, in.settings.DataKeyFile)
 		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
@@ -435,7 +436,7 @@ func (in *installationPlan) serveWith(p *program) []string {
 		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
 	}
 	if in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
-		args = append(args, "--"+dataKeySetting, in.settings.DataKeyFile)
+		args = append(args, "--"+backupfile.DataKeySetting, in.settings.DataKeyFile)
 	}
 	if in.checked.HasPassword() {
 		return args // with SERVICE_DATABASE, as for init

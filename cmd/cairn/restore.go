@@ -154,7 +154,7 @@ func (c *restoreCommand) Run(p *program) error {
 		return err
 	}
 	for _, f := range b.keys() {
-		if f.Setting == secretFileSetting {
+		if f.Setting == backupfile.SecretSetting {
 			fmt.Fprintf(p.stderr, "cairn: the shared secret is in the file of %s, not in the database\n", f.Setting)
 		}
 	}
@@ -215,20 +215,20 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 		}
 		files = append(files, restoredFile{from: stored.Path, to: config.ConfigName, settings: true})
 		c.Database, _ = p.env.InConfig("database")
-		c.PrivateKeyFile, _ = p.env.InConfig(signingKeySetting)
-		c.AdditionalKeyFiles = p.env.ListInConfig(additionalKeySetting)
-		if given, _ := p.env.InConfig(dataKeySetting); c.DataKeyFile == "" {
+		c.PrivateKeyFile, _ = p.env.InConfig(backupfile.PrivateKeySetting)
+		c.AdditionalKeyFiles = p.env.ListInConfig(backupfile.AdditionalKeySetting)
+		if given, _ := p.env.InConfig(backupfile.DataKeySetting); c.DataKeyFile == "" {
 			c.DataKeyFile = given
 		}
 	}
 	named := map[string][]string{}
-	for _, f := range c.keyFiles(p.env, c.DataKeyFile) {
+	for _, f := range c.keys(p.env, c.DataKeyFile).Files() {
 		named[f.Setting] = append(named[f.Setting], f.Path)
 	}
 	for _, f := range b.keys() {
 		if len(named[f.Setting]) == 0 {
 			flag := "--" + f.Setting + " FILE"
-			if f.Setting == secretFileSetting {
+			if f.Setting == backupfile.SecretSetting {
 				flag = f.Setting
 			}
 			return nil, fmt.Errorf("the backup has a file of %s, and the settings name none: "+

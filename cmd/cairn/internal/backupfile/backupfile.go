@@ -30,13 +30,7 @@ import (
 // Format is the version of the format that this package writes, and the only one that it reads.
 const Format = 1
 
-// Names of the members.
-const (
-	manifestName = "manifest.json"
-	Database     = "cairn.db"
-	Config       = "cairn.yaml"
-	Keys         = "keys/" // begins the names of key files
-)
+const manifestName = "manifest.json"
 
 // workFactor is the work factor of scrypt: each guess at a passphrase takes a processor one second.
 var workFactor = 18

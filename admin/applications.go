@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+type clientEntry struct {
+	ID           string    `json:"client_id"`
+	Name         string    `json:"client_name"`
+	Public       bool      `json:"public"`
+	RedirectURIs []string  `json:"redirect_uris"`
+	Scopes       []string  `json:"scopes"`
+	RequireFlag  *string   `json:"require_flag"` // null: open to all members
+	RequireACR   *string   `json:"require_acr"`  // null: a password is enough
+	Trusted      bool      `json:"trusted"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.options.Clients(r.Context())
+	if err != nil {
+		return fmt.Errorf("list clients: %w", err)
+	}
+	out := make([]clientEntry, 0, len(list))
+	for _, c := range list {
+		out = append(out, clientEntry{
+			ID: c.ID, Name: c.Name, Public: c.Public,
+			RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
+			RequireFlag: web.TextOrNull(c.RequireFlag), RequireACR: web.TextOrNull(c.RequireACR),
+			Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+		})
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})
+}
+
+func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
+	clients, err := s.options.Clients(r.Context())
+	if err != nil {
+		return err
+	}
+	apis, err := s.options.APIs(r.Context())
+	if err != nil {
+		return err
+	}
+	page := templates.AdminApplications{APIs: apis}
+	for _, c := range clients {
+		page.Applications = append(page.Applications, templates.ApplicationRow{
+			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted,
+			RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
+			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional, Scopes: c.Scopes,
+			Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
+		})
+	}
+	s.accounts.Show(w, r, http.StatusOK, page)
+	return nil
+}
