@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Explainer is the input of Explain. Explain only reads.
@@ -565,9 +566,4 @@ func (e *explaining) describeDifference(uri string, registered []string) string 
 }
 
 // clip shortens pasted input in messages.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "..."
-	}
-	return s
-}
+func clip(s string) string { return templates.Shortened(s, 200) }

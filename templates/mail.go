@@ -51,7 +51,7 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 		}
 		m.Link = &MailLink{Label: oneLine(m.Link.Label), URL: m.Link.URL}
 	}
-	m.Subject = shortened(oneLine(m.Subject), maxMailSubject)
+	m.Subject = Shortened(oneLine(m.Subject), maxMailSubject)
 	if m.Subject == "" {
 		return WrittenMail{}, errors.New("the mail has no subject")
 	}
@@ -80,7 +80,7 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 
 // MailName is a name that somebody has given themselves, fit for a mail to others: short,
 // and nothing that a mail program would make a link of.
-func MailName(name string) string { return MailNote(shortened(oneLine(name), maxMailName)) }
+func MailName(name string) string { return MailNote(Shortened(oneLine(name), maxMailName)) }
 
 // MailNote is MailName for what somebody has written to the reader, of any length.
 func MailNote(note string) string {
@@ -124,7 +124,9 @@ func lines(texts []string) []string {
 	return out
 }
 
-func shortened(s string, most int) string {
+// Shortened returns s with at most the given number of characters, the last of which is an ellipsis
+// if s was longer.
+func Shortened(s string, most int) string {
 	if chars := []rune(s); len(chars) > most {
 		return strings.TrimSpace(string(chars[:most-1])) + "…"
 	}

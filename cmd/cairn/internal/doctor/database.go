@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -37,11 +38,11 @@ func databaseFile(_ context.Context, x *examination) Finding {
 }
 
 func databaseFilesystem(_ context.Context, x *examination) Finding {
-	fs, err := statFS(filepath.Dir(x.checked.Database))
+	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
-	if kind := networkFS(fs.kind); kind != "" {
+	if kind := networkFS(fs.Kind); kind != "" {
 		return found(Warning, "Move the database to a local disk, or to PostgreSQL.",
 			"%s is on a %s file system: SQLite's locks and shared memory do not work there between machines, "+
 				"and the file can be damaged.", x.checked.Database, kind)
@@ -58,11 +59,11 @@ const (
 )
 
 func diskSpace(_ context.Context, x *examination) Finding {
-	fs, err := statFS(filepath.Dir(x.checked.Database))
+	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
-	return spaceLeft(fs.free, fs.total)
+	return spaceLeft(fs.Free, fs.Total)
 }
 
 func spaceLeft(free, total int64) Finding {
@@ -75,11 +76,11 @@ func spaceLeft(free, total int64) Finding {
 }
 
 func diskGrowth(_ context.Context, x *examination) Finding {
-	fs, err := statFS(filepath.Dir(x.checked.Database))
+	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
-	return growth(fs.free, x.health.Bytes, x.health.DailyBytes)
+	return growth(fs.Free, x.health.Bytes, x.health.DailyBytes)
 }
 
 func growth(free, size, daily int64) Finding {

@@ -5,22 +5,6 @@ import (
 	"syscall"
 )
 
-// fileSystem describes the file system of a folder.
-type fileSystem struct {
-	free, total int64 // bytes
-	kind        int64 // f_type of statfs(2)
-}
-
-func statFS(folder string) (fileSystem, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(folder, &s); err != nil {
-		return fileSystem{}, fmt.Errorf("the size of the file system of %s is not known: %w", folder, err)
-	}
-	size := int64(s.Bsize)
-	free, total := int64(s.Bavail)*size, int64(s.Blocks)*size // #nosec G115 -- disks are smaller
-	return fileSystem{free: free, total: total, kind: int64(s.Type) & 0xffffffff}, nil
-}
-
 // writable checks that files can be created in a folder.
 func writable(folder string) error {
 	const writeAndSearch = 2 | 1

@@ -129,7 +129,7 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	user, event := info.Summary()
 	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up the program counter
 	line.AddAttrs(
-		slog.String("request_id", info.ID), slog.String("method", cutText(r.Method, 16)),
+		slog.String("request_id", info.ID), slog.String("method", templates.Shortened(r.Method, 16)),
 		slog.String("path", loggedPath(r.URL.Path)), slog.Int("status", code),
 		slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("address", info.AddressText()), slog.String("user", user), slog.String("event", event))
@@ -144,14 +144,7 @@ func loggedPath(path string) string {
 	if !strings.HasSuffix(path, "/invites/revoke") && !strings.HasSuffix(path, "/invites/delete") {
 		path = inviteInPath.ReplaceAllString(path, "${1}{code}")
 	}
-	return cutText(path, 256)
-}
-
-func cutText(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
+	return templates.Shortened(path, 256)
 }
 
 // recoverPanic turns a panic into a 500; the stack stays in the log.

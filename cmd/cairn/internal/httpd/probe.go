@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // A probe asks through the public address how a request arrives here: only the service sees which
@@ -70,7 +71,7 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 		}
 		seen.Client, seen.Trusted = clientAddress(r, proxies)
 		for hop := range strings.SplitSeq(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",") {
-			if hop = cutText(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
+			if hop = templates.Shortened(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
 				seen.ForwardedFor = append(seen.ForwardedFor, hop)
 			}
 		}

@@ -5,11 +5,13 @@ import (
 	"syscall"
 )
 
-// FreeSpace returns the number of bytes that this user may still write in a folder.
-func FreeSpace(folder string) (int64, error) {
+// FileSystemOf returns the file system of a folder.
+func FileSystemOf(folder string) (FileSystem, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {
-		return 0, fmt.Errorf("free space: %w", err)
+		return FileSystem{}, fmt.Errorf("the file system of %s: %w", folder, err)
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil // #nosec G115 -- disks are smaller
+	size := int64(s.Bsize)
+	free, total := int64(s.Bavail)*size, int64(s.Blocks)*size // #nosec G115 -- disks are smaller
+	return FileSystem{Free: free, Total: total, Kind: int64(s.Type) & 0xffffffff}, nil
 }

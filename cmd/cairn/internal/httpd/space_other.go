@@ -2,7 +2,9 @@
 
 package httpd
 
-import "math"
+import "errors"
 
-// FreeSpace is unknown here, so it reports an unlimited disk.
-func FreeSpace(string) (int64, error) { return math.MaxInt64, nil }
+// FileSystemOf returns an error: file systems are only examined on Linux.
+func FileSystemOf(string) (FileSystem, error) {
+	return FileSystem{}, errors.New("disks are only checked on Linux")
+}
