@@ -11,9 +11,13 @@ run:
 build version="":
     .ci/build cairn {{quote(version)}}
 
-# every test that needs no service; PostgreSQL and Chromium are used when they are there
+# every test without software of others, but PostgreSQL and Chromium where they are there
 test:
     go test ./...
+
+# the same with relying parties, proxies, Prometheus, a mail server, axe-core and schemathesis, where they are installed
+test-foreign:
+    TEST_FOREIGN=yes go test ./...
 
 # what runs on SQLite by default, on PostgreSQL
 test-postgres:
@@ -54,9 +58,10 @@ fuzz seconds="30":
 load seconds="10":
     CAIRN_LOAD_SECONDS={{seconds}} go test -count 1 -run '^TestLoadNeverAnswers5xx$' -v ./cmd/cairn/internal/httpd
 
-# a writing process is killed (SIGKILL) again and again: what it acknowledged must be in the SQLite file
+# processes are killed (SIGKILL) again and again: what one acknowledged must be in the SQLite file, and no half of a backup or restore counts
 kill rounds="100":
     CAIRN_KILL_ROUNDS={{rounds}} go test -count 1 -timeout 60m -run '^TestKilledProcessHasDoneWhatItAcknowledged$' -v ./store
+    CAIRN_KILL_ROUNDS={{rounds}} go test -count 1 -timeout 60m -run '^TestKilledBackupAndRestoreLeaveNothingThatPassesForDone$' -v ./cmd/cairn
 
 # three instances behind HAProxy under the load of 32 clients, with a rolling restart, a sweep, a backup and a failover of PostgreSQL; before: a program of an earlier version, to be upgraded from
 soak seconds="600" before="":

@@ -6,11 +6,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // TestMain also makes this test binary the command cairn of the scripts.
 func TestMain(m *testing.M) {
+	backupfile.WorkFactor = 10
 	testscript.Main(suite{m}, map[string]func(){"cairn": main})
 }
 

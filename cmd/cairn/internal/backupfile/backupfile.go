@@ -32,11 +32,12 @@ const Format = 1
 
 const manifestName = "manifest.json"
 
-// workFactor is the work factor of scrypt: each guess at a passphrase takes a processor one second.
-var workFactor = 18
+// WorkFactor is the work factor of scrypt: each guess at a passphrase takes a processor one second.
+// Only tests change it.
+var WorkFactor = 18
 
 // maxWorkFactor limits the work factor of a file that is read, and leaves room for a later version
-// to raise workFactor. It takes 1 GiB of memory; a larger one could exhaust the machine's.
+// to raise WorkFactor. It takes 1 GiB of memory; a larger one could exhaust the machine's.
 const maxWorkFactor = 20
 
 // MinPassphrase is the minimum length of a passphrase in bytes.
@@ -82,7 +83,7 @@ func NewKey(recipient, passphrase string) (*Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		to.SetWorkFactor(workFactor)
+		to.SetWorkFactor(WorkFactor)
 		own, err := age.NewScryptIdentity(passphrase)
 		return &Key{recipients: []age.Recipient{to}, identity: own}, err
 	}

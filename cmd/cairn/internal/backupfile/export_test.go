@@ -1,3 +1,3 @@
 package backupfile
 
-func init() { workFactor = 10 }
+func init() { WorkFactor = 10 }

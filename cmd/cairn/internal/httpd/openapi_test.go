@@ -93,6 +93,7 @@ func TestOpenAPIDocumentNamesTheIssuer(t *testing.T) {
 // version and what it is told. CAIRN_SCHEMATHESIS_EXAMPLES is how many requests of
 // random data it sends to each operation, beside those at the bounds of the schemas.
 func TestSchemathesisFindsNoFault(t *testing.T) {
+	thirdParty(t)
 	home := os.Getenv("SCHEMATHESIS_HOME")
 	if cache, err := os.UserCacheDir(); home == "" && err == nil {
 		home = filepath.Join(cache, "cairn-schemathesis")

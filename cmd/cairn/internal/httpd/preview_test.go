@@ -51,7 +51,7 @@ func sampleActivities(w io.Writer, isOwner bool) error {
 
 // The preview has no fault that axe finds, light and dark, and fits a small phone.
 func TestPreviewOfActivitiesIsAccessible(t *testing.T) {
-	foreign(t)
+	thirdParty(t)
 	axe, err := os.ReadFile(filepath.Join(relyingPartyHome(), "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		if os.Getenv("CI") == "true" {

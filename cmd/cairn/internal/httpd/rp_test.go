@@ -46,11 +46,11 @@ func relyingPartyHome() string {
 	return filepath.Join(cache, "cairn-rp")
 }
 
-// needFiles skips the test where the relying parties are not installed. In CI
-// nothing may be missing.
+// needFiles skips a test with software of others where that is not asked for or not installed. In
+// CI nothing may be missing.
 func needFiles(t *testing.T, files ...string) {
 	t.Helper()
-	foreign(t)
+	thirdParty(t)
 	for _, file := range files {
 		if _, err := os.Stat(file); err == nil {
 			continue

@@ -88,6 +88,16 @@ func foreign(t *testing.T) {
 	}
 }
 
+// thirdParty skips a test with relying parties, servers or tools of others, unless CI=true or
+// TEST_FOREIGN=yes. They take most of the time.
+func thirdParty(t *testing.T) {
+	t.Helper()
+	foreign(t)
+	if os.Getenv("CI") != "true" && os.Getenv("TEST_FOREIGN") != "yes" {
+		t.Skip("software of others acts here: just test-foreign")
+	}
+}
+
 // cairn runs a command that ends with the exit code want, and returns what it printed.
 func cairn(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
