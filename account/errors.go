@@ -30,7 +30,7 @@ var (
 	ErrFactorExists   = web.NewProblem(409, "factor_exists", "You have an authenticator app already. Remove it to set up another one.")
 	ErrFactorNotFound = web.NewProblem(404, "factor_not_found", "There is no such second factor.")
 	// ErrEnrolmentExpired is for a secret that this service has not drawn for the session, or too long ago.
-	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token", "This secret is not valid any more. Start again with a new one.")
+	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token", "This secret is no longer valid. Start again with a new one.")
 
 	ErrUserNotFound    = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
 	ErrSessionNotFound = web.NewProblem(404, "session_not_found", "There is no such session.")
@@ -59,7 +59,7 @@ var (
 	ErrInvalidPasskey      = web.NewProblem(401, "invalid_passkey", "This passkey was not accepted. Try again, or use another way to sign in.")
 	ErrInvalidPasskeyName  = web.ForField(400, "invalid_passkey_name", "/name", "A name has 1 to 60 characters and no control characters.")
 	ErrPasskeyExists       = web.NewProblem(409, "passkey_exists", "This passkey has been added already.")
-	ErrPasskeyLimit        = web.NewProblem(409, "passkey_limit_reached", "You have 20 passkeys. Remove one that you do not use any more.")
+	ErrPasskeyLimit        = web.NewProblem(409, "passkey_limit_reached", "You have 20 passkeys. Remove one that you no longer use.")
 
 	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This handle is taken. Choose another one.")
 	ErrRegistrationFull = web.NewProblem(403, "registration_full", "No further members can register here at this time.")
