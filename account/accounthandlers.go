@@ -39,7 +39,7 @@ var notices = map[string]struct {
 	"session-ended":     {"devices", "sessions", "The session has ended."},
 	"sessions-ended":    {"devices", "sessions", "All other sessions have ended."},
 	"invite-created":    {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
-	"invite-mailed":     {"invites", "invites", "The invite is on its way by mail. Its link is below, too."},
+	"invite-mailed":     {"invites", "invites", "The invite is on its way by mail. Its link is also below."},
 	"invite-deleted":    {"invites", "invites", "The invite is deleted."},
 	"app-removed":       {"apps", "apps", "The application no longer has access to your account."},
 	"account-deleted":   {"data", "data", ""},
