@@ -60,7 +60,8 @@ func (c *importCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	policy := publish.Policy{Privacy: activityschema.Privacy(c.Privacy), HideTime: c.HideTime, KeepElevation: c.KeepElevation}
+	privacy := activityschema.Privacy(c.Privacy)
+	policy := publish.Policy{Privacy: privacy, HideTime: c.HideTime, KeepElevation: c.KeepElevation}
 	if policy.Privacy == activityschema.PrivacyBlurStart {
 		if policy.Places, err = c.toHide(c.Into); err != nil {
 			return err
@@ -185,7 +186,8 @@ func listedIn(dir string, n publish.Counts) string {
 // reportBad prints the documents that are not in the index because they cannot be read.
 func reportBad(p *program, dir string, bad []*publish.FileError) bool {
 	for _, b := range bad {
-		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(filepath.Join(dir, b.File)), printable(b.Err.Error()))
+		file := filepath.Join(dir, b.File)
+		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(file), printable(b.Err.Error()))
 	}
 	return len(bad) > 0
 }
