@@ -24,7 +24,7 @@ var (
 	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded", "Your account needs this second factor, or an application that you use asks for it. Add another one first, or remove the access of the application.")
 
 	// ErrInvalidOTP is for a code that is wrong, used or expired.
-	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp", "This code is wrong or was already used. Wait for the next one and try again.")
+	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp", "This code is not right, or it was already used. Wait for the next one and try again.")
 	// ErrSignInExpired: the password was entered too long ago, or not in this browser.
 	ErrSignInExpired  = web.NewProblem(401, "sign_in_expired", "You entered your password too long ago. Sign in again.")
 	ErrFactorExists   = web.NewProblem(409, "factor_exists", "You already have an authenticator app. Remove it to set up another one.")
