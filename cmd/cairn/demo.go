@@ -25,7 +25,7 @@ import (
 )
 
 type demoCommand struct {
-	Dir       string `default:"cairn-demo" placeholder:"FOLDER" help:"Folder that holds everything; made, or used again."`
+	Dir       string `default:"cairn-demo" placeholder:"FOLDER" help:"Folder for everything; created or used again."`
 	Listen    string `default:"127.0.0.1:4040" help:"Address of the service."`
 	AppListen string `default:"127.0.0.1:4041" help:"Address of the activity application."`
 }
