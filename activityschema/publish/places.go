@@ -41,8 +41,8 @@ type Places struct {
 }
 
 // placesHeader begins the file.
-const placesHeader = `# Places that blurred activities do not show. Keep this file secret, and keep it: with another key
-# the same tracks would be cut elsewhere, and both cuts together tell more than one.
+const placesHeader = `# Places that blurred activities do not show. Keep this file secret and do not lose it: with
+# another key, the same tracks would be cut elsewhere, and both cuts together reveal more than one.
 `
 
 // LoadPlaces reads a file of places. It returns fs.ErrNotExist if there is none, and refuses a file

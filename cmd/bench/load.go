@@ -27,7 +27,7 @@ type loadCommand struct {
 	Phases   []string `placeholder:"PHASE" help:"Phases to measure; all if not given."`
 	Sessions int      `placeholder:"COUNT" help:"How many users sign in before; four for each worker if not given."`
 	Metrics  string   `placeholder:"ADDRESS" help:"Where the program serves profiles, for go tool pprof."`
-	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) to create and drop databases on."`
+	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) for temporary databases."`
 	Database string   `placeholder:"FILE" help:"Database of bench fill, SQLite file or URL. It is written to."`
 	Filled   string   `placeholder:"FILE" help:"What bench fill -o json has printed of --database."`
 	DataKey  string   `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" type:"path" help:"Data key of --database."`

@@ -16,7 +16,7 @@ type blurCommand struct {
 	Check    bool     `help:"Change nothing: list the documents that reveal a place, and exit with 1 if any do."`
 	Public   bool     `help:"Blur the public documents of a folder that show positions near a place, too."`
 	HideTime bool     `help:"Publish the day of an activity, not the quarter of an hour of its start."`
-	Paths    []string `arg:"" name:"path" help:"Published folders or documents. They are replaced: keep the recordings."`
+	Paths    []string `arg:"" name:"path" help:"Published folders or documents. They are replaced: keep recordings."`
 }
 
 // Run blurs documents that give a place away: 1 if some could not be, or with --check if there are any.

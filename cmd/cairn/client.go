@@ -62,7 +62,7 @@ type clientOptions struct {
 	Public            *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
 	Scope             []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
 	AuthMethod        *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile          *string  `placeholder:"FILE" help:"Public JSON Web Key Set for private_key_jwt, - for standard input."`
+	JWKSFile          *string  `placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
 	RequirePKCE       *bool    `negatable:"" help:"Refuse requests without a code challenge."`
 	RequireFlag       *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
 	RequireACR        *string  `enum:"2,phr" placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`

@@ -36,7 +36,8 @@ func demoActivities(owner string) (func(w io.Writer, isOwner bool) error, error)
 	return func(w io.Writer, isOwner bool) error {
 		details := []*activityschema.Detail{ride, run}
 		if isOwner {
-			return publish.WritePreview(w, owner, "You see the private one because it is yours.", append(details, walk))
+			const note = "You see the private one because it is yours."
+			return publish.WritePreview(w, owner, note, append(details, walk))
 		}
 		return publish.WritePreview(w, owner, "There may be private ones, which only the owner sees.", details)
 	}, nil
