@@ -190,7 +190,7 @@ func allPages() map[string]templates.Page {
 	return all
 }
 
-// A page is read when it is first asked for: a fault in one must not wait for a visitor.
+// Pages are parsed on first use: a fault in one must not wait for a visitor.
 func TestEveryPageCanBeShownInEachLanguage(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	for _, tag := range templates.LanguageTags() {
