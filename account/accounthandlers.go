@@ -32,7 +32,7 @@ var notices = map[string]struct {
 	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
 	"password-changed":  {"security", "password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},
 	"passkey-added":     {"security", "passkeys", "The passkey is added."},
-	"passkey-renamed":   {"security", "passkeys", "The passkey has its new name."},
+	"passkey-renamed":   {"security", "passkeys", "The passkey is renamed."},
 	"passkey-removed":   {"security", "passkeys", "The passkey is removed. Delete it in your device or password manager, too."},
 	"totp-added":        {"security", "second-factor", "Your authenticator app is set up."},
 	"totp-removed":      {"security", "second-factor", "Your authenticator app is removed. Delete its entry in the app too."},
