@@ -125,9 +125,9 @@ func lines(texts []string) []string {
 	return out
 }
 
-func shortened(s string, limit int) string {
-	if chars := []rune(s); len(chars) > limit {
-		return strings.TrimSpace(string(chars[:limit-1])) + "…"
+func shortened(s string, most int) string {
+	if chars := []rune(s); len(chars) > most {
+		return strings.TrimSpace(string(chars[:most-1])) + "…"
 	}
 	return s
 }
