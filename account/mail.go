@@ -60,6 +60,6 @@ func TestMail(l *templates.Language) templates.Mail {
 	return templates.Mail{
 		Subject:    l.Text("A test of the mail settings"),
 		Paragraphs: []string{l.Text("This mail shows that mails of this service arrive. There is nothing to do.")},
-		Reason:     l.Text("You receive this mail because an administrator has sent it to your address."),
+		Reason:     l.Text("You receive this mail because an administrator sent it to your address."),
 	}
 }

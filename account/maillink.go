@@ -35,7 +35,7 @@ type notMeLink struct {
 }
 
 // ErrOtherAccount: see verifyLinked.
-var errOtherAccount = web.NewProblem(403, "other_account", "You are signed in to another account than the one that this link is for. Sign out, then open the link again.")
+var errOtherAccount = web.NewProblem(403, "other_account", "You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
 
 // mailLink seals v into a link to the page of the purpose.
 func (s *Service) mailLink(purpose string, v any, label string) (*templates.MailLink, error) {

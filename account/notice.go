@@ -120,7 +120,7 @@ var plainNotices = map[string]plainNotice{
 	},
 	MailFactorsReset: {
 		"Your second factors were removed",
-		"An administrator has removed all passkeys, authenticator apps and recovery codes of your account @{handle} on {time}. All your sessions have ended.",
+		"An administrator removed all passkeys, authenticator apps and recovery codes of your account @{handle} on {time}. All your sessions have ended.",
 		tellAdmin, "", "",
 	},
 	MailFactorCounter: {
@@ -134,24 +134,24 @@ var plainNotices = map[string]plainNotice{
 		notYou, setANew, "/forgot-password/",
 	},
 	MailFlagsChanged: {
-		"Your access was changed", "An administrator has changed what your account @{handle} may use on {time}.", askAdmin, "", "",
+		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.", askAdmin, "", "",
 	},
 	MailResetCodeMade: {
-		"A code for a new password was made",
-		"An administrator has made a code on {time} with which a new password of your account @{handle} can be set.", tellAdmin, "", "",
+		"A code for a new password was created",
+		"An administrator created a code on {time} that can set a new password for your account @{handle}.", tellAdmin, "", "",
 	},
 	MailSessionsEnded: {
-		"You were signed out", "An administrator has ended sessions of your account @{handle} on {time}. Sign in again.", askAdmin, "", "",
+		"You were signed out", "An administrator ended sessions of your account @{handle} on {time}. Sign in again.", askAdmin, "", "",
 	},
 	MailSuspended: {
-		"Your account is suspended", "An administrator has suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
+		"Your account is suspended", "An administrator suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
 	},
 	MailUnsuspended: {
 		"Your account is open again",
-		"An administrator has lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "", "",
+		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "", "",
 	},
 	MailExported: {
-		"Your data was exported", "All that is stored of your account @{handle} was downloaded on {time}.", notYou, setANew, "/forgot-password/",
+		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou, setANew, "/forgot-password/",
 	},
 	MailDeleted: {
 		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.", askAdmin, "", "",
@@ -224,10 +224,10 @@ func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.
 	id := m.Data["change"]
 	switch {
 	case m.Data["undone"] != "":
-		add("Whoever has the address before it has undone a change, and all your sessions have ended. If you do not know why, tell an administrator.")
+		add("Somebody with access to the earlier address undid the change, and all your sessions have ended. If you do not know why, tell an administrator.")
 		return out, nil
 	case id == "":
-		out.Paragraphs[0] = l.Text("An administrator has changed the email address of your account @{handle} on {time}, or whether it counts as verified.", m.texts(l)...)
+		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, or whether it counts as verified.", m.texts(l)...)
 		add(askAdmin)
 		return out, nil
 	}
@@ -315,7 +315,7 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 		},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
-			l.Text("If that was not you, ignore this mail: your password stays as it is."),
+			l.Text("If that was not you, ignore this mail: your password does not change."),
 		},
 		Reason: recipientReason(l, u.Handle),
 	}, nil
@@ -333,7 +333,7 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 	}
 	return templates.Mail{
 		Subject:    l.Text("You have an account"),
-		Paragraphs: []string{l.Text("@{by} has made the account @{handle} for you. Open the link and choose a password.", "by", m.Data["by"], "handle", u.Handle)},
+		Paragraphs: []string{l.Text("@{by} created the account @{handle} for you. Open the link and choose a password.", "by", m.Data["by"], "handle", u.Handle)},
 		Link:       &templates.MailLink{Label: l.Text("Choose a password"), URL: s.ResetURL(u.Handle, c)},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),

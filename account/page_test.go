@@ -135,7 +135,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	}
 	b.page("/account/password", "current_password", "wrong", "new_password", newPassword).is(401)
 	b.page("/account/security").is(200).
-		shows("ada signed in with password", "192.0.2.1", "root1 made a code for a new password of the account of ada", "The operator made the account of ada").
+		shows("ada signed in with password", "192.0.2.1", "root1 created a code for a new password of the account of ada", "The operator created the account of ada").
 		hides("suspended", "spam", "203.0.113.9") // who administers is no business of hers beyond the name
 	w.signedIn("root1").page("/account/security").is(200).hides(`data-action="user.suspend"`)
 }

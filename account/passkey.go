@@ -193,7 +193,7 @@ func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (b
 	return none, errPasskeyPurpose
 }
 
-var errPasskeyPurpose = web.BadRequest("The member purpose has a value that is not known here.",
+var errPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.",
 	web.FieldError{Pointer: "/purpose", Detail: "not known"})
 
 // beginProof is BeginPasskey for a user who is known.

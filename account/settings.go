@@ -170,7 +170,7 @@ func (s Settings) Check() (Settings, error) {
 		add("/accent_colour", "# and six hexadecimal digits")
 	}
 	if wrong != nil {
-		return s, web.NewProblem(400, "invalid_settings", "Some settings cannot be used; the reasons stand beside them.", wrong...)
+		return s, web.NewProblem(400, "invalid_settings", "Some settings are invalid. The reasons are next to them.", wrong...)
 	}
 	return s, nil
 }

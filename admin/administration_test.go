@@ -57,7 +57,7 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 	if shown == nil {
 		t.Fatal(a.body)
 	}
-	b.page("/admin/audit?person=eve").is(200).shows("root1 made the account of eve", `data-action="user.create"`).hides(shown[1])
+	b.page("/admin/audit?person=eve").is(200).shows("root1 created the account of eve", `data-action="user.create"`).hides(shown[1])
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {

@@ -55,7 +55,7 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 			return nil, err
 		}
 		used := slices.Max(counts[:chartDays-backupDays]) > 0
-		text := l.Text("There was never a backup.")
+		text := l.Text("There has never been a backup.")
 		if !at.IsZero() {
 			used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
 		}
@@ -70,7 +70,7 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 		}
 		if state.Failing > 0 {
 			add("mail-server", false, l.Text("{count} mails could not be sent yet.", "count", state.Failing),
-				l.Text("They are tried again for a day. The log has the reason, and a test shows it."),
+				l.Text("They are tried again for a day. The log has the reason, and a test mail shows it."),
 				"", "cairn mail test ADDRESS")
 		}
 	}
@@ -85,7 +85,7 @@ func Judge(ctx context.Context, users *account.Administration, o Options) (list 
 	}
 	if len(settings.SecondFactorFlags) == 0 {
 		add("second-factor-optional", true, l.Text("Nobody is required to have a second factor."),
-			l.Text("Require one at least of administrators."),
+			l.Text("Require one, at least from administrators."),
 			"/admin/settings#security", "cairn settings set second_factor_flags admin")
 	}
 	return list, nil

@@ -108,7 +108,7 @@ var notices = map[string]struct {
 }{
 	"profile-saved":  {"profile", "The profile is saved."},
 	"flags-saved":    {"access", "The access is saved."},
-	"added-by-mail":  {"password", "The account is made. A mail with a link to choose a password is on its way."},
+	"added-by-mail":  {"password", "The account is created. A mail with a link to choose a password is on its way."},
 	"session-ended":  {"sessions", "The session has ended."},
 	"sessions-ended": {"sessions", "All sessions have ended."},
 	"suspended":      {"end", "The account is suspended. All its sessions have ended."},

@@ -167,7 +167,7 @@ func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
-	"No device waits with this code. Look at the device: a code works for ten minutes, once.")
+	"No device is waiting with this code. Look at the device: a code works once, for ten minutes.")
 
 // deviceForm finds the request of the typed code and continues as with every authorization
 // request. Wrong codes count against the rate limit.

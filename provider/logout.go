@@ -38,7 +38,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.problem == "" && id != nil && req.sub != "" && id.User.Sub != req.sub {
-		req.problem = "The application asks to sign out another account than the one that is signed in here."
+		req.problem = "The application asks to sign out a different account from the one that is signed in here."
 	}
 	if req.problem != "" || req.sub == "" {
 		p.confirmLogout(w, r, id, req)

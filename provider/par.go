@@ -80,7 +80,7 @@ func hashReference(reference string) []byte {
 }
 
 var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
-	"This request to sign in was used already or took too long. Go back to the application and start again.")
+	"This request to sign in was already used or took too long. Go back to the application and start again.")
 
 // openPushed replaces the reference by the pushed request. Other parameters in the URL are
 // dropped (clients repeat response_type and scope there, as OpenID Connect Core section 6

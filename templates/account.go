@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Member is what each page of a person's own account shows of them; the pages differ in the rest. Their forms:
+// Member holds what every page of a person's own account shows. The forms of these pages:
 //
-//	POST {base}/account/profile              display_name, email and the other members of a profile, keep_other_sessions
+//	POST {base}/account/profile              the members of a profile, keep_other_sessions
 //	POST {base}/account/password             current_password, new_password
 //	POST {base}/account/sessions/end         id
 //	POST {base}/account/sessions/end-others  -
@@ -23,17 +23,18 @@ import (
 //	POST {base}/account/delete               password
 //	POST {base}/logout/                      -
 //
-// Their sections can be linked by id: profile, password, passkeys, second-factor, recovery, sessions, apps, invites, data.
+// Links can point to their sections by id: profile, password, passkeys, second-factor, recovery,
+// sessions, apps, invites, data.
 type Member struct {
 	Handle, DisplayName string
 	Admin               bool
 	// Flags are the access flags that are on.
 	Flags []string
 	Answer
-	// ErrorField is the field the error is about; "" lets ErrorCode say: weak_password is about new_password,
-	// invalid_credentials about current_password.
+	// ErrorField is the field that the error is about. If it is empty, ErrorCode decides:
+	// weak_password is about new_password, invalid_credentials about current_password.
 	ErrorField string
-	// PasskeyName is the name that was typed for a new passkey.
+	// PasskeyName is the name typed for a new passkey.
 	PasskeyName string
 }
 
@@ -48,7 +49,7 @@ func (p Member) fault(field string) (string, bool) {
 	return "", at == field
 }
 
-// Initial stands where others have a picture: the first letter or digit of the name.
+// Initial returns the first letter or digit of the name, shown in place of a picture.
 func (p Member) Initial() string {
 	for _, name := range []string{p.DisplayName, p.Handle} {
 		for _, c := range name {
@@ -60,7 +61,8 @@ func (p Member) Initial() string {
 	return "?"
 }
 
-// AccountSecurity is the page of what a person signs in with. Each of its sections has a file of its own.
+// AccountSecurity is the page of a person's password and other factors. Each section has its own
+// template file.
 type AccountSecurity struct {
 	Member
 	// MinPassword is the shortest password in runes.
@@ -68,41 +70,42 @@ type AccountSecurity struct {
 	Passkeys    Passkeys
 	Demand      FactorDemand
 	Factors     SecondFactors
-	// History is what has lately happened with the account, newest first.
+	// History has the recent events of the account, newest first.
 	History []AuditRow
 }
 
-// FactorDemand is what keeps a person from going on.
+// FactorDemand says which factor a person must set up or use before going on.
 type FactorDemand struct {
-	// SetUp asks for a second factor, and SignIn for a sign-in with it.
+	// SetUp asks the person to set up a second factor, SignIn to sign in with it.
 	SetUp, SignIn bool
-	// Application asks for a second factor, or for a passkey; Continue, if not empty, leads back to it.
+	// Application requires a second factor, or a passkey if Passkey is set. Continue, if not
+	// empty, leads back to it.
 	Application, Continue string
 	Passkey               bool
 }
 
-// SecondFactors are what a sign-in of the person needs after the password.
+// SecondFactors describes the person's factors besides the password.
 type SecondFactors struct {
-	// Any says that there is a second factor, TOTP that there is an authenticator app.
+	// Any reports whether there is a second factor, TOTP whether there is an authenticator app.
 	Any, TOTP               bool
 	TOTPSince, TOTPLastUsed time.Time
-	// RecoveryCodes is how many are left.
+	// RecoveryCodes is the number of unused codes.
 	RecoveryCodes int
 }
 
 func (AccountSecurity) page() (string, bool) { return "account-security", false }
 
-// AccountDevices is the page of the browsers that a person is signed in with.
+// AccountDevices is the page of the browsers in which a person is signed in.
 type AccountDevices struct {
 	Member
 	Sessions []SessionRow
-	// MoreSessions says that there are others, which ?sessions=all shows.
+	// MoreSessions reports whether there are others, which ?sessions=all shows.
 	MoreSessions bool
 }
 
 func (AccountDevices) page() (string, bool) { return "account-devices", false }
 
-// OtherSessions says that there is a session to end besides the one that asks.
+// OtherSessions reports whether there is a session besides the current one.
 func (p AccountDevices) OtherSessions() bool {
 	for _, s := range p.Sessions {
 		if !s.Current {
@@ -112,7 +115,7 @@ func (p AccountDevices) OtherSessions() bool {
 	return false
 }
 
-// AccountApps is the page of the applications that a person lets in.
+// AccountApps is the page of the applications that a person can use.
 type AccountApps struct {
 	Member
 	Apps []AppRow
@@ -124,9 +127,9 @@ func (AccountApps) page() (string, bool) { return "account-apps", false }
 type AccountInvites struct {
 	Member
 	Invites []InviteRow
-	// InvitesRemaining is how many invites the person may still make; -1 is without limit.
+	// InvitesRemaining is how many invites the person may still create; -1 means no limit.
 	InvitesRemaining int
-	// Mail says that an invite can be mailed.
+	// Mail reports whether an invite can be mailed.
 	Mail bool
 }
 
@@ -135,14 +138,14 @@ func (p AccountInvites) Unused() bool {
 	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return !i.Used })
 }
 
-// Joined reports whether somebody has joined by one of the invites.
+// Joined reports whether somebody has joined with one of the invites.
 func (p AccountInvites) Joined() bool {
 	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return i.Used })
 }
 
 func (AccountInvites) page() (string, bool) { return "account-invites", false }
 
-// AccountInviteSlip is an invite on paper.
+// AccountInviteSlip is an invite to print.
 type AccountInviteSlip struct {
 	Member
 	Code, URL, Note string
@@ -151,7 +154,7 @@ type AccountInviteSlip struct {
 
 func (AccountInviteSlip) page() (string, bool) { return "account-invite-slip", false }
 
-// AccountData is the page on which a person takes their data with them, and leaves.
+// AccountData is the page on which people export their data and delete their account.
 type AccountData struct{ Member }
 
 func (AccountData) page() (string, bool) { return "account-data", false }
@@ -159,38 +162,39 @@ func (AccountData) page() (string, bool) { return "account-data", false }
 // SessionRow is one signed-in browser. A zero time is shown as "never".
 type SessionRow struct {
 	ID string
-	// Browser and System are their names, each empty when it is not known; Address is the network address of the sign-in.
+	// Browser and System are names, empty if unknown. Address is the network address of the sign-in.
 	Browser, System, Address         string
 	CreatedAt, LastSeenAt, ExpiresAt time.Time
 	// Methods are the factors of the sign-in.
 	Methods []Text
-	// Current is the session that asks for the page.
+	// Current marks the session that requested the page.
 	Current bool
 }
 
-// InviteRow is one invite of the person. URL is absolute: it is text to copy, never a link of the page.
+// InviteRow is one invite of the person. URL is absolute; the page shows it as text to copy, never
+// as a link.
 type InviteRow struct {
 	Code, URL, Note      string
 	CreatedAt, ExpiresAt time.Time
 	Used                 bool
 	UsedAt               time.Time
-	// UsedBy is the handle of the person who came by it.
+	// UsedBy is the handle of the person who joined with it.
 	UsedBy  string
 	Expired bool
 }
 
-// AppRow is an application that the person lets in, or may; GrantedAt is zero of one that was not let in.
+// AppRow is an application that the person can use. GrantedAt is zero if it has no access yet.
 type AppRow struct {
 	ClientID, Name string
 	Scopes         []string
-	// Sees are the scopes in words, in the language of the page.
+	// Sees describes the scopes in the language of the page.
 	Sees                  []string
 	GrantedAt, LastUsedAt time.Time
-	HomeURI               string // where it leads, "" for nowhere
+	HomeURI               string // "" for none
 	Logo                  string // hash of its picture, "" for none
 }
 
-// Host is where it leads, as people know it.
+// Host returns the host of HomeURI.
 func (a AppRow) Host() string {
 	u, err := url.Parse(a.HomeURI)
 	if err != nil {
@@ -199,7 +203,7 @@ func (a AppRow) Host() string {
 	return u.Host
 }
 
-// Initial stands for its logo.
+// Initial returns the first letter of the name, shown in place of a logo.
 func (a AppRow) Initial() string {
 	name := strings.ToUpper(cmp.Or(a.Name, a.ClientID))
 	_, size := utf8.DecodeRuneInString(name)

@@ -12,35 +12,35 @@ type AdminOverview struct {
 	Answer
 }
 
-// NextStep is what an administrator of a new installation does next.
+// NextStep is a task for the administrator of a new installation.
 type NextStep struct {
 	Name, Text string
-	Path       string // page where it is done, "" for none
-	Command    string // what the operator runs, "" for nothing
+	Path       string // page on which to do it, "" for none
+	Command    string // command for the operator, "" for none
 	Done       bool
 }
 
-// DayCount is how often something happened on a day (UTC).
+// DayCount counts something on one day (UTC).
 type DayCount struct {
 	Day   time.Time
 	Count int
 }
 
-// Date is the day as ISO 8601 has it.
+// Date returns the day in the form of ISO 8601.
 func (d DayCount) Date() string { return d.Day.Format(time.DateOnly) }
 
-// Warning is something that an administrator has to see to, in the language of the page.
+// Warning is a problem for an administrator, in the language of the page.
 type Warning struct {
-	Code         string // names it to programs, as cairn doctor does
-	Advice       bool   // no fault: a healthy new installation may have it
+	Code         string // for programs; the same as in cairn doctor
+	Advice       bool   // not a fault: a healthy new installation may have it
 	Text, Remedy string
 	Path         string // page that helps, "" for none
-	Command      string // what the operator runs, "" for nothing
+	Command      string // command for the operator, "" for none
 }
 
 func (AdminOverview) page() (string, bool) { return "admin", false }
 
-// Total is the number of all sign-ins.
+// Total returns the number of sign-ins on all days.
 func (p AdminOverview) Total() (n int) {
 	for _, d := range p.SignIns {
 		n += d.Count
@@ -48,7 +48,7 @@ func (p AdminOverview) Total() (n int) {
 	return n
 }
 
-// Bar is a column of the chart of sign-ins.
+// Bar is a column in the chart of sign-ins.
 type Bar struct{ X, Y, Height int }
 
 // The chart of sign-ins, in the units of its view box.
@@ -57,7 +57,7 @@ const (
 	barStep     = 20
 )
 
-// Bars are the columns of the chart.
+// Bars returns the columns of the chart.
 func (p AdminOverview) Bars() []Bar {
 	most := 1
 	for _, d := range p.SignIns {
@@ -74,40 +74,41 @@ func (p AdminOverview) Bars() []Bar {
 	return out
 }
 
-// Width is the width of the chart.
+// Width returns the width of the chart.
 func (p AdminOverview) Width() int { return max(1, len(p.SignIns)) * barStep }
 
-// AdminUsers is the list of people for administrators: GET {base}/admin/users/ with query, flag, suspended, never_signed_in,
-// no_second_factor, sort and cursor. POST there adds a person: handle, display_name, email, flag (repeatable).
+// AdminUsers lists people for administrators: GET {base}/admin/users/ with query, flag, suspended,
+// never_signed_in, no_second_factor, sort and cursor. POST to the same path adds a person: handle,
+// display_name, email, flag (repeatable).
 type AdminUsers struct {
 	Filter UserFilter
 	Flags  []string // of the installation
 	Users  []AdminUserRow
-	// Total is how many fit, or with AtLeast that many and more; -1 is unknown.
+	// Total is the number of matches; with AtLeast there are that many or more; -1 is unknown.
 	Total   int
 	AtLeast bool
 	// Next is the local path of the next page, "" on the last one.
 	Next string
 	Answer
-	// New is what was typed for a person to add.
+	// New has the values typed for a new person.
 	New        NewPerson
 	ErrorField string
-	// ByMail says that the person gets their link by mail where an address is given.
+	// ByMail reports whether a new person with an address gets the link by mail.
 	ByMail bool
 }
 
-// UserFilter is what a list of people is restricted to.
+// UserFilter restricts a list of people.
 type UserFilter struct {
 	Query, Flag, Sort                        string
 	Suspended, NeverSignedIn, NoSecondFactor bool
 }
 
-// Any says that it restricts.
+// Any reports whether the filter restricts anything.
 func (f UserFilter) Any() bool {
 	return f.Query != "" || f.Flag != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor
 }
 
-// NewPerson are the fields of a person to add.
+// NewPerson has the fields of a person to add.
 type NewPerson struct {
 	Handle, DisplayName, Email string
 	Flags                      []string
@@ -121,7 +122,7 @@ type AdminUserRow struct {
 	Suspended              bool
 	SecondFactor           bool
 	CreatedAt, LastLoginAt time.Time
-	// InvitedBy is a handle, "" for a person who came without an invite.
+	// InvitedBy is a handle, "" for a person who joined without an invite.
 	InvitedBy string
 }
 
@@ -133,31 +134,34 @@ func (p AdminUsers) fault(field string) (string, bool) {
 
 // AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
 //
-//	profile              display_name, email, email_verified=true where it is ticked
+//	profile              display_name, email, email_verified=true if ticked
 //	suspend              reason
 //	unsuspend            -
-//	flags                flag (once for each that is ticked), known (once for each that was shown)
+//	flags                flag (once for each ticked), known (once for each shown)
 //	reset-password-code  -
 //	reset-factors        -
 //	delete               confirm (the handle, typed)
 //
-// Its sections can be linked by id: account, profile, access, password, factors, sessions, apps, invited, history, end.
+// Links can point to its sections by id: account, profile, access, password, factors, sessions,
+// apps, invited, history, end.
 //
-// A flag in known but not in flag is to be turned off; one in neither was not on the page and is left unchanged.
+// A flag in known but not in flag is turned off. A flag in neither was not on the page and is left
+// unchanged.
 type AdminUser struct {
 	User AdminUserRow
-	// Profile is what its form shows: what is stored, or what was typed and refused.
+	// Profile has the values of the form: the stored ones, or those typed and refused.
 	Profile AdminProfile
-	// Self says that the administrator looks at their own account: it can be neither suspended nor deleted here.
+	// Self marks the administrator's own account, which cannot be suspended or deleted here.
 	Self bool
-	// SuspendedAt and SuspendReason are of a suspended account.
+	// SuspendedAt and SuspendReason are set for a suspended account.
 	SuspendedAt   time.Time
 	SuspendReason string
-	// KnownFlags are the flags that can be ticked, in the order to show. A flag the person has beyond them is shown only.
+	// KnownFlags are the flags that can be ticked, in display order. Any other flag of the person
+	// is only shown.
 	KnownFlags []string
-	// FlagDescriptions say what a flag is for, where an administrator has written it.
+	// FlagDescriptions has the descriptions that administrators have written, by flag.
 	FlagDescriptions map[string]string
-	// ResetCode and ResetURL are of the code just made. They are shown once, by the answer that made them.
+	// ResetCode and ResetURL belong to the code just created. Only that response shows them.
 	ResetCode, ResetURL string
 	Factors             FactorCounts
 	Sessions            []SessionRow
@@ -171,13 +175,13 @@ type AdminUser struct {
 	ErrorField string
 }
 
-// FactorCounts are the second factors of a person.
+// FactorCounts counts the second factors of a person.
 type FactorCounts struct {
 	TOTP                    bool
-	Passkeys, RecoveryCodes int // RecoveryCodes are those left
+	Passkeys, RecoveryCodes int // RecoveryCodes counts the unused ones
 }
 
-// AdminProfile are the fields of a person that administrators change.
+// AdminProfile has the fields of a person that administrators can change.
 type AdminProfile struct {
 	DisplayName, Email string
 	EmailVerified      bool
@@ -189,22 +193,23 @@ func (p AdminUser) fault(field string) (string, bool) {
 
 func (AdminUser) page() (string, bool) { return "admin-user", false }
 
-// AdminInvites is the tree of invites, a level a page: GET {base}/admin/invites with under (a handle) and cursor; all that are
-// open with open=all. Its forms: POST {base}/admin/invites/revoke with code, or with under for those of a branch.
+// AdminInvites shows one level of the tree of invites: GET {base}/admin/invites with under (a
+// handle) and cursor; open=all shows all open invites. Its forms: POST {base}/admin/invites/revoke
+// with code for one invite, or with under for a branch.
 type AdminInvites struct {
-	// Under is the person whose branch it is, nil at the root.
+	// Under is the person at the top of the branch, nil at the root.
 	Under    *BranchRow
 	Branches []BranchRow
 	// Next is the local path of the next page, "" on the last one.
 	Next string
-	// Open are open invites of all, at the root.
+	// Open has everybody's open invites; it is set at the root only.
 	Open      []OpenInviteRow
 	OpenCount int
 	NextOpen  string
 	Answer
 }
 
-// OpenInviteRow is an open invite of somebody; By is a handle, "" for the operator.
+// OpenInviteRow is an open invite. By is a handle, "" for the operator.
 type OpenInviteRow struct {
 	Code, By, Note       string
 	CreatedAt, ExpiresAt time.Time
@@ -232,34 +237,34 @@ type AdminApplications struct {
 type ApplicationRow struct {
 	ID, Name                string
 	Public, Trusted         bool
-	RequireFlag, RequireACR string // or empty
-	HomeURI, Logo           string // Logo is the hash of the picture; or empty
+	RequireFlag, RequireACR string // empty for none
+	HomeURI, Logo           string // empty for none; Logo is the hash of the picture
 	RedirectURIs, Scopes    []string
 	Optional                []string // scopes that a person may leave out
 	Users                   int
-	ManyUsers               bool // there are Users or more
+	ManyUsers               bool // there may be more than Users
 	CreatedAt, LastUsedAt   time.Time
 }
 
-// APIRow is a registered API. Its clients are All, or those that Clients name.
+// APIRow is a registered API. All clients may use it if All is set, otherwise those in Clients.
 type APIRow struct {
 	APIItem
 	Opaque, All bool
 	Clients     []string
 }
 
-// Commands are what the operator changes it with, and asks how a request of it would be answered.
+// Commands returns the operator's commands to change the client and to explain its requests.
 func (a ApplicationRow) Commands() []string {
 	return []string{"cairn client update " + a.ID + " --help", "cairn client remove " + a.ID, "cairn explain URL"}
 }
 
-// AddCommand is what the operator registers one with.
+// AddCommand returns the operator's command to register a client.
 func (AdminApplications) AddCommand() string { return "cairn client add --help" }
 
 func (AdminApplications) page() (string, bool) { return "admin-applications", false }
 
-// AdminAudit shows rows of the audit log: GET {base}/admin/audit with person, kind, from, to and cursor, and {base}/admin/audit.csv
-// and .jsonl for all of them.
+// AdminAudit shows rows of the audit log: GET {base}/admin/audit with person, kind, from, to and
+// cursor. {base}/admin/audit.csv and .jsonl export all matching rows.
 type AdminAudit struct {
 	Person, Kind, From, To string // as typed
 	Rows                   []AuditRow
@@ -276,7 +281,7 @@ type AuditRow struct {
 
 func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 
-// AdminSettings are the settings of the installation. Its forms post to {base}/admin/settings/…:
+// AdminSettings shows the settings of the installation. Its forms post to {base}/admin/settings/…:
 //
 //	general      instance_name, accent_colour, contact, registration, max_users, invites_per_member
 //	logo         logo (a file, multipart/form-data)
@@ -290,9 +295,9 @@ type AdminSettings struct {
 	SignOutOnFlagLoss                                  bool
 	Flags                                              []FlagRow
 	NewFlag, NewDescription                            string
-	Logo                                               bool // there is one
+	Logo                                               bool // there is a logo
 	Answer
-	// Faults are what is wrong with fields, by their names.
+	// Faults has the error messages by field name.
 	Faults map[string]string
 }
 

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// AuditAction is what a row of the audit log can tell, with its sentence.
+// AuditAction is an action in the audit log with its sentence.
 type AuditAction struct {
 	Name     string
-	Sentence Text // what happened; see Language.AuditSentence
+	Sentence Text // see Language.AuditSentence
 }
 
-// AuditActions are all kinds of rows that are written today, those that belong together one after the other.
+// AuditActions has every action that is written today, grouped by kind.
 var AuditActions = sortedActions([]AuditAction{
 	{"session.create", "{actor} signed in{how}"},
 	{"session.reauthenticate", "{actor} signed in again{how}"},
@@ -22,39 +22,39 @@ var AuditActions = sortedActions([]AuditAction{
 	{"session.not_me", "{actor} reported a sign-in as somebody else’s"},
 	{"session.refused", "{actor} could not sign in: the account is suspended"},
 	{"session.limited", "{actor} tried too many wrong passwords for {account}"},
-	{"user.register", "{actor} made the account with an invite"},
+	{"user.register", "{actor} created the account with an invite"},
 	{"profile.change", "{actor} changed their profile"},
 	{"email.change", "{actor} changed their email address"},
 	{"email.ask", "{actor} asked for a mail to verify their email address"},
 	{"email.verify", "{actor} verified their email address"},
-	{"email.undo", "{actor} undid the change of their email address"},
+	{"email.undo", "{actor} reversed the change of their email address"},
 	{"password.change", "{actor} changed their password"},
 	{"password.reset", "{actor} set a new password with a code"},
 	{"password.limited", "{actor} tried too many wrong codes for a new password of {account}"},
 	{"factor.add", "{actor} added a way to sign in"},
 	{"factor.remove", "{actor} removed a way to sign in"},
 	{"factor.rename", "{actor} renamed a passkey"},
-	{"factor.counter", "{actor} used a passkey that may have been copied, as its counter went back"},
-	{"factor.recovery_codes", "{actor} made new recovery codes"},
+	{"factor.counter", "{actor} used a passkey that may have been copied, because its counter went back"},
+	{"factor.recovery_codes", "{actor} created new recovery codes"},
 	{"factor.recovery_code_used", "{actor} used a recovery code"},
 	{"factor.refused", "{actor} gave a wrong code after the password"},
 	{"account.export", "{actor} downloaded all data of their account"},
-	{"app.allow", "{actor} let an application in"},
+	{"app.allow", "{actor} gave an application access"},
 	{"app.remove", "{actor} removed the access of an application"},
-	{"invite.create", "{actor} made an invite"},
+	{"invite.create", "{actor} created an invite"},
 	{"invite.delete", "{actor} deleted an invite of their own"},
-	{"user.create", "{actor} made {account}"},
-	{"user.amend", "{actor} changed the profile, for {account}"},
+	{"user.create", "{actor} created {account}"},
+	{"user.amend", "{actor} changed the profile of {account}"},
 	{"user.flags", "{actor} changed what {account} may use"},
 	{"user.suspend", "{actor} suspended {account}"},
 	{"user.unsuspend", "{actor} lifted the suspension of {account}"},
-	{"user.reset_code", "{actor} made a code for a new password of {account}"},
+	{"user.reset_code", "{actor} created a code for a new password of {account}"},
 	{"user.reset_factors", "{actor} removed the second factors of {account}"},
 	{"user.end_session", "{actor} ended a session of {account}"},
 	{"user.end_sessions", "{actor} ended all sessions of {account}"},
 	{"user.delete", "{actor} deleted {account}"},
 	{"invite.revoke", "{actor} revoked an invite of {person}"},
-	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of all who came by them"},
+	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of everybody they invited"},
 	{"settings.update", "{actor} changed the settings"},
 	{"settings.logo", "{actor} changed the logo"},
 	{"user.import", "{actor} imported accounts"},
@@ -64,19 +64,19 @@ var AuditActions = sortedActions([]AuditAction{
 	{"keys.seal", "{actor} sealed the stored secrets with the data key"},
 	{"keys.migrate", "{actor} set when sessions signed with the shared secret end"},
 	{"installation.restore", "{actor} restored a backup"},
-	{"client.allow", "{actor} let in applications described at {target}"},
-	{"client.disallow", "{actor} stopped letting in applications described at {target}"},
+	{"client.allow", "{actor} allowed applications described at {target}"},
+	{"client.disallow", "{actor} stopped allowing applications described at {target}"},
 })
 
-// auditKinds are the headings of actions by what their names begin with.
+// auditKinds has the headings of actions, by the part of their names before the dot.
 var auditKinds = map[string]Text{
-	"account": "Data", "app": "Applications", "audit": "Audit log", "client": "Registered applications", "email": "Email", "factor": "Second factor",
-	"installation": "The whole installation",
-	"invite":       "Invites", "keys": "Keys", "mail": "Sent mail", "password": "Password",
-	"profile": "Profile", "session": "Sign-ins", "settings": "Settings", "user": "People",
+	"account": "Data", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
+	"email": "Email", "factor": "Second factor", "installation": "The whole installation", "invite": "Invites",
+	"keys": "Keys", "mail": "Sent mail", "password": "Password", "profile": "Profile", "session": "Sign-ins",
+	"settings": "Settings", "user": "People",
 }
 
-// auditWords are the words of a row's detail that have a translation.
+// auditWords has the words of a row's detail that are translated.
 var auditWords = map[string]Text{
 	"display_name": "Display name", "email": "Email", "given_name": "Given name", "family_name": "Family name",
 	"middle_name": "Middle name", "nickname": "Nickname", "birthdate": "Birthday", "gender": "Gender",
@@ -99,11 +99,11 @@ func (a AuditAction) kind() string {
 	return kind
 }
 
-// The actor of what the operator did.
+// auditOperator is the actor of the operator's actions.
 const auditOperator = "operator"
 
-// AuditSentence says in words what a row tells. It names people by the handles in the row alone, and those who
-// have left as the row does. The sentence is untrusted text.
+// AuditSentence returns a sentence for a row. It names people only by the handles in the row, also
+// those who have left. The sentence is untrusted text.
 func (l *Language) AuditSentence(r AuditRow) string {
 	actor, account, person := r.Actor, l.Text("the account of {handle}", "handle", r.Target), r.Target
 	switch actor {
@@ -127,7 +127,7 @@ func (l *Language) AuditSentence(r AuditRow) string {
 		return l.Text(sentence, args...) + l.auditDetail(r)
 	}
 	how, device := "", ""
-	switch r.Action { // the details of the others are ids
+	switch r.Action { // the details of the other actions are ids
 	case "session.create", "session.reauthenticate", "session.confirm":
 		methods, of, _ := strings.Cut(r.Detail, ", ")
 		how = l.auditFactors(strings.Fields(methods))
@@ -138,7 +138,7 @@ func (l *Language) AuditSentence(r AuditRow) string {
 	return l.Text(sentence, append(args, "how", how)...) + device
 }
 
-// auditFactors says by which methods (RFC 8176) somebody has signed in.
+// auditFactors describes the methods of a sign-in (RFC 8176).
 func (l *Language) auditFactors(amr []string) string {
 	var factors []string
 	has := func(method string) bool { return slices.Contains(amr, method) }
@@ -160,7 +160,7 @@ func (l *Language) auditFactors(amr []string) string {
 	return " " + l.Text("with {factor} and {second}", "factor", factors[0], "second", factors[1])
 }
 
-// auditDetail is what a row tells beyond its action: names of fields and flags, or a text that somebody wrote.
+// auditDetail describes the detail of a row: names of fields and flags, or a text that somebody wrote.
 func (l *Language) auditDetail(r AuditRow) string {
 	word := func(s string) string {
 		if text, ok := auditWords[s]; ok {
@@ -198,13 +198,13 @@ func (l *Language) auditDetail(r AuditRow) string {
 	return ": " + detail
 }
 
-// AuditGroup are the actions of a kind, to choose from.
+// AuditGroup has the actions of one kind to choose from.
 type AuditGroup struct {
 	Title   string
 	Choices []Choice
 }
 
-// auditGroups are the kinds of rows that a list can be restricted to, and the one that is chosen where it is another.
+// auditGroups returns the actions that a list can be restricted to. An unknown chosen one is added.
 func (l *Language) auditGroups(chosen string) (groups []AuditGroup) {
 	chosen = strings.TrimSuffix(chosen, ".")
 	known := chosen == ""

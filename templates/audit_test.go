@@ -34,7 +34,7 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		},
 		{"root", "user.end_session", "eva", "0b9c", "root ended a session of the account of eva", "root hat eine Sitzung beendet, für das Konto von eva"},
 		{"eva", "user.delete", "eva", "", "eva deleted their own account", "eva hat das eigene Konto gelöscht"},
-		{"eva", "user.register", "eva", "invited by bob", "eva made the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
+		{"eva", "user.register", "eva", "invited by bob", "eva created the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
 		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
 		{"root", "thing.done", "eva", "so", "root did thing.done: eva: so", "root: thing.done, eva: so"},
 	} {

@@ -5,40 +5,42 @@ import (
 	"time"
 )
 
-// Consent asks whether an application may know the person: POST {base}/oauth2/consent with continue, token and
-// decision=allow or decision=deny, and scope for each optional one that is given.
+// Consent asks the person to allow an application: POST {base}/oauth2/consent with continue, token,
+// decision=allow or decision=deny, and scope for each optional scope granted.
 type Consent struct {
-	// ClientName and ClientID are of the application; its name is its own choice, so the page also shows RedirectHost,
-	// the host or scheme to which the answer goes.
+	// ClientName and ClientID identify the application. It chooses its own name, so the page also
+	// shows RedirectHost, the host or scheme that receives the response.
 	ClientName, ClientID string
 	// Logo is the hash of the application's logo, "" for none.
 	Logo string
-	// Handle is of the person who decides.
+	// Handle belongs to the person who decides.
 	Handle string
 	Scopes []ScopeItem
-	// APIs are those that it may use in the person's name.
+	// APIs are those that the application asks to use on the person's behalf.
 	APIs []APIItem
-	// NewOnly says that Scopes holds only what was not allowed before.
+	// NewOnly reports whether Scopes holds only those that were not allowed before.
 	NewOnly bool
-	// Continue and Token go back in hidden fields: the authorization request, and the proof that the form was shown to
-	// this session.
+	// Continue and Token go back in hidden fields: the authorization request, and the proof that
+	// the form was shown to this session.
 	Continue, Token string
 	RedirectHost    string
-	// DocumentHost is the host of an application that nobody here has registered: it brings its own description.
+	// DocumentHost is the host of an unregistered application that publishes its own description.
 	DocumentHost string
-	// StaysHere says that the answer of such an application goes to a program on the person's device.
+	// StaysHere reports whether the response to such an application goes to a program on the
+	// person's device.
 	StaysHere bool
-	// Device is where and when a device asked; nil for an application that the answer is sent to.
+	// Device is set if a device started the request, and nil otherwise.
 	Device *DeviceFacts
 }
 
-// DeviceFacts are what helps people to tell their own device from that of somebody who has sent them a code.
+// DeviceFacts help people to tell their own device from that of somebody who has sent them a code.
 type DeviceFacts struct {
 	Address   string
 	StartedAt time.Time
 }
 
-// Device asks for the code that a device shows: POST {base}/device with user_code. Allowed and Denied are how it ended.
+// Device asks for the code that a device shows: POST {base}/device with user_code. Allowed or Denied
+// is set after the decision.
 type Device struct {
 	Code             string // canonical, or ""
 	Error, ErrorCode string
@@ -52,25 +54,26 @@ func (d Device) fault(field string) (string, bool) {
 	return d.Error, d.Error != "" && field == "user_code"
 }
 
-// ScopeItem is one scope and the sentence that says what it gives away; Detail is what goes with it, shown smaller.
+// ScopeItem is a scope with a sentence that says what it shares. Detail is shown smaller.
 type ScopeItem struct {
 	Name, Sentence, Detail string
 	Optional               bool // the person may leave it out
-	Refused                bool // and did so before
+	Refused                bool // the person left it out before
 }
 
-// Application is what pages show of the application that a person is on the way to.
+// Application is the application that a person is signing in to.
 type Application struct {
 	Name string
 	Logo string // hash of its picture, "" for none
 }
 
-// Optional reports whether the person may leave something out.
+// Optional reports whether the person may leave a scope out.
 func (p Consent) Optional() bool {
 	return slices.ContainsFunc(p.Scopes, func(s ScopeItem) bool { return s.Optional })
 }
 
-// APIItem is an API of the operator's, with what is asked for of it; Name and the sentences are in the operator's language.
+// APIItem is a registered API with the scopes requested for it. Name and the sentences are in the
+// operator's language.
 type APIItem struct {
 	Name, URI string
 	Scopes    []ScopeItem
@@ -78,11 +81,12 @@ type APIItem struct {
 
 func (Consent) page() (string, bool) { return "consent", true }
 
-// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response Mode). The script form-post.js
-// sends it at once to an http or https target; otherwise, and without scripts, the person presses the button.
+// FormPost carries an authorization response to the application (OAuth 2.0 Form Post Response
+// Mode). The script form-post.js submits it immediately to an http or https target; otherwise, and
+// without scripts, the person presses the button.
 type FormPost struct {
-	// RedirectURI is the validated redirect URI of the client, of any scheme that is not run by the browser itself:
-	// for such a one Render fails.
+	// RedirectURI is the validated redirect URI of the client. Render fails for a scheme that the
+	// browser runs itself.
 	RedirectURI string
 	// Parameters of the response, written in the order of their names.
 	Parameters map[string]string

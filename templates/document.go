@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Document is a public text that is the same for all who ask: the forms in which it is sent are made
-// once, that in gzip when it is first asked for. No secret and nothing that a request has
-// sent may be in it: the length of a compressed text tells of its content (BREACH).
+// Document is a public text that is the same for every client. Its gzip form is created once, on
+// first use. It must not contain secrets or data from a request: the length of a compressed text
+// reveals its content (BREACH).
 type Document struct {
-	// Values of headers. All answers share them: who changes one must put another in its place.
+	// Values of headers. All responses share them: replace a slice, never modify it.
 	contentType, cacheControl, etag []string
 
 	plain  variant
 	zipped func() variant
 }
 
-// variant is a form of a document with its length.
+// variant is a document in one encoding, with its length.
 type variant struct {
 	body   []byte
 	length []string
@@ -30,16 +30,17 @@ type variant struct {
 
 func newVariant(body []byte) variant { return variant{body, []string{strconv.Itoa(len(body))}} }
 
-// NewDocument makes a document; etag has its quotation marks. zipped is body in gzip, which is
-// made when it is first asked for where it is nil.
+// NewDocument returns a document. etag includes the quotation marks. zipped is body in gzip; if it
+// is nil, body is compressed on first use.
 func NewDocument(contentType, cacheControl, etag string, body, zipped []byte) *Document {
 	return &Document{
-		contentType: []string{contentType}, cacheControl: []string{cacheControl}, etag: []string{etag}, plain: newVariant(body),
+		contentType: []string{contentType}, cacheControl: []string{cacheControl}, etag: []string{etag},
+		plain: newVariant(body),
 		zipped: sync.OnceValue(func() variant {
 			if zipped == nil {
 				var b bytes.Buffer
 				z := gzip.NewWriter(&b)
-				_, _ = z.Write(body) // a bytes.Buffer takes all
+				_, _ = z.Write(body) // writing to a bytes.Buffer does not fail
 				_ = z.Close()
 				zipped = b.Bytes()
 			}
@@ -53,7 +54,7 @@ var (
 	varyEncoding = []string{"Accept-Encoding"}
 )
 
-// conditions are the headers that http.ServeContent looks at. None of them is in most requests.
+// conditions are the headers that http.ServeContent examines. Most requests have none of them.
 var conditions = []string{"If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since", "Range"}
 
 // ServeHTTP answers GET and HEAD.
@@ -72,7 +73,7 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, name := range conditions {
 		if r.Header[name] != nil {
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(v.body)) // 304 for who has it
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(v.body))
 			return
 		}
 	}
@@ -84,11 +85,11 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(v.body)
 }
 
-// AcceptsGzip reports whether Accept-Encoding names gzip, with a weight above 0 if
-// there is one (RFC 9110 section 12.5.3).
+// AcceptsGzip reports whether Accept-Encoding names gzip with a non-zero weight (RFC 9110 section
+// 12.5.3).
 func AcceptsGzip(r *http.Request) bool {
 	accepted := r.Header["Accept-Encoding"]
-	if len(accepted) == 1 && accepted[0] == "gzip" { // of Go's client
+	if len(accepted) == 1 && accepted[0] == "gzip" { // as Go's client sends it
 		return true
 	}
 	for coding := range strings.SplitSeq(strings.Join(accepted, ","), ",") {

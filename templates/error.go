@@ -4,8 +4,8 @@ import "net/http"
 
 // Error says what went wrong, what to do about it, and the request id under which the log has it.
 type Error struct {
-	// Status is the HTTP status, shown small. Detail is a sentence for the person, in their language; without it, the
-	// usual words for Status are used.
+	// Status is the HTTP status, shown small. Detail is a sentence in the person's language; if it
+	// is empty, the page shows the advice for Status.
 	Status    int
 	Detail    string
 	RequestID string
@@ -15,30 +15,34 @@ type Error struct {
 
 func (Error) page() (string, bool) { return "error", false }
 
-// words are a title and what to do, by status.
-var words = map[int][2]Text{
-	http.StatusBadRequest:            {"That request does not work", "Go back and try again. If you came from another site, tell its owner."},
-	http.StatusUnauthorized:          {"Please sign in", "You have to be signed in to see this page."},
-	http.StatusForbidden:             {"Not allowed", "Your account may not do this. Ask an administrator if you think it should."},
-	http.StatusNotFound:              {"Page not found", "There is nothing at this address. Check the link, or start from your account."},
+// statusTexts has a title and advice by status.
+var statusTexts = map[int][2]Text{
+	http.StatusBadRequest: {"This request is not valid",
+		"Go back and try again. If you came from another site, tell its owner."},
+	http.StatusUnauthorized: {"Please sign in", "You must be signed in to see this page."},
+	http.StatusForbidden: {"Not allowed",
+		"Your account may not do this. Ask an administrator if you think it should."},
+	http.StatusNotFound: {"Page not found",
+		"There is nothing at this address. Check the link, or start from your account."},
 	http.StatusMethodNotAllowed:      {"That does not work here", "Go back and try again."},
-	http.StatusRequestEntityTooLarge: {"That is too much", "What you sent is too large. Shorten it and try again."},
-	http.StatusTooManyRequests:       {"Too many tries", "Wait a little, then try again."},
-	http.StatusServiceUnavailable:    {"Back in a moment", "The service cannot answer right now. Try again in a minute."},
+	http.StatusRequestEntityTooLarge: {"Too large", "What you sent is too large. Shorten it and try again."},
+	http.StatusTooManyRequests:       {"Too many attempts", "Wait a little, then try again."},
+	http.StatusServiceUnavailable: {"Back in a moment",
+		"The service cannot answer right now. Try again in a minute."},
 }
 
-// Headline is the title for Status.
+// Headline returns the title for Status.
 func (p Error) Headline() Text {
-	if w, known := words[p.Status]; known {
-		return w[0]
+	if texts, known := statusTexts[p.Status]; known {
+		return texts[0]
 	}
 	return "Something went wrong"
 }
 
-// Advice is what to do about Status.
+// Advice returns the advice for Status.
 func (p Error) Advice() Text {
-	if w, known := words[p.Status]; known {
-		return w[1]
+	if texts, known := statusTexts[p.Status]; known {
+		return texts[1]
 	}
 	return "It is not your fault. Try again, and if it happens again tell the operator the number below."
 }

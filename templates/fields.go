@@ -7,21 +7,22 @@ import (
 
 // form is a page whose error can belong to one of its fields.
 type form interface {
-	// fault says what is wrong with the field of that name: a message of its own, or blamed when the page's general
-	// error is about this field.
+	// fault returns the field's own error message, and blamed if the page's general error is about
+	// the field.
 	fault(field string) (message string, blamed bool)
 }
 
-// Answer is the result of the form that was just sent, on a page with several. It is in the section of that form,
-// whose fragment the form's address carries, so that the browser opens the page there.
+// Answer is the result of the form just sent, on a page with several forms. It is shown in the
+// form's section. The form's address has the section as its fragment, so the browser scrolls there.
 type Answer struct {
 	// Section is the id of the section; "" is above all of them.
 	Section string
-	// Notice says what has been done, Error what failed, in the reader's language; ErrorCode is the service's code for it.
+	// Notice says what was done and Error what failed, in the reader's language. ErrorCode is the
+	// service's code for the error.
 	Notice, Error, ErrorCode string
 }
 
-// In is the answer if it belongs to that section, else nil.
+// In returns the answer if it belongs to the section, else nil.
 func (a Answer) In(section string) *Answer {
 	if a.Section != section || a.Notice == "" && a.Error == "" {
 		return nil
@@ -29,8 +30,8 @@ func (a Answer) In(section string) *Answer {
 	return &a
 }
 
-// describedBy is the aria-describedby of a field: the ids of its own error, of the page's error when that is about the
-// field, and of the hint, in the order in which a screen reader should say them.
+// describedBy returns the aria-describedby of a field: the ids of its own error, of the page's error
+// if that is about the field, and of the hints, in the order in which a screen reader reads them.
 func describedBy(f form, field string, hints ...string) string {
 	message, blamed := f.fault(field)
 	var ids []string
@@ -43,7 +44,7 @@ func describedBy(f form, field string, hints ...string) string {
 	return strings.Join(append(ids, hints...), " ")
 }
 
-// blames says which fields an error code of the service is about, in the order of the form.
+// blames has the fields that an error code is about, in the order of the form.
 var blames = map[string][]string{
 	"invalid_credentials": {"handle", "password"},
 	"invalid_invite":      {"code"},

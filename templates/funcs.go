@@ -11,32 +11,32 @@ import (
 	"strings"
 )
 
-// funcs are the functions that the templates have besides the built-in ones.
+// funcs returns the functions of the templates that do not depend on the language.
 func (r *Renderer) funcs() template.FuncMap {
 	return template.FuncMap{
-		"at":          func(path string) string { return r.base + path },
-		"below":       r.below,
-		"onward":      r.onward,
-		"userpath":    r.userPath,
-		"local":       localOrNothing,
-		"sealed":      sealedOrNothing,
-		"target":      redirectTarget,
-		"link":        linkOrNothing,
-		"plain":       func(target string) bool { return r.https && isPlainHTTP(target) },
-		"static":      r.staticPath,
-		"describedby": describedBy,
-		"invalid":     isInvalid,
-		"fielderror":  func(f form, field string) string { message, _ := f.fault(field); return message },
-		"has":         slices.Contains[[]string],
-		"contact":     contact,
-		"qr":          newQR,
-		"menu":        menu,
-		"hasprefix":   strings.HasPrefix,
-		"field":       profileField,
+		"at":           func(path string) string { return r.base + path },
+		"below":        r.below,
+		"withcontinue": r.withContinue,
+		"userpath":     r.userPath,
+		"local":        localOrNothing,
+		"sealed":       sealedOrNothing,
+		"target":       redirectTarget,
+		"link":         linkOrNothing,
+		"plain":        func(target string) bool { return r.https && isPlainHTTP(target) },
+		"static":       r.staticPath,
+		"describedby":  describedBy,
+		"invalid":      isInvalid,
+		"fielderror":   func(f form, field string) string { message, _ := f.fault(field); return message },
+		"has":          slices.Contains[[]string],
+		"contact":      contact,
+		"qr":           newQR,
+		"menu":         menu,
+		"hasprefix":    strings.HasPrefix,
+		"field":        profileField,
 	}
 }
 
-// below is the address of a local path with a query, that the service has made.
+// below returns the address of a local path with a query that the service has made.
 func (r *Renderer) below(path string) string {
 	if !isLocal(path) {
 		return "#"
@@ -44,16 +44,17 @@ func (r *Renderer) below(path string) string {
 	return r.base + path
 }
 
-// onward is a page of the service that later continues with a sealed authorization request.
-func (r *Renderer) onward(path, next string) string {
+// withContinue returns the address of a page that later continues with a sealed authorization
+// request.
+func (r *Renderer) withContinue(path, next string) string {
 	if next = sealedOrNothing(next); next == "" {
 		return r.base + path
 	}
 	return r.base + path + "?continue=" + url.QueryEscape(next)
 }
 
-// sealedOrNothing lets a sealed authorization request through, which package provider made and alone can read: the
-// base64url alphabet and a dot. Nothing of this form can be an address.
+// sealedOrNothing returns s if it looks like an authorization request sealed by package provider:
+// the base64url alphabet and one dot. Nothing of this form can be an address.
 func sealedOrNothing(s string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 	if strings.Trim(s, alphabet) != "" || strings.Count(s, ".") != 1 {
@@ -62,15 +63,16 @@ func sealedOrNothing(s string) string {
 	return s
 }
 
-// userPath is an administration page of one user, or with an action the address of its form. The handle is one path
-// segment with any content.
+// userPath returns the path of a user's administration page or, with an action, of a form on it. The
+// handle is one path segment with any content.
 func (r *Renderer) userPath(handle, action string) string {
 	return strings.TrimSuffix(r.base+"/admin/users/"+url.PathEscape(handle)+"/"+action, "/")
 }
 
-// isLocal says that a browser stays at this origin when it follows s: one leading slash, not two (another host), no
-// backslash (browsers read it as a slash) and no control characters (browsers drop some of them before reading).
-// Callers have checked already; the pages check again because a slip would be an open redirect.
+// isLocal reports whether a browser that follows s stays at this origin: one leading slash, not two
+// (another host), no backslash (browsers read it as a slash) and no control characters (browsers
+// drop some of them before parsing). Callers have checked this already; the pages check again
+// because a slip would be an open redirect.
 func isLocal(s string) bool {
 	if !strings.HasPrefix(s, "/") || strings.HasPrefix(s, "//") || strings.ContainsRune(s, '\\') {
 		return false
@@ -87,18 +89,19 @@ func localOrNothing(s string) string {
 	return ""
 }
 
-// scriptSchemes are the schemes a browser runs, opens or embeds itself instead of handing them to an application.
+// scriptSchemes are the schemes that a browser runs, opens or embeds itself instead of passing them
+// to an application.
 var scriptSchemes = map[string]bool{
 	"about": true, "blob": true, "data": true, "file": true, "filesystem": true, "javascript": true, "jar": true,
 	"livescript": true, "mhtml": true, "mocha": true, "vbscript": true, "view-source": true,
 }
 
-// redirectTarget lets a registered redirect URI through html/template's filter, which knows only http, https and mailto
-// and would blank the schemes of native applications ("app.example:/callback").
+// redirectTarget exempts a registered redirect URI from html/template's URL filter, which allows
+// only http, https and mailto and would remove the URIs of native applications
+// ("app.example:/callback").
 //
-// template.URL switches that filter off, so this is deliberate and narrow: the caller has matched the URI against the
-// client's registration; here it must still be absolute, free of control characters and of no scheme that runs code.
-// The value stays escaped as an attribute.
+// The caller has matched the URI against the client's registration. Here it must still be absolute,
+// have no control characters and no scheme that runs code. It is still escaped as an attribute.
 func redirectTarget(target string) (template.URL, error) {
 	if strings.ContainsFunc(target, isControl) {
 		return "", errors.New("redirect target holds a control character")
@@ -116,7 +119,7 @@ func redirectTarget(target string) (template.URL, error) {
 	return template.URL(target), nil //nolint:gosec // checked above: no scheme that a browser runs
 }
 
-// linkOrNothing is redirectTarget for a link, nil when there is none that may be linked.
+// linkOrNothing returns redirectTarget of a link, or nil if uri must not be linked.
 func linkOrNothing(uri string) any {
 	if target, err := redirectTarget(uri); err == nil {
 		return target
@@ -124,7 +127,8 @@ func linkOrNothing(uri string) any {
 	return nil
 }
 
-// isPlainHTTP says that a target is reached over an unencrypted network; loopback is not a network.
+// isPlainHTTP reports whether a target is reached over a network without encryption. Loopback does
+// not count as a network.
 func isPlainHTTP(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil || !strings.EqualFold(u.Scheme, "http") {
@@ -138,7 +142,7 @@ func isPlainHTTP(target string) bool {
 	return ip == nil || !ip.IsLoopback()
 }
 
-// contact is whom to ask, which can be a sentence: a link where it is an e-mail address as a whole.
+// contact returns the contact as HTML: a link if all of it is an email address, else its text.
 func contact(s string) template.HTML {
 	if a, err := mail.ParseAddress(s); err == nil && a.Name == "" && a.Address == s {
 		return mark(`<a href="mailto:`+template.HTMLEscapeString(url.PathEscape(s))+`">`, s, "</a>")

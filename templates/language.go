@@ -17,25 +17,25 @@ import (
 	"golang.org/x/text/language"
 )
 
-// langFiles holds one file a language. The English text itself is the key; en.toml has
-// those that have plural forms.
+// langFiles holds one file per language. The English text is the key; en.toml has only the texts
+// with plural forms.
 //
 //go:embed lang/*.toml
 var langFiles embed.FS
 
-// Text is an English sentence as the source has it, which is the key of its
-// translations. A constant is one by itself; what is put together at run time has none.
+// Text is an English sentence of the source and the key of its translations. An untyped constant
+// converts to it; a text made at run time has no translation.
 type Text string
 
-// Language puts what people read into words. English is the language of the source; the
-// zero value and nil speak it.
+// Language translates what people read. The zero value and nil are English, the language of the
+// source.
 type Language struct {
 	tag       string // BCP 47, as in the html element
 	texts     map[Text]string
 	localizer *i18n.Localizer // for plural forms
 }
 
-// english is the language of who asks for none that there is.
+// english is the language if none that the reader asks for is available.
 const english = "en"
 
 type catalog struct {
@@ -43,7 +43,7 @@ type catalog struct {
 	matcher   language.Matcher
 }
 
-// languages reads the embedded files; a fault in one is a fault of the program.
+// languages reads the embedded files. It panics if one is invalid, since they are part of the program.
 var languages = sync.OnceValue(func() catalog {
 	bundle := i18n.NewBundle(language.English)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
@@ -58,7 +58,8 @@ var languages = sync.OnceValue(func() catalog {
 		if err != nil {
 			panic(fmt.Sprintf("texts of %s: %v", f.Name(), err))
 		}
-		l := &Language{tag: file.Tag.String(), texts: map[Text]string{}, localizer: i18n.NewLocalizer(bundle, file.Tag.String())}
+		l := &Language{tag: file.Tag.String(), texts: map[Text]string{}}
+		l.localizer = i18n.NewLocalizer(bundle, l.tag)
 		for _, m := range file.Messages {
 			l.texts[Text(m.ID)] = m.Other
 		}
@@ -66,13 +67,14 @@ var languages = sync.OnceValue(func() catalog {
 		if l.tag == english {
 			at = 0
 		}
-		c.languages, tags = slices.Insert(c.languages, at, l), slices.Insert(tags, at, file.Tag)
+		c.languages = slices.Insert(c.languages, at, l)
+		tags = slices.Insert(tags, at, file.Tag)
 	}
 	c.matcher = language.NewMatcher(tags)
 	return c
 })
 
-// LanguageTags are the languages there are (BCP 47), English first.
+// LanguageTags returns the available languages (BCP 47), English first.
 func LanguageTags() []string {
 	var tags []string
 	for _, l := range languages().languages {
@@ -81,9 +83,9 @@ func LanguageTags() []string {
 	return tags
 }
 
-// PickLanguage returns the language that fits the preferences best; each is empty, a
-// tag, several tags separated by spaces (ui_locales), or a header Accept-Language. The
-// first that names a language there is decides.
+// PickLanguage returns the language that matches the preferences best. Each preference is empty, a
+// tag, several tags separated by spaces (ui_locales), or an Accept-Language header. The first one
+// that names an available language decides.
 func PickLanguage(preferences ...string) *Language {
 	c := languages()
 	for _, p := range preferences {
@@ -94,7 +96,7 @@ func PickLanguage(preferences ...string) *Language {
 	return c.languages[0]
 }
 
-// match is the language that fits one preference best, or nil.
+// match returns the language that matches one preference best, or nil.
 func (c catalog) match(preference string) *Language {
 	if !strings.ContainsAny(preference, ",;") {
 		preference = strings.Join(strings.Fields(preference), ",")
@@ -112,7 +114,7 @@ func (c catalog) match(preference string) *Language {
 	return nil
 }
 
-// Tag is the BCP 47 tag, for the attribute lang.
+// Tag returns the BCP 47 tag, for the attribute lang.
 func (l *Language) Tag() string {
 	if l == nil || l.tag == "" {
 		return english
@@ -120,10 +122,10 @@ func (l *Language) Tag() string {
 	return l.tag
 }
 
-// rightToLeft are the scripts that are written so (ISO 15924), of languages of today.
+// rightToLeft has the right-to-left scripts of living languages (ISO 15924).
 var rightToLeft = []string{"Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg"}
 
-// dir is the direction of the script, for the attribute dir.
+// dir returns the direction of the script, for the attribute dir.
 func (l *Language) dir() string {
 	if script, _ := language.Make(l.Tag()).Script(); slices.Contains(rightToLeft, script.String()) {
 		return "rtl"
@@ -131,16 +133,16 @@ func (l *Language) dir() string {
 	return "ltr"
 }
 
-// SetLanguageHeaders says what language an answer is in, and that it went by the request.
+// SetLanguageHeaders sets the language of a response and that it depends on the request.
 func SetLanguageHeaders(h http.Header, l *Language) {
 	h.Set("Content-Language", l.Tag())
 	h.Add("Vary", "Accept-Language")
 }
 
-// Text is an English text in this language. args are pairs of a name and its value,
-// which stands for {name} in the text; the number "count" chooses the plural form.
+// Text translates an English text into this language. args are pairs of a name and the value that
+// replaces {name} in the text. The number "count" selects the plural form.
 func (l *Language) Text(text Text, args ...any) string {
-	if l == nil && len(args) == 0 { // the files are not read for what is in the source
+	if l == nil && len(args) == 0 { // avoid reading the files
 		return string(text)
 	}
 	out := l.form(text, args)
@@ -150,7 +152,7 @@ func (l *Language) Text(text Text, args ...any) string {
 	return replace(out, args)
 }
 
-// form is a text in this language with its placeholders, in the plural form of "count".
+// form translates a text and keeps its placeholders. It selects the plural form of "count".
 func (l *Language) form(text Text, args []any) string {
 	if l == nil {
 		l = languages().languages[0]
@@ -160,8 +162,10 @@ func (l *Language) form(text Text, args []any) string {
 		out = string(text)
 	}
 	if i := slices.Index(args, any("count")); i >= 0 && i+1 < len(args) {
-		// A language without this text answers with the English forms and an error.
-		plural, err := l.localizer.Localize(&i18n.LocalizeConfig{MessageID: string(text), PluralCount: args[i+1], TemplateParser: template.IdentityParser{}})
+		// For a language without this text, Localize returns the English form and an error.
+		plural, err := l.localizer.Localize(&i18n.LocalizeConfig{
+			MessageID: string(text), PluralCount: args[i+1], TemplateParser: template.IdentityParser{},
+		})
 		if plural != "" && (err == nil || !ok) {
 			return plural
 		}
@@ -171,11 +175,11 @@ func (l *Language) form(text Text, args []any) string {
 
 type languageKey struct{}
 
-// preferences are the languages of a request, by who asks for one; nil for no wish that
-// can be met.
+// preferences has the languages of a request, by who asks for one. A pointer is nil if nothing
+// available was asked for.
 type preferences struct {
 	application, member, browser atomic.Pointer[Language]
-	accept                       string // what browser is picked by when it is first asked for, unless it is set
+	accept                       string // Accept-Language; sets browser on first use
 }
 
 func (p *preferences) language() *Language {
@@ -187,36 +191,36 @@ func (p *preferences) language() *Language {
 	return l
 }
 
-// WithAcceptLanguage gives a request the language of its header Accept-Language, which is
-// not read before a text is needed.
+// WithAcceptLanguage gives a request the language of its Accept-Language header, which is parsed
+// when a text is first needed.
 func WithAcceptLanguage(ctx context.Context, header string) context.Context {
 	return context.WithValue(ctx, languageKey{}, &preferences{accept: header})
 }
 
-// WithLanguage gives a request the language of its browser, or a mail that of its reader.
+// WithLanguage sets the language of a request's browser or a mail's reader.
 func WithLanguage(ctx context.Context, l *Language) context.Context {
 	p := new(preferences)
 	p.browser.Store(l)
 	return context.WithValue(ctx, languageKey{}, p)
 }
 
-// SetMemberLanguage is for the member who is found to make the request: locale is their
-// choice (BCP 47), which counts before the browser's.
+// SetMemberLanguage sets the language chosen by the member who makes the request (BCP 47). It takes
+// precedence over the browser's.
 func SetMemberLanguage(ctx context.Context, locale string) {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
 		p.member.Store(languages().match(locale))
 	}
 }
 
-// SetApplicationLanguage is for the application that sent the browser: its ui_locales
-// (OpenID Connect Core section 3.1.2.1) count before the member's choice.
+// SetApplicationLanguage sets the language that the application asks for in ui_locales (OpenID
+// Connect Core section 3.1.2.1). It takes precedence over the member's choice.
 func SetApplicationLanguage(ctx context.Context, uiLocales string) {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
 		p.application.Store(languages().match(uiLocales))
 	}
 }
 
-// LanguageOf is the language of a request; nil, which is English, where none was set.
+// LanguageOf returns the language of a request, or nil, which is English, if none was set.
 func LanguageOf(ctx context.Context) *Language {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
 		return p.language()

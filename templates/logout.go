@@ -4,16 +4,16 @@ package templates
 type Logout struct {
 	// Handle of the session that would end.
 	Handle string
-	// Hidden fields hand the logout request on, written in the order of their names.
+	// Hidden has the fields of the logout request, written in the order of their names.
 	Hidden map[string]string
 	// Action is a local path; "" means {base}/logout/.
 	Action string
-	// SignedIn false shows that there is nothing to end, without a form.
+	// SignedIn reports whether there is a session to end. Without one the page has no form.
 	SignedIn bool
-	// Problem says what is invalid in an application's request to sign out, "" for nothing: the person can sign out
-	// here all the same.
+	// Problem says what is invalid in an application's logout request, "" for nothing. The person
+	// can sign out here anyway.
 	Problem Text
-	// BackURL and BackName are of the application that asks, as in SignedOut.
+	// BackURL and BackName belong to the requesting application, as in SignedOut.
 	BackURL, BackName string
 }
 
@@ -21,10 +21,10 @@ func (Logout) page() (string, bool) { return "logout", true }
 
 // SignedOut says that the session has ended.
 type SignedOut struct {
-	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none; anything a browser
-	// would run is left out.
+	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none. A
+	// URI that the browser would run is not linked.
 	BackURL, BackName string
-	// Deleted says that the account was deleted.
+	// Deleted reports whether the account was deleted.
 	Deleted bool
 }
 

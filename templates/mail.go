@@ -16,8 +16,8 @@ var mailHTML string
 
 var mailTemplate = template.Must(template.New("mail").Parse(mailHTML))
 
-// Mail is what a mail says, in the language of its reader. Each text is one line: what
-// would break or turn it is taken out, since names of people are in it.
+// Mail is the content of a mail in its reader's language. Each text becomes one line: line breaks
+// and direction controls are removed, because the texts contain people's names.
 type Mail struct {
 	Subject    string
 	Paragraphs []string
@@ -27,16 +27,16 @@ type Mail struct {
 	Reason     string   // why the reader gets it, below the name of the instance
 }
 
-// MailLink is a link of a mail, with what it does.
+// MailLink is a link in a mail. Label says what it does.
 type MailLink struct {
 	Label string
 	URL   string // http or https, with its host
 }
 
-// WrittenMail is a mail in its two forms, which say the same.
+// WrittenMail is a mail as plain text and as HTML.
 type WrittenMail struct{ Subject, Text, HTML string }
 
-// Bounds of what stands in a mail, in characters.
+// Limits in characters.
 const (
 	maxMailSubject = 150
 	maxMailName    = 60
@@ -45,8 +45,9 @@ const (
 // Mail writes a mail. It ends with the name of the instance.
 func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 	if m.Link != nil {
-		u, err := url.Parse(m.Link.URL)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || oneLine(m.Link.URL) != m.Link.URL {
+		target := m.Link.URL
+		u, err := url.Parse(target)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || oneLine(target) != target {
 			return WrittenMail{}, errors.New("the link of the mail is not an http or https URL")
 		}
 		m.Link = &MailLink{Label: oneLine(m.Link.Label), URL: m.Link.URL}
@@ -78,11 +79,11 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 	return WrittenMail{Subject: m.Subject, Text: strings.Join(text, "\n\n") + "\n", HTML: b.String()}, nil
 }
 
-// MailName is a name that somebody has given themselves, fit for a mail to others: short,
-// and nothing that a mail program would make a link of.
+// MailName makes a name that people chose themselves safe for a mail to others: it shortens the name
+// and breaks up anything that a mail program would turn into a link.
 func MailName(name string) string { return MailNote(Shortened(oneLine(name), maxMailName)) }
 
-// MailNote is MailName for what somebody has written to the reader, of any length.
+// MailNote does the same as MailName for a text of any length.
 func MailNote(note string) string {
 	var b strings.Builder
 	before := ' '
@@ -99,8 +100,8 @@ func MailNote(note string) string {
 	return oneLine(b.String())
 }
 
-// oneLine makes blanks and control characters one blank, and drops what turns the
-// direction of the text or cannot be seen.
+// oneLine replaces runs of white space and control characters by one space, and removes direction
+// controls and invisible characters.
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {

@@ -2,7 +2,7 @@ package templates
 
 import "fmt"
 
-// Menu leads to the pages of one area, beside each of them.
+// Menu links the pages of one area; each of these pages shows it.
 type Menu struct {
 	Label   string
 	Entries []MenuEntry
@@ -11,10 +11,11 @@ type Menu struct {
 // MenuEntry is a page in a menu.
 type MenuEntry struct {
 	Path, Text string
-	Current    bool // it is the page that is shown
+	Current    bool // the page being shown
 }
 
-// menu makes a Menu of its label, the name of the page that is shown and, for each entry, the name of its page, its path and its text.
+// menu returns a Menu. shown is the name of the page being shown; each entry is three arguments: the
+// name of its page, its path and its text.
 func menu(label, shown string, entries ...string) (Menu, error) {
 	m := Menu{Label: label}
 	if len(entries)%3 != 0 {

@@ -243,7 +243,7 @@ func TestTheListOffersToEndOnlyOtherSessions(t *testing.T) {
 	}
 }
 
-// How long ago something was is the service's clock's business; the exact time is in the title.
+// Relative times depend on the service's clock; the exact time is in the title.
 func TestTimesAreRelativeWithTheExactTimeInTheTitle(t *testing.T) {
 	now := time.Date(2026, 5, 17, 12, 0, 0, 0, time.UTC)
 	r := newRenderer(t, templates.Options{Now: func() time.Time { return now }})

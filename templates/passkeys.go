@@ -2,13 +2,13 @@ package templates
 
 import "time"
 
-// Passkeys is the section of passkeys on a page of their owner. The script passkey.js makes the credential that the form
-// at {base}/account/passkeys sends; renaming and removing need none.
+// Passkeys is the section of a person's passkeys. The script passkey.js creates the credential that
+// the form at {base}/account/passkeys sends; renaming and removing work without it.
 type Passkeys struct {
-	// Unavailable says why there can be none here, "" where there can.
+	// Unavailable says why passkeys cannot be used here, "" if they can.
 	Unavailable string
 	Rows        []PasskeyRow
-	// Full says that there are as many as one person may have.
+	// Full reports whether the person has the maximum number of passkeys.
 	Full bool
 }
 
@@ -16,7 +16,7 @@ type Passkeys struct {
 type PasskeyRow struct {
 	// ID is the credential id in base64url.
 	ID, Name string
-	// Synced says that the credential is copied to other devices of its owner.
+	// Synced reports whether the credential is copied to the owner's other devices.
 	Synced                bool
 	CreatedAt, LastUsedAt time.Time
 }

@@ -9,17 +9,17 @@ import (
 // Account is the first page of a person's account: their profile.
 type Account struct {
 	Member
-	// Values are the members of the profile by name: what is stored, or what was typed and refused.
+	// Values has the members of the profile by name: as stored, or as typed and refused.
 	Values map[string]string
-	// FieldErrors are sentences by member.
+	// FieldErrors has error sentences by member.
 	FieldErrors map[string]string
-	// EmailVerified and PhoneVerified are about what is stored.
+	// EmailVerified and PhoneVerified describe the stored values.
 	EmailVerified, PhoneVerified bool
-	// Verify is the address that has yet to be verified by mail, "" for none; VerifyCode says that a mail with a code
-	// went to it.
+	// Verify is the address still to be verified by mail, "" for none. VerifyCode reports whether a
+	// mail with a code was sent to it.
 	Verify     string
 	VerifyCode bool
-	// KeepOthers is the choice, in a form that was refused, that the other sessions stay.
+	// KeepOthers is the choice in a refused form to keep the other sessions.
 	KeepOthers bool
 }
 
@@ -37,11 +37,12 @@ var (
 	shownFirst    = []string{"display_name", "email", "given_name", "family_name", "locale"}
 	shownOnDemand = []string{
 		"middle_name", "nickname", "birthdate", "gender", "phone_number", "zoneinfo", "website", "profile", "picture",
-		"address.street_address", "address.postal_code", "address.locality", "address.region", "address.country", "address.formatted",
+		"address.street_address", "address.postal_code", "address.locality", "address.region", "address.country",
+		"address.formatted",
 	}
 )
 
-// Focus is the first member that was refused.
+// Focus returns the first member that was refused.
 func (p Account) Focus() string {
 	for _, name := range slices.Concat(shownFirst, shownOnDemand) {
 		if isInvalid(p, name) {
@@ -51,7 +52,7 @@ func (p Account) Focus() string {
 	return ""
 }
 
-// Open says that the members on demand are shown from the start, as one of them was refused.
+// Open reports whether the members of shownOnDemand are shown initially, because one was refused.
 func (p Account) Open() bool {
 	return slices.ContainsFunc(shownOnDemand, func(name string) bool { return isInvalid(p, name) })
 }
@@ -59,14 +60,14 @@ func (p Account) Open() bool {
 // ProfileField is a member of the profile in the form.
 type ProfileField struct {
 	P                                     Account
-	Name, Label, Type, Autocomplete, Hint string // of type "lines": a text of several lines
+	Name, Label, Type, Autocomplete, Hint string // Type "lines" is a text of several lines
 }
 
 func profileField(p Account, name, label, kind, autocomplete, hint string) ProfileField {
 	return ProfileField{p, name, label, kind, autocomplete, hint}
 }
 
-// ID is the id of the field: the name, which is another's for the profile page.
+// ID returns the id of the field. That is the name, but the id "profile" belongs to the section.
 func (f ProfileField) ID() string {
 	if f.Name == "profile" {
 		return "profile_page"
@@ -74,7 +75,7 @@ func (f ProfileField) ID() string {
 	return f.Name
 }
 
-// DescribedBy is the aria-describedby of the field.
+// DescribedBy returns the aria-describedby of the field.
 func (f ProfileField) DescribedBy() string {
 	if f.Hint == "" {
 		return describedBy(f.P, f.Name)
@@ -82,8 +83,8 @@ func (f ProfileField) DescribedBy() string {
 	return describedBy(f.P, f.Name, f.Name+"-hint")
 }
 
-// Birthday is what the field of the birthday has: without its year the day stands in a leap year. Type is "text" for
-// what is no day.
+// Birthday returns the content of the birthday field. A day without its year is shown in a leap
+// year. Type is "text" if the value is not a day.
 func (p Account) Birthday() (b struct {
 	Type, Value string
 	NoYear      bool
@@ -99,19 +100,20 @@ func (p Account) Birthday() (b struct {
 	return b
 }
 
-// Choice is a value that can be selected, with what people read.
+// Choice is a value to select, with the text that people read.
 type Choice struct {
 	Value, Text string
 	Selected    bool
 }
 
-// Languages are the languages that can be chosen, each in its own words, and the one that
-// is stored where it is another.
+// Languages returns the languages to choose from, each by its own name, and the stored one if it is
+// not among them.
 func (p Account) Languages() []Choice {
 	chosen := p.Values["locale"]
 	var out []Choice
 	for _, l := range languages().languages {
-		out = append(out, Choice{l.tag, l.Text("English"), l.tag == chosen}) // its translation is the name of that language
+		name := l.Text("English") // each translation is the name of its own language
+		out = append(out, Choice{l.tag, name, l.tag == chosen})
 	}
 	if chosen != "" && !slices.ContainsFunc(out, func(c Choice) bool { return c.Selected }) {
 		out = append(out, Choice{chosen, chosen, true})

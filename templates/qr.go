@@ -7,10 +7,11 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// qrMargin is how many modules around the code stay white (ISO/IEC 18004 section 5.3.8).
+// qrMargin is the number of white modules around the code (ISO/IEC 18004 section 5.3.8).
 const qrMargin = 4
 
-// qrCode is a QR code as the path of an SVG image in the page: no address has the text, and no image is kept.
+// qrCode is a QR code as the path of an inline SVG image. Its text, which may be a secret, appears in
+// no URL and no image is stored.
 type qrCode struct {
 	Size int    // of the image, in modules
 	Path string // of the dark modules

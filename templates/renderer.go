@@ -1,9 +1,10 @@
-// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the style sheet, two
-// small scripts and the icon. All of it is embedded; a page is parsed when it is first asked for.
+// Package templates owns what a browser shows of the service: the HTML pages, their typed data, the
+// style sheet, the scripts and the icon. All of it is embedded; a page is parsed on first use.
 //
-// The package leaves to others who may see a page, what goes into it and where a form's values go: it reads no request
-// beyond its method, keeps no state and knows no account. Security headers that are the same for every answer (HSTS,
-// Referrer-Policy, COOP) belong to the program's middleware; the ones that depend on the page are set here.
+// Other packages decide who may see a page, what goes into it and where a form's values go. This
+// package reads only the method and the language of a request, keeps no state and knows no account.
+// Security headers that are the same for every response (HSTS, Referrer-Policy, COOP) belong to the
+// program's middleware; those that depend on the page are set here.
 package templates
 
 import (
@@ -23,15 +24,15 @@ import (
 //go:embed html/*.html
 var htmlFiles embed.FS
 
-// DefaultInstanceName is shown until SetInstanceName gives a better one.
+// DefaultInstanceName is the name of an instance without a name.
 const DefaultInstanceName = "Cairn"
 
-// Page is the data of one page. Only the structs of this package implement it, by value; each names the template it
-// fills and says whether its forms may end at another origin.
+// Page is the data of one page. Only the structs of this package implement it, by value.
 type Page interface {
-	// page is the template's name, which is also the value of the body's data-page attribute. leavesOrigin says that the
-	// answer to one of the page's forms can redirect to another origin: Chromium applies form-action to such a redirect
-	// too, so these pages must go without it or the sign-in ends on a blocked page.
+	// page returns the template's name, which is also the value of the body's data-page attribute.
+	// leavesOrigin reports whether the response to one of the page's forms can redirect to another
+	// origin. Such a page needs a policy without form-action: Chromium applies it to the redirect
+	// too, and would block the end of the sign-in.
 	page() (name string, leavesOrigin bool)
 }
 
@@ -39,10 +40,10 @@ type Page interface {
 type Options struct {
 	// BasePath is the path of the issuer without a trailing slash: "" or, for example, "/id".
 	BasePath string
-	// HTTPS says that browsers reach the service by https. A page that hands its visitor to an unencrypted
-	// application then says so.
+	// HTTPS reports whether browsers reach the service over https. Pages then warn before they send
+	// their visitor to an application without encryption.
 	HTTPS bool
-	// Now is the clock from which pages say how long ago something was; nil means time.Now.
+	// Now is the clock for relative times on pages; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -58,34 +59,37 @@ type Renderer struct {
 	look     atomic.Pointer[func() Look]
 }
 
-// Look is what an installation has made of the pages.
+// Look is the appearance that an installation has chosen for its pages.
 type Look struct {
-	Accent string // colour, as #1f5e58; empty: the usual one
-	Logo   string // hash of the picture at {base}/logo/HASH.png; empty: the usual one
+	Accent string // colour such as #1f5e58; empty for the default
+	Logo   string // hash of the picture at {base}/logo/HASH.png; empty for the default
 }
 
-// view is what a template sees: the page's data as .P, and what every page shows.
+// view is the data of the layout: the page's data as .P, and what every page shows.
 type view struct {
 	Name     string
 	Instance string
 	Lang     string // BCP 47
 	Theme    string // path of the style sheet of the accent colour, or empty
 	Logo     string // path of the picture, or empty
-	Dir      string // of the script, "ltr" or "rtl"
+	Dir      string // direction of the script, "ltr" or "rtl"
 	P        Page
 }
 
-// samples holds one page of each kind; a test fills each in every language, for a page is read when it is first asked
-// for: all of them take 13 MB. FormPost has no useful zero value: it needs a target.
+// samples holds one page of each kind. Pages are parsed on first use, since all of them together
+// take 13 MB; a test fills each in every language. FormPost has no useful zero value: it needs a
+// target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
 	ForgotPassword{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
-	Logout{}, SignedOut{}, Error{}, Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{}, AccountInviteSlip{}, AccountData{},
+	Logout{}, SignedOut{}, Error{},
+	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
+	AccountInviteSlip{}, AccountData{},
 	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
 }
 
-// New prepares the static files. The error names the option at fault.
+// New returns a Renderer. The error names the invalid option.
 func New(opts Options) (*Renderer, error) {
 	if err := checkBasePath(opts.BasePath); err != nil {
 		return nil, err
@@ -93,7 +97,8 @@ func New(opts Options) (*Renderer, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now, pages: map[string]func() (*template.Template, error){}}
+	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now}
+	r.pages = make(map[string]func() (*template.Template, error))
 	if err := r.loadStatic(); err != nil {
 		return nil, err
 	}
@@ -106,16 +111,17 @@ func New(opts Options) (*Renderer, error) {
 	return r, nil
 }
 
-// parse reads a page with its layout, in a language.
+// parse parses a page with its layout, in a language.
 func (r *Renderer) parse(l *Language, name string) (*template.Template, error) {
-	set, err := template.New("layout").Funcs(r.funcs()).Funcs(marks).Funcs(l.wording(r.now)).ParseFS(htmlFiles, "html/layout.html", "html/part*.html", "html/"+name+".html")
+	set := template.New("layout").Funcs(r.funcs()).Funcs(marks).Funcs(l.wording(r.now))
+	set, err := set.ParseFS(htmlFiles, "html/layout.html", "html/part*.html", "html/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("parse page %q: %w", name, err)
 	}
 	return set, nil
 }
 
-// checkBasePath accepts "" and "/a/b": what can precede "/login/" and make a local path.
+// checkBasePath accepts "" and paths such as "/a/b", which make a local path with "/login/" appended.
 func checkBasePath(base string) error {
 	if base == "" {
 		return nil
@@ -126,8 +132,8 @@ func checkBasePath(base string) error {
 	return nil
 }
 
-// SetInstanceName sets where the name in header and title comes from; it is asked at every page, so it must be quick and
-// safe for concurrent use. An empty name shows DefaultInstanceName.
+// SetInstanceName sets the source of the name in header and title. Every page calls it, so it must
+// be quick and safe for concurrent use. An empty name shows DefaultInstanceName.
 func (r *Renderer) SetInstanceName(name func() string) { r.instance.Store(&name) }
 
 func (r *Renderer) instanceName() string {
@@ -139,7 +145,7 @@ func (r *Renderer) instanceName() string {
 	return DefaultInstanceName
 }
 
-// SetLook sets where the look comes from; it is asked as the name is.
+// SetLook sets the source of the look. It is called like that of SetInstanceName.
 func (r *Renderer) SetLook(look func() Look) { r.look.Store(&look) }
 
 func (r *Renderer) currentLook() Look {
@@ -149,9 +155,9 @@ func (r *Renderer) currentLook() Look {
 	return Look{}
 }
 
-// Render answers with a page. It fills the page into memory first: when it returns an error, nothing has been written and
-// no header set, so the caller can still answer with something else. A client that hung up is not an error. For HEAD
-// only the headers are written.
+// Render answers with a page. It renders into memory first: if it returns an error, nothing has been
+// written and no header set, so the caller can still answer with something else. A closed connection
+// is not an error. For HEAD it writes the headers only.
 func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, page Page) error {
 	if page == nil {
 		return errors.New("render page: no page given")
@@ -160,8 +166,9 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	if err != nil {
 		return err
 	}
-	// Only what the service itself serves: no inline script or style, no frame around the page.
-	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+	// Allow only what the service itself serves: no inline script or style, no frame around the page.
+	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; frame-ancestors 'none'"
 	if _, leavesOrigin := page.page(); !leavesOrigin {
 		policy += "; form-action 'self'"
 	}
@@ -175,7 +182,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(body) // the answer has begun: a failure here can no longer be reported
+		_, _ = w.Write(body) // the status is sent: a failure can no longer be reported
 	}
 	return nil
 }
@@ -192,7 +199,8 @@ func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	look := r.currentLook()
-	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), Theme: r.ThemeURL(look.Accent), P: page}
+	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), P: page}
+	v.Theme = r.ThemeURL(look.Accent)
 	if look.Logo != "" {
 		v.Logo = r.base + "/logo/" + look.Logo + ".png"
 	}

@@ -74,7 +74,7 @@ func fullPages() map[string]templates.Page {
 			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example", Device: &templates.DeviceFacts{Address: "192.0.2.7", StartedAt: noon},
 			APIs: []templates.APIItem{{Name: "Trails", URI: "urn:trails", Scopes: []templates.ScopeItem{{Name: "trails.read", Sentence: "See your trails"}}}, {Name: "Maps", URI: "urn:maps"}},
 		},
-		"device":          templates.Device{Code: "WDJBMJHT", Error: "No device waits with this code.", ErrorCode: "device_code"},
+		"device":          templates.Device{Code: "WDJBMJHT", Error: "No device is waiting with this code.", ErrorCode: "device_code"},
 		"device, allowed": templates.Device{ClientName: "Tool", Allowed: true},
 		"form-post":       templates.FormPost{RedirectURI: "https://calendar.example/cb", Parameters: map[string]string{"code": "c0de", "state": "s"}},
 		"logout":          templates.Logout{Handle: "ada", Hidden: map[string]string{"state": "s"}, SignedIn: true},
@@ -190,7 +190,7 @@ func allPages() map[string]templates.Page {
 	return all
 }
 
-// A page is read when it is first asked for: a fault in one must not wait for a visitor.
+// Pages are parsed on first use: a fault in one must not wait for a visitor.
 func TestEveryPageCanBeShownInEachLanguage(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	for _, tag := range templates.LanguageTags() {

@@ -14,7 +14,8 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// contentTypes of the static files. A file of another kind does not start the program: a guessed type is a risk.
+// contentTypes has the types of the static files. The program does not start with a file of another
+// type, because guessing one is a risk.
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
@@ -46,8 +47,8 @@ func (r *Renderer) loadStatic() error {
 	return nil
 }
 
-// StaticURL is the path of a static file ("cairn.css", "cairn.js", "form-post.js", "favicon.svg") with base path and content hash; "" for
-// a name that is not there.
+// StaticURL returns the path of a static file such as "cairn.css", with base path and content hash,
+// or "" if there is no such file.
 func (r *Renderer) StaticURL(name string) string {
 	hashed, ok := r.hashed[name]
 	if !ok {
@@ -56,7 +57,7 @@ func (r *Renderer) StaticURL(name string) string {
 	return r.base + "/static/" + hashed
 }
 
-// staticPath is StaticURL for the templates, where a wrong name has to fail.
+// staticPath is StaticURL for the templates, where a wrong name must be an error.
 func (r *Renderer) staticPath(name string) (string, error) {
 	if u := r.StaticURL(name); u != "" {
 		return u, nil
@@ -64,8 +65,9 @@ func (r *Renderer) staticPath(name string) (string, error) {
 	return "", fmt.Errorf("no static file %q", name)
 }
 
-// Static serves the static files below {base}/static/; mount it there without stripping the prefix. A name holds the hash
-// of its content, so browsers keep the file for good; any other name is 404. Methods are GET and HEAD.
+// Static serves the static files under {base}/static/; mount it there without stripping the prefix.
+// A name has the hash of its content, so browsers may cache the file for ever; any other name is
+// 404. Methods are GET and HEAD.
 func (r *Renderer) Static() http.Handler {
 	prefix := r.base + "/static/"
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -82,7 +84,7 @@ func (r *Renderer) Static() http.Handler {
 		}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		// An SVG opened on its own is a document: it gets no rights either.
+		// An SVG opened on its own is a document: it must not load or run anything either.
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		file.ServeHTTP(w, req)
 	})

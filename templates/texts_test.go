@@ -214,7 +214,7 @@ func forms(t *testing.T, file string) map[string]map[string]string {
 	return out
 }
 
-// same are German texts that are as the English ones.
+// same has the German texts that equal the English ones.
 var same = []string{"Code", "Passkey", "Passkeys", "APIs"}
 
 func TestEveryTextIsInEachLanguage(t *testing.T) {
@@ -236,7 +236,7 @@ func TestEveryTextIsInEachLanguage(t *testing.T) {
 		}
 		for text, in := range translated {
 			if texts[text] == "" {
-				t.Errorf("lang/%s: nobody says %q", f.Name(), text)
+				t.Errorf("lang/%s: %q is not used", f.Name(), text)
 			}
 			if plural := strings.Contains(text, "{count}"); plural != (en[text] != nil) || plural != (in[""] == "") {
 				t.Errorf("lang/%s: a text with {count} has plural forms here and in en.toml, another has none: %q", f.Name(), text)
@@ -266,9 +266,8 @@ var inTag = []string{"profile-field-state"}
 // untranslated are words that are the same in every language.
 var untranslated = []string{"CSV", "JSON Lines"}
 
-// A page says nothing but what t says, and what a value of it says: what else stands in
-// a template has no translation. That no text is cut into pieces follows from it, as a
-// text has no tags.
+// All text of a page comes from t or from a value: other text in a template has no translation.
+// This also keeps each text whole, since a text has no tags.
 func TestPagesSayOnlyTranslatedTexts(t *testing.T) {
 	letters, sentence := regexp.MustCompile(`\pL{2,}`), regexp.MustCompile(`^\p{Lu}\pL|\pL \pL`)
 	names, err := filepath.Glob("html/*.html")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// colour is a colour of sRGB, of parts from 0 to 1.
+// colour is an sRGB colour with components from 0 to 1.
 type colour [3]float64
 
 var (
@@ -19,7 +19,7 @@ var (
 	colourForm   = regexp.MustCompile("^#?[0-9a-f]{6}$")
 )
 
-// parseColour reads #1f5e58, also without the #.
+// parseColour parses a colour such as #1f5e58; the # is optional.
 func parseColour(s string) (c colour, ok bool) {
 	if !colourForm.MatchString(s) {
 		return c, false
@@ -30,7 +30,7 @@ func parseColour(s string) (c colour, ok bool) {
 
 func (c colour) times(f float64) colour { return colour{c[0] * f, c[1] * f, c[2] * f} }
 
-// mix is the colour with so much of another.
+// mix returns the colour mixed with a share, from 0 to 1, of another.
 func (c colour) mix(other colour, share float64) colour {
 	a, b := c.times(1-share), other.times(share)
 	return colour{a[0] + b[0], a[1] + b[1], a[2] + b[2]}
@@ -41,7 +41,7 @@ func (c colour) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", part(c[0]), part(c[1]), part(c[2]))
 }
 
-// contrast is the ratio of two colours, from 1 to 21 (WCAG 2.2).
+// contrast returns the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
 func contrast(a, b colour) float64 {
 	luminance := func(c colour) float64 {
 		part := func(f float64) float64 {
@@ -56,24 +56,24 @@ func contrast(a, b colour) float64 {
 	return max(x, y) / min(x, y)
 }
 
-// readable is the ratio that text needs (WCAG 2.2, 1.4.3), and a little more, for a
-// colour is rounded when it is written.
-const readable = 4.6
+// minContrast is the contrast that text needs (WCAG 2.2, 1.4.3) with a margin, since colours are
+// rounded when they are written.
+const minContrast = 4.6
 
-// scheme are the colours of a theme on light or dark pages: the accent, moved towards
-// a pole until it can be read on all grounds of such pages.
-func scheme(accent, pole colour, grounds ...colour) string {
+// scheme returns the colours of a theme on light or dark pages. It mixes the accent with toward,
+// black or white, until it is readable on all backgrounds of such pages.
+func scheme(accent, toward colour, backgrounds ...colour) string {
 	for share := 0.0; ; share += 0.02 {
-		c := accent.mix(pole, min(share, 1))
-		wash := grounds[0].mix(c, 0.08)
+		c := accent.mix(toward, min(share, 1))
+		wash := backgrounds[0].mix(c, 0.08)
 		worst := contrast(c, wash)
-		for _, g := range grounds {
-			worst = min(worst, contrast(c, g))
+		for _, b := range backgrounds {
+			worst = min(worst, contrast(c, b))
 		}
-		if worst < readable && share < 1 {
+		if worst < minContrast && share < 1 {
 			continue
 		}
-		on, hover := white, c.mix(pole, 0.2)
+		on, hover := white, c.mix(toward, 0.2)
 		if contrast(c, black) > contrast(c, white) {
 			on = black
 		}
@@ -81,17 +81,17 @@ func scheme(accent, pole colour, grounds ...colour) string {
 	}
 }
 
-// themeCSS is the style sheet of an accent colour. The grounds are those of cairn.css: paper, page and the boxes of
-// warnings and errors.
+// themeCSS returns the style sheet of an accent colour. The backgrounds are those of cairn.css:
+// cards, the page, and the boxes of warnings and errors.
 func themeCSS(accent colour) []byte {
-	ground := func(s string) colour { c, _ := parseColour(s); return c }
-	light := scheme(accent, black, white, ground("#f4f2ee"), ground("#fdf3df"), ground("#fbecea"))
-	dark := scheme(accent, white, ground("#1e2426"), ground("#15191a"), ground("#37301d"), ground("#3a1f1c"))
+	rgb := func(s string) colour { c, _ := parseColour(s); return c }
+	light := scheme(accent, black, white, rgb("#f4f2ee"), rgb("#fdf3df"), rgb("#fbecea"))
+	dark := scheme(accent, white, rgb("#1e2426"), rgb("#15191a"), rgb("#37301d"), rgb("#3a1f1c"))
 	return []byte(":root { " + light + " }\n@media (prefers-color-scheme: dark) { :root { " + dark + " } }\n")
 }
 
-// ThemeURL is the path of the style sheet of an accent colour, with a hash of what is in
-// it; "" for what is no colour.
+// ThemeURL returns the path of the style sheet of an accent colour, with a hash of its content. It
+// returns "" if accent is not a colour.
 func (r *Renderer) ThemeURL(accent string) string {
 	c, ok := parseColour(accent)
 	if !ok {
@@ -101,8 +101,7 @@ func (r *Renderer) ThemeURL(accent string) string {
 	return r.base + "/theme/" + strings.TrimPrefix(accent, "#") + "-" + hex.EncodeToString(sum[:4]) + ".css"
 }
 
-// Themes serves the style sheets below {base}/theme/. They are made from their address:
-// a colour is nobody's secret.
+// Themes serves the style sheets under {base}/theme/. It generates each from the colour in its path.
 func (r *Renderer) Themes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, r.base+"/theme/"), "-")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// wording are the functions of the templates that depend on the language.
+// wording returns the functions of the templates that depend on the language.
 func (l *Language) wording(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"t":           l.markup,
@@ -22,7 +22,7 @@ func (l *Language) wording(now func() time.Time) template.FuncMap {
 	}
 }
 
-// The marks of a value in a text: {{t "Hello {name}" "name" (strong .Name)}}.
+// marks has the functions that mark up a value in a text: {{t "Hello {name}" "name" (strong .Name)}}.
 var marks = template.FuncMap{
 	"bdi":    func(s string) template.HTML { return mark("<bdi>", s, "</bdi>") },
 	"strong": func(s string) template.HTML { return mark("<strong><bdi>", s, "</bdi></strong>") },
@@ -33,7 +33,8 @@ func mark(begin, s, end string) template.HTML {
 	return template.HTML(begin + template.HTMLEscapeString(s) + end) //nolint:gosec // escaped here
 }
 
-// markup is Text whose values may be marked: everything else in it is escaped then.
+// markup is Text with values that may be marked up. If one is, the text and the other values are
+// escaped.
 func (l *Language) markup(text Text, args ...any) any {
 	if !slices.ContainsFunc(args, func(arg any) bool { _, marked := arg.(template.HTML); return marked }) {
 		return l.Text(text, args...)
@@ -44,10 +45,11 @@ func (l *Language) markup(text Text, args ...any) any {
 			escaped[i] = template.HTMLEscapeString(fmt.Sprint(arg))
 		}
 	}
-	return template.HTML(replace(template.HTMLEscapeString(l.form(text, args)), escaped)) //nolint:gosec // text and values are escaped
+	form := template.HTMLEscapeString(l.form(text, args))
+	return template.HTML(replace(form, escaped)) //nolint:gosec // text and values are escaped
 }
 
-// titled is the title of a page, which says so when something on it has failed.
+// titled returns the title of a page. If something on it has failed, the title says so.
 func (l *Language) titled(failed any, title string) string {
 	if truth, _ := template.IsTrue(failed); truth {
 		return l.Text("Error: {title}", "title", title)
@@ -55,7 +57,7 @@ func (l *Language) titled(failed any, title string) string {
 	return title
 }
 
-// device names a browser and its system, as far as they are known.
+// device names a browser and its system, as far as known.
 func (l *Language) device(browser, system string) string {
 	switch {
 	case browser+system == "":
@@ -70,7 +72,8 @@ var months = [...]Text{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "
 
 func (l *Language) date(t time.Time) string {
 	t = t.UTC()
-	return l.Text("{day} {month} {year}, {time} UTC", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year(), "time", t.Format("15:04"))
+	return l.Text("{day} {month} {year}, {time} UTC", "day", t.Day(), "month", l.Text(months[t.Month()-1]),
+		"year", t.Year(), "time", t.Format("15:04"))
 }
 
 func (l *Language) day(t time.Time) string {
@@ -78,7 +81,7 @@ func (l *Language) day(t time.Time) string {
 	return l.Text("{day} {month} {year}", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year())
 }
 
-// when is a time as it reads in a sentence, with the exact one at hand.
+// when returns a relative time for a sentence, with the exact time as its title.
 func (l *Language) when(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return template.HTML(template.HTMLEscapeString(l.Text("never"))) //nolint:gosec // escaped
@@ -87,13 +90,13 @@ func (l *Language) when(now, t time.Time) template.HTML {
 		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(l.date(t)), template.HTMLEscapeString(l.ago(now, t))))
 }
 
-// ago says how far a time is from now, rounded as a person would: "3 hours ago", "in 14 days".
+// ago returns the rounded distance of a time from now: "3 hours ago", "in 14 days".
 func (l *Language) ago(now, t time.Time) string {
 	const day = 24 * time.Hour
 	d := now.Sub(t).Abs()
 	past := !t.After(now)
 	rounded := func(unit time.Duration) int { return int((d + unit/2) / unit) }
-	say := func(count int, ago, in Text) string {
+	phrase := func(count int, ago, in Text) string {
 		if past {
 			in = ago
 		}
@@ -105,18 +108,18 @@ func (l *Language) ago(now, t time.Time) string {
 	case d < time.Minute:
 		return l.Text("in less than a minute")
 	case rounded(time.Minute) < 60:
-		return say(rounded(time.Minute), "{count} minutes ago", "in {count} minutes")
+		return phrase(rounded(time.Minute), "{count} minutes ago", "in {count} minutes")
 	case rounded(time.Hour) < 24:
-		return say(rounded(time.Hour), "{count} hours ago", "in {count} hours")
+		return phrase(rounded(time.Hour), "{count} hours ago", "in {count} hours")
 	case rounded(day) <= 45:
-		return say(rounded(day), "{count} days ago", "in {count} days")
+		return phrase(rounded(day), "{count} days ago", "in {count} days")
 	case rounded(30*day) < 12:
-		return say(rounded(30*day), "{count} months ago", "in {count} months")
+		return phrase(rounded(30*day), "{count} months ago", "in {count} months")
 	}
-	return say(max(1, rounded(365*day)), "{count} years ago", "in {count} years")
+	return phrase(max(1, rounded(365*day)), "{count} years ago", "in {count} years")
 }
 
-// replace puts the values of args, pairs of a name and its value, into a text.
+// replace replaces the placeholders in a text. args are pairs of a name and its value.
 func replace(text string, args []any) string {
 	pairs := make([]string, 0, len(args))
 	for i := 0; i+1 < len(args); i += 2 {

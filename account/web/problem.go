@@ -68,7 +68,7 @@ var (
 	// canceled is no failure: context.Canceled alone.
 	ErrUnavailable = NewProblem(503, "unavailable", "The service cannot reach its database at this moment. Try again in a few seconds.")
 
-	ErrInvalidCursor = NewProblem(400, "invalid_cursor", "The cursor is not one that this service gave. Start again without it.")
+	ErrInvalidCursor = NewProblem(400, "invalid_cursor", "The cursor was not issued by this service. Start again without it.")
 
 	errTimeout  = NewProblem(503, "unavailable", "The service took too long. Try again in a few seconds.")
 	errInternal = NewProblem(500, "internal_error", "Something went wrong. If it happens again, tell the operator the request id.")

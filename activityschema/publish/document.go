@@ -204,9 +204,9 @@ func (r *Recording) laps(d *activityschema.Detail, start int64) {
 			to = min(to, from+int64(math.Round(l.ElapsedS)))
 		}
 		seconds := max(0, to-from)
-		d.Laps = append(d.Laps, activityschema.Lap{
-			Index: int64(len(d.Laps)), StartedAt: activityschema.Time{Time: time.Unix(from, 0).UTC()}, DurationS: &seconds,
-		})
+		lap := activityschema.Lap{Index: int64(len(d.Laps)), DurationS: &seconds}
+		lap.StartedAt.Time = time.Unix(from, 0).UTC()
+		d.Laps = append(d.Laps, lap)
 	}
 }
 
@@ -232,7 +232,8 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 	d.AvgPowerW, d.MaxPowerW = integer(t.AvgPower), integer(t.MaxPower)
 	for i := range d.Laps {
 		l, to := r.Laps[i], &d.Laps[i]
-		to.DistanceM, to.ElevationGainM, to.AvgSpeedKmh = real(l.DistanceM, 1), real(l.AscentM, 1), real(l.AvgSpeed*3.6, 1)
+		to.DistanceM, to.ElevationGainM = real(l.DistanceM, 1), real(l.AscentM, 1)
+		to.AvgSpeedKmh = real(l.AvgSpeed*3.6, 1)
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}
 	device := d.Activity

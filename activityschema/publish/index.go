@@ -122,7 +122,8 @@ func WriteIndex(
 			if n < 0 {
 				n = len(listed)
 			}
-			shard := activityschema.Shard{Year: int64(year), URL: fmt.Sprintf("index-%04d.json", year), Count: int64(n)}
+			name := fmt.Sprintf("index-%04d.json", year)
+			shard := activityschema.Shard{Year: int64(year), URL: name, Count: int64(n)}
 			index.Shards = append(index.Shards, shard)
 			ofYear := &activityschema.Index{Version: index.Version, Owner: owner, Activities: listed[:n]}
 			changed, err := put(dir, shard.URL, ofYear, now)

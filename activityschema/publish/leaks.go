@@ -79,9 +79,11 @@ func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
 			if !there || d.Privacy != activityschema.PrivacyBlurStart {
 				continue
 			}
-			d.StartedAt, s.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}, activityschema.Time{Time: s.StartedAt.UTC()}
+			d.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}
+			s.StartedAt = activityschema.Time{Time: s.StartedAt.UTC()}
 			if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
-				leaks = append(leaks, fmt.Sprintf("%s says more of %q than its document: cairn activity index writes it anew", filepath.Base(name), s.ID))
+				const format = "%s says more about %q than its document: cairn activity index writes it again"
+				leaks = append(leaks, fmt.Sprintf(format, filepath.Base(name), s.ID))
 			}
 		}
 	}

@@ -245,7 +245,8 @@ func (im *Import) commit(p *prepared) error {
 		if d.Privacy == activityschema.PrivacyPrivate {
 			mode = 0o600
 		}
-		if err := write(filepath.Join(im.Dir, detailsFolder, d.ID+".json"), append(p.data[i], '\n'), mode); err != nil {
+		file := filepath.Join(im.Dir, detailsFolder, d.ID+".json")
+		if err := write(file, append(p.data[i], '\n'), mode); err != nil {
 			return err
 		}
 		e := entry{Activity: d.Activity}

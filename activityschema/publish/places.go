@@ -41,11 +41,12 @@ type Places struct {
 }
 
 // placesHeader begins the file.
-const placesHeader = `# Places that blurred activities do not show. Keep this file secret, and keep it: with another key
-# the same tracks would be cut elsewhere, and both cuts together tell more than one.
+const placesHeader = `# Places that blurred activities do not show. Keep this file secret and do not lose it: with
+# another key, the same tracks would be cut elsewhere, and both cuts together reveal more than one.
 `
 
-// LoadPlaces reads a file of places. It returns fs.ErrNotExist if there is none, and refuses a file that others may read.
+// LoadPlaces reads a file of places. It returns fs.ErrNotExist if there is none, and refuses a file
+// that others may read.
 func LoadPlaces(file string) (*Places, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -62,7 +63,8 @@ func LoadPlaces(file string) (*Places, error) {
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	in.KnownFields(true)
 	if err := in.Decode(p); err != nil {
-		return nil, fmt.Errorf("%s is not a file of places: repair it or restore a copy", file) // the error may quote a position
+		// err may quote a position.
+		return nil, fmt.Errorf("%s is not a file of places: repair it or restore a copy", file)
 	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -166,7 +168,8 @@ type zone struct {
 	edges    [sectors]float64
 }
 
-// newZone derives the zone of a place from the key and the place's name: a place whose position is measured again keeps it.
+// newZone derives the zone of a place from the key and the place's name, so that a place whose
+// position is measured again keeps it.
 func newZone(key []byte, place Place) zone {
 	drawn := 0
 	draw := func() float64 { // from 0 to 1

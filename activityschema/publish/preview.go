@@ -76,7 +76,8 @@ func Preview(ctx context.Context, w io.Writer, dir string) (shown int, bad []*Fi
 	return len(entries), bad, WritePreview(w, owner.DisplayName, "This is what a visitor can see.", details)
 }
 
-// WritePreview writes the page of Preview for these activities, the first 100 of them whole. The note is a sentence about them.
+// WritePreview writes the page of Preview for these activities, the first 100 with all details. The
+// note is a sentence about them.
 func WritePreview(w io.Writer, owner, note string, details []*activityschema.Detail) error {
 	page, err := template.New("preview").Parse(previewText)
 	if err != nil {
@@ -114,8 +115,8 @@ func previewOf(a *activityschema.Activity) previewActivity {
 		p.Sport += ", " + string(*a.SubSport)
 	}
 	p.Privacy = map[activityschema.Privacy]string{
-		activityschema.PrivacyPublic: "public", activityschema.PrivacyBlurStart: "places hidden", activityschema.PrivacyNoGPS: "no positions",
-		activityschema.PrivacyPrivate: "private",
+		activityschema.PrivacyPublic: "public", activityschema.PrivacyBlurStart: "places hidden",
+		activityschema.PrivacyNoGPS: "no positions", activityschema.PrivacyPrivate: "private",
 	}[a.Privacy]
 	p.Distance = kilometres(a.DistanceM)
 	add := func(name, value string) {
@@ -152,7 +153,8 @@ func (p *previewActivity) details(d *activityschema.Detail) {
 	}
 	for _, l := range d.Laps {
 		p.Laps = append(p.Laps, previewLap{
-			l.Index + 1, clock(l.DurationS), kilometres(l.DistanceM), withUnit(l.AvgSpeedKmh, "%.1f km/h"), withUnit(l.AvgHRBpm, "%d bpm"),
+			l.Index + 1, clock(l.DurationS), kilometres(l.DistanceM),
+			withUnit(l.AvgSpeedKmh, "%.1f km/h"), withUnit(l.AvgHRBpm, "%d bpm"),
 		})
 	}
 }
@@ -193,7 +195,9 @@ func trackOf(s *activityschema.Timeseries) *previewTrack {
 		if !m.has(i) {
 			return 0, 0, false
 		}
-		return margin + math.Mod(s.Lon[i].Value-box[0]+360, 360)*narrow*scale, margin + (box[3]-s.Lat[i].Value)*scale, true
+		x = margin + math.Mod(s.Lon[i].Value-box[0]+360, 360)*narrow*scale
+		y = margin + (box[3]-s.Lat[i].Value)*scale
+		return x, y, true
 	}
 	return &previewTrack{int(wide*scale) + 2*margin, int(high*scale) + 2*margin, lineOf(len(s.T), previewPoints, at)}
 }

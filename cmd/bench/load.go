@@ -21,13 +21,13 @@ import (
 
 type loadCommand struct {
 	Server   string   `default:"./cairn" placeholder:"FILE" help:"Program to measure (./cairn)."`
-	Peer     []string `help:"Program to measure beside it: cairn=FILE; cairn, itself with an empty database. Repeatable."`
+	Peer     []string `help:"Program to compare: cairn=FILE, or cairn for itself with an empty database. Repeatable."`
 	Workers  int      `default:"8" help:"How many requests are under way at once, 1 to 256."`
 	Seconds  float64  `default:"5" help:"How long each phase of each program takes, up to 60."`
 	Phases   []string `placeholder:"PHASE" help:"Phases to measure; all if not given."`
 	Sessions int      `placeholder:"COUNT" help:"How many users sign in before; four for each worker if not given."`
 	Metrics  string   `placeholder:"ADDRESS" help:"Where the program serves profiles, for go tool pprof."`
-	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) to make databases on, and drop them."`
+	DSN      string   `name:"dsn" env:"BENCH_DSN" help:"PostgreSQL server (postgres://) for temporary databases."`
 	Database string   `placeholder:"FILE" help:"Database of bench fill, SQLite file or URL. It is written to."`
 	Filled   string   `placeholder:"FILE" help:"What bench fill -o json has printed of --database."`
 	DataKey  string   `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" type:"path" help:"Data key of --database."`
@@ -50,7 +50,7 @@ func (c *loadCommand) Validate() (err error) {
 	case c.Sessions < c.Workers || c.Sessions > 10_000:
 		return errors.New("--sessions takes at least as many as --workers, up to 10,000")
 	case (c.Database == "") != (c.Filled == ""):
-		return errors.New("--database and --filled belong together: a filled database, and what bench fill -o json printed")
+		return errors.New("--database and --filled belong together: a database and the output of bench fill -o json")
 	case c.Database != "" && c.DSN != "":
 		return errors.New("--database and --dsn: give one of them")
 	case c.DSN != "" && !store.IsPostgres(c.DSN):

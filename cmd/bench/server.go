@@ -66,7 +66,8 @@ func (in installation) start(ctx context.Context) (*target, error) {
 			err = in.run(ctx, nil, "keys", "generate", "key.pem")
 		}
 	} else {
-		err = in.run(ctx, nil, "init", "--config", "", "--handle", "keeper", "--generate-password", // the file has to be new
+		// --config is empty because init wants to create that file.
+		err = in.run(ctx, nil, "init", "--config", "", "--handle", "keeper", "--generate-password",
 			"--generate-key", "key.pem", "--listen", address)
 		if err == nil {
 			err = in.addUsers(ctx, t)
@@ -84,7 +85,8 @@ func (in installation) start(ctx context.Context) (*target, error) {
 		return nil, err
 	}
 	t.clientID, t.clientSecret = client.ID, client.Secret
-	args := []string{"--listen", address, "--issuer", t.issuer, "--private-key-file", "key.pem", "--log-level", in.logLevel}
+	args := []string{"--listen", address, "--issuer", t.issuer, "--private-key-file", "key.pem"}
+	args = append(args, "--log-level", in.logLevel)
 	for _, name := range []string{"login", "login-account", "token", "all"} {
 		args = append(args, "--rate-limit", name+"=1000000/1s")
 	}
@@ -161,7 +163,8 @@ func freeAddress() (string, error) {
 
 // serve starts the service, which runs until stop, and returns when it answers.
 func (t *target) serve(ctx context.Context, in installation, args []string) (err error) {
-	if t.log, err = os.OpenFile(filepath.Join(in.folder, "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+	t.log, err = os.OpenFile(filepath.Join(in.folder, "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
 		return err
 	}
 	ctx, t.end = context.WithCancel(ctx)

@@ -20,7 +20,7 @@ import (
 
 type activityCommand struct {
 	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and lint them."`
-	Import   importCommand   `cmd:"" help:"Make documents of recordings (GPX, TCX, FIT), without positions unless asked for."`
+	Import   importCommand   `cmd:"" help:"Convert recordings (GPX, TCX, FIT), by default without positions."`
 	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
 	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
 	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
@@ -35,7 +35,7 @@ type validateCommand struct {
 	NoLint      bool     `name:"no-lint" help:"Check the schema only; skip lint."`
 	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]" help:"Ignore findings of a code, or those at a JSON Pointer and below. Repeatable."`
 	Engine      string   `enum:"default,reference" default:"default" help:"Schema implementation: default, or reference, which reports only valid or invalid."`
-	MaxProblems int      `default:"100" placeholder:"N" help:"Maximum number of problems reported for a document, 1 to 1000 (100)."`
+	MaxProblems int      `default:"100" placeholder:"N" help:"Problems to report per document, 1 to 1000 (100)."`
 	Jobs        int      `placeholder:"N" help:"Number of documents checked at once; one for each core unless given."`
 	Paths       []string `arg:"" optional:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input, the default."`
 }

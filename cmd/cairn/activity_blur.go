@@ -13,10 +13,10 @@ import (
 
 type blurCommand struct {
 	placesFlag
-	Check    bool     `help:"Change nothing: name the documents that give a place away, and exit with 1 if there are any."`
+	Check    bool     `help:"Change nothing: list the documents that reveal a place, and exit with 1 if any do."`
 	Public   bool     `help:"Blur the public documents of a folder that show positions near a place, too."`
-	HideTime bool     `name:"hide-time" help:"Publish the day of an activity, not the quarter of an hour in which it began."`
-	Paths    []string `arg:"" name:"path" help:"Published folders, or activity documents. They are replaced: keep the recordings."`
+	HideTime bool     `help:"Publish the day of an activity, not the quarter of an hour of its start."`
+	Paths    []string `arg:"" name:"path" help:"Published folders or documents. They are replaced: keep recordings."`
 }
 
 // Run blurs documents that give a place away: 1 if some could not be, or with --check if there are any.
@@ -46,7 +46,8 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 			return 0, err
 		}
 		if len(files) == 0 {
-			return 0, usageError{fmt.Sprintf("%s has no documents in %s: name a published folder", shown(path), detailsFolder)}
+			what := fmt.Sprintf("%s has no documents in %s: name a published folder", shown(path), detailsFolder)
+			return 0, usageError{what}
 		}
 	default:
 		files = append(files, path)
@@ -82,7 +83,8 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 		if len(leaks) == 0 && !named {
 			continue
 		}
-		if c.Check || d.Privacy == activityschema.PrivacyNoGPS || d.Privacy == activityschema.PrivacyPublic && !named && !c.Public {
+		unasked := d.Privacy == activityschema.PrivacyPublic && !named && !c.Public
+		if c.Check || d.Privacy == activityschema.PrivacyNoGPS || unasked {
 			report(file, string(d.Privacy), leaks)
 			continue
 		}
@@ -128,7 +130,8 @@ func globbed(path string) string {
 // warnOfCommonStart warns where most activities begin at one place that nothing hides.
 func warnOfCommonStart(p *program, places *publish.Places, starts []publish.Start) {
 	if file, found := places.CommonStart(starts); found {
-		fmt.Fprintf(p.stderr, "cairn: warning: most of these activities begin within 300 metres of each other, probably at a home, and show where. "+
-			"Hide it: cairn activity place add home --near %s, then cairn activity blur --public on the folder\n", shown(file))
+		fmt.Fprintf(p.stderr, "cairn: warning: most of these activities begin within 300 metres of each other, "+
+			"probably at a home, and show where. Hide it: cairn activity place add home --near %s, "+
+			"then cairn activity blur --public on the folder\n", shown(file))
 	}
 }

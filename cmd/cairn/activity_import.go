@@ -35,9 +35,9 @@ type importCommand struct {
 	ownerFlags
 	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
-	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
-	HideTime      bool     `name:"hide-time" help:"Publish the day of a blur_start activity, not the quarter of an hour in which it began."`
-	KeepElevation bool     `name:"keep-elevation" help:"Keep the elevations of no_gps activities. They may show where."`
+	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"Privacy: ${enum}."`
+	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
+	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`
 }
 
@@ -60,7 +60,8 @@ func (c *importCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	policy := publish.Policy{Privacy: activityschema.Privacy(c.Privacy), HideTime: c.HideTime, KeepElevation: c.KeepElevation}
+	privacy := activityschema.Privacy(c.Privacy)
+	policy := publish.Policy{Privacy: privacy, HideTime: c.HideTime, KeepElevation: c.KeepElevation}
 	if policy.Privacy == activityschema.PrivacyBlurStart {
 		if policy.Places, err = c.toHide(c.Into); err != nil {
 			return err
@@ -185,7 +186,8 @@ func listedIn(dir string, n publish.Counts) string {
 // reportBad prints the documents that are not in the index because they cannot be read.
 func reportBad(p *program, dir string, bad []*publish.FileError) bool {
 	for _, b := range bad {
-		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(filepath.Join(dir, b.File)), printable(b.Err.Error()))
+		file := filepath.Join(dir, b.File)
+		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(file), printable(b.Err.Error()))
 	}
 	return len(bad) > 0
 }

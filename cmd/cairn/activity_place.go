@@ -55,7 +55,8 @@ func (c *placeAddCommand) Run(p *program) error {
 	}
 	err = places.Add(publish.Place{Name: c.Name, Lat: lat, Lon: lon, RadiusM: c.Radius})
 	if errors.Is(err, publish.ErrPlaceExists) {
-		return usageError{fmt.Sprintf("there is a place %s in %s: remove it first, or choose another name", shown(c.Name), shown(c.Places))}
+		return usageError{fmt.Sprintf("there is a place %s in %s: remove it first, or choose another name",
+			shown(c.Name), shown(c.Places))}
 	}
 	if err != nil {
 		return usageError{err.Error()}
@@ -64,9 +65,11 @@ func (c *placeAddCommand) Run(p *program) error {
 		return err
 	}
 	least, most := publish.HiddenM(c.Radius)
-	fmt.Fprintf(p.stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n", shown(c.Name), least, most)
+	fmt.Fprintf(p.stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n",
+		shown(c.Name), least, most)
 	if isNew {
-		fmt.Fprintf(p.stdout, "%s has the places and their key: keep it, back it up, and never publish it\n", shown(c.Places))
+		const advice = "%s has the places and their key: keep it, back it up, and never publish it\n"
+		fmt.Fprintf(p.stdout, advice, shown(c.Places))
 	}
 	return nil
 }
@@ -82,7 +85,8 @@ func (c *placeAddCommand) position() (lat, lon float64, err error) {
 	}
 	f, err := os.Open(c.Near)
 	if err != nil {
-		return 0, 0, usageError{"--near is neither a recording that can be read nor LAT,LON in degrees, as 47.0000,8.0000"}
+		const what = "--near is neither a recording that can be read nor LAT,LON in degrees, as 47.0000,8.0000"
+		return 0, 0, usageError{what}
 	}
 	defer func() { _ = f.Close() }()
 	file, err := publish.Read(f)
@@ -132,7 +136,8 @@ func (c *placeRemoveCommand) Run(p *program) error {
 		err = places.Remove(c.Name)
 	}
 	if errors.Is(err, publish.ErrNoPlace) {
-		return usageError{fmt.Sprintf("there is no place %s in %s: cairn activity place list shows them", shown(c.Name), shown(c.Places))}
+		return usageError{fmt.Sprintf("there is no place %s in %s: cairn activity place list shows them",
+			shown(c.Name), shown(c.Places))}
 	}
 	if err == nil {
 		err = places.Save(c.Places)
@@ -147,7 +152,8 @@ func (f placesFlag) toHide(dir string) (*publish.Places, error) {
 	}
 	places, _, err := f.load()
 	if err == nil && len(places.Places) == 0 {
-		err = usageError{fmt.Sprintf("no place to hide in %s: cairn activity place add home --near RECORDING adds the place where one begins", shown(f.Places))}
+		err = usageError{fmt.Sprintf("no place to hide in %s: "+
+			"cairn activity place add home --near RECORDING adds the place where one begins", shown(f.Places))}
 	}
 	return places, err
 }
@@ -165,7 +171,8 @@ func notPublished(file, dir string) error {
 	_, detailsErr := os.Stat(filepath.Join(dir, detailsFolder))
 	inside := strings.HasPrefix(full, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
 	if inside && (indexErr == nil || detailsErr == nil) {
-		return usageError{fmt.Sprintf("%s would be published with the folder %s: keep it beside the folder, and name it by --places", shown(file), shown(dir))}
+		return usageError{fmt.Sprintf("%s would be published with the folder %s: "+
+			"keep it beside the folder, and name it by --places", shown(file), shown(dir))}
 	}
 	return nil
 }

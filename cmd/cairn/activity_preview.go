@@ -11,7 +11,7 @@ import (
 )
 
 type previewCommand struct {
-	Out string `default:"preview.html" placeholder:"FILE" help:"File to write, or - for standard output (preview.html in the working folder)."`
+	Out string `default:"preview.html" placeholder:"FILE" help:"File to write, - for standard output (preview.html)."`
 	Dir string `arg:"" help:"Published folder, with its index.json."`
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 type apiCommand struct {
-	Add          addAPICommand    `cmd:"" help:"Register an API as an audience of access tokens; its secret is printed once."`
+	Add          addAPICommand    `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
 	List         listAPICommand   `cmd:"" help:"List the APIs."`
 	Show         showAPICommand   `cmd:"" help:"Show an API's registration, without its secret."`
 	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
-	RotateSecret rotateAPICommand `cmd:"" name:"rotate-secret" help:"Give an API a new secret, which is printed once."`
+	RotateSecret rotateAPICommand `cmd:"" help:"Give an API a new secret, which is printed once."`
 	Remove       removeAPICommand `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
 }
 
@@ -48,7 +48,7 @@ func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) 
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
 // field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"A scope of this API, with its sentence on the consent page. Repeatable."`
+	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. Repeatable."`
 	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it); jwt if not given."`
 	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h; 1h if not given."`
 	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA. Default: ES256 if the service has a key for it, else RS256."`

@@ -21,7 +21,7 @@ import (
 )
 
 type backupCommand struct {
-	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up the installation, even while it runs: cairn backup FILE."`
+	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up, even during operation: cairn backup FILE."`
 	Verify backupVerifyCommand `cmd:"" help:"Check that a backup can be restored."`
 }
 
@@ -99,9 +99,9 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 }
 
 type backupCreateCommand struct {
-	File      string `arg:"" placeholder:"FILE" help:"File to create, such as cairn-2026-11-22.tar.gz. It must not exist."`
+	File      string `arg:"" placeholder:"FILE" help:"New file, such as cairn-2026-11-22.tar.gz."`
 	Keys      bool   `help:"Include the files of the private keys and of the shared secret. The backup is then encrypted: to the recipient, or with a passphrase."`
-	Recipient string `placeholder:"AGE1..." help:"Encrypt the backup to this age recipient. Default: backup-recipient, if set."`
+	Recipient string `placeholder:"AGE1..." help:"Encrypt to this age recipient; backup-recipient if not given."`
 	Command   string `name:"backup-command" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE" help:"Program to run after the backup, with its path as the argument."`
 	passphraseFlags
 	databaseFlags
@@ -219,7 +219,7 @@ func (c *backupCreateCommand) Run(p *program) error {
 
 type backupVerifyCommand struct {
 	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
-	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key of a backup that was made without --keys; it opens the sealed secrets."`
+	DataKeyFile string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key of a backup that was made without --keys; it opens the sealed secrets."`
 	unlockFlags
 	output
 }

@@ -23,9 +23,9 @@ type clientCommand struct {
 	List         listClientCommand   `cmd:"" help:"List the clients."`
 	Show         showClientCommand   `cmd:"" help:"Show a client's registration, without secrets."`
 	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
-	RotateSecret rotateSecretCommand `cmd:"" name:"rotate-secret" help:"Give a client a new secret, which is printed once."`
+	RotateSecret rotateSecretCommand `cmd:"" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
-	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish their own description, or list those allowed."`
+	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
 }
 
 // oneClient holds the flags and the argument of a command about one client.
@@ -55,29 +55,31 @@ func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client
 // is nil and leaves the field unchanged; a list replaces the previous one.
 type clientOptions struct {
 	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. Repeatable."`
-	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Redirect URI after signing out, compared exactly. Repeatable."`
+	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. Repeatable."`
 	BackchannelLogoutURI    *string  `placeholder:"URI" help:"URI for logout tokens when a session ends."`
-	AllowPrivateBackchannel *bool    `negatable:"" help:"Also send logout tokens to addresses of private networks and of this machine."`
-	Public                  *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, command line): PKCE is required."`
-	Scope                   []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
-	AuthMethod              *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile                *string  `name:"jwks-file" placeholder:"FILE" help:"Its public keys (JSON Web Key Set) for private_key_jwt, - for standard input."`
-	RequirePKCE             *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag             *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
-	RequireACR              *string  `name:"require-acr" enum:"2,phr" placeholder:"CLASS" help:"Allow only users who sign in with two factors (2) or a passkey (phr)."`
-	RefreshGrace            *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	ClientCredentials       *bool    `negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	Device                  *bool    `negatable:"" help:"Let devices and command lines sign people in with a code typed elsewhere (RFC 8628)."`
-	Profile                 *string  `enum:"fapi2" placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoP                    *bool    `name:"dpop" negatable:"" help:"Require DPoP: its tokens are bound to a key (RFC 9449)."`
-	Trusted                 *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg              *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims           *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScope           []string `placeholder:"SCOPE" help:"One of its scopes that users may decline on the consent page. Repeatable."`
-	HomeURI                 *string  `name:"home-uri" placeholder:"URL" help:"Its home page; lists it on the Apps page of all who may use it."`
-	LogoFile                *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Group                   []string `placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
-	AllowInsecureRedirect   *bool    `negatable:"" help:"Accept http redirect URIs beyond this machine, on a network you trust."`
+	AllowPrivateBackchannel *bool    `negatable:"" help:"Send logout tokens also to private and local addresses."`
+
+	Public            *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
+	Scope             []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
+	AuthMethod        *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile          *string  `placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE       *bool    `negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlag       *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
+	RequireACR        *string  `enum:"2,phr" placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RefreshGrace      *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	ClientCredentials *bool    `negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	Device            *bool    `negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile           *string  `enum:"fapi2" placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoP              *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Trusted           *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims     *bool    `negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScope     []string `placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
+	HomeURI           *string  `placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
+	LogoFile          *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
+	Group             []string `placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
+
+	AllowInsecureRedirect *bool `negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
 
 // period is a duration as people write it: 30s, 12h, or days as 7d.
@@ -504,9 +506,9 @@ type clientUpdate struct {
 	ClearBackchannelLogoutURI  bool    `help:"Send no more logout tokens."`
 	ClearProfile               bool    `help:"Enforce no profile."`
 	ClearRequireFlag           bool    `help:"Allow users without any flag."`
-	ClearRequireACR            bool    `name:"clear-require-acr" help:"Allow users who sign in with only the password."`
+	ClearRequireACR            bool    `help:"Allow users who sign in with only the password."`
 	ClearOptionalScope         bool    `help:"Let users decline none of its scopes."`
-	ClearHomeURI               bool    `name:"clear-home-uri" help:"Show it only on the Apps page of those who consented to it."`
+	ClearHomeURI               bool    `help:"Show it only on the Apps page of those who consented to it."`
 	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`
 	ClearGroup                 bool    `help:"Let its groups claim contain all flags but admin again."`
 }

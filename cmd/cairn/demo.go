@@ -25,7 +25,7 @@ import (
 )
 
 type demoCommand struct {
-	Dir       string `default:"cairn-demo" placeholder:"FOLDER" help:"Folder that holds everything; made, or used again."`
+	Dir       string `default:"cairn-demo" placeholder:"FOLDER" help:"Folder for everything; created or used again."`
 	Listen    string `default:"127.0.0.1:4040" help:"Address of the service."`
 	AppListen string `default:"127.0.0.1:4041" help:"Address of the activity application."`
 }
@@ -81,7 +81,8 @@ func (c *demoCommand) Run(p *program) (err error) {
 		return err
 	}
 	demo, err := demoapp.New(demoapp.Config{
-		Issuer: issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret, Owner: state.Handle, Activities: activities,
+		Issuer: issuer, URL: app, ClientID: state.ClientID, ClientSecret: state.ClientSecret,
+		Owner: state.Handle, Activities: activities,
 	})
 	if err != nil {
 		return err
@@ -97,7 +98,8 @@ func (c *demoCommand) Run(p *program) (err error) {
 	appDone := make(chan error, 1)
 	go func() { appDone <- serveUntil(quiet.ctx, httpd.NewServer(demo.Handler(), log), listeners[1]) }()
 	serve := serveCommand{Settings: settings}
-	err = serve.serve(&quiet, listeners[0], func() { c.greet(p, issuer, app, account.InviteURL(issuer, invite), state) })
+	greet := func() { c.greet(p, issuer, app, account.InviteURL(issuer, invite), state) }
+	err = serve.serve(&quiet, listeners[0], greet)
 	cancel()
 	return errors.Join(err, <-appDone, demo.Close())
 }
@@ -116,8 +118,11 @@ func localURL(listen string) (string, error) {
 }
 
 // prepare initializes what is missing and creates an invite.
-func (c *demoCommand) prepare(p *program, settings config.Settings, app string) (state demoState, invite account.Invite, err error) {
-	if _, err := config.GenerateKey(settings.PrivateKeyFile, config.MinKeyBits); err != nil && !errors.Is(err, os.ErrExist) {
+func (c *demoCommand) prepare(p *program, settings config.Settings, app string) (
+	state demoState, invite account.Invite, err error,
+) {
+	_, err = config.GenerateKey(settings.PrivateKeyFile, config.MinKeyBits)
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return state, invite, err
 	}
 	checked, err := settings.Check()
@@ -145,7 +150,8 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	if existed {
 		b, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) {
-			return state, invite, fmt.Errorf("--dir: %s holds a database but no demo.json: remove the folder or name another one", c.Dir)
+			const format = "--dir: %s holds a database but no demo.json: remove the folder or name another one"
+			return state, invite, fmt.Errorf(format, c.Dir)
 		}
 		if err == nil {
 			err = json.Unmarshal(b, &state)
@@ -183,7 +189,8 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	}
 	hasher, err := passwords.NewHasher()
 	if err == nil {
-		_, err = account.Initialize(ctx, st, hasher, account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}, time.Now())
+		keeper := account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}
+		_, err = account.Initialize(ctx, st, hasher, keeper, time.Now())
 	}
 	return s, err
 }

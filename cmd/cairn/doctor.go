@@ -75,7 +75,7 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 }
 
 type healthcheckCommand struct {
-	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"Address that the service listens on, as host:port."`
+	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"host:port that the service listens on."`
 	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service; its path is used."`
 	TLSCertFile string `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" hidden:""` // only matters if set
 	TLSKeyFile  string `name:"tls-key-file" env:"SERVICE_TLS_KEY_FILE" hidden:""`

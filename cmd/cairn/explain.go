@@ -17,11 +17,12 @@ import (
 
 type explainCommand struct {
 	databaseFlags
-	URL                string   `arg:"" name:"url" help:"Address that the application sent the browser to (in single quotes), - for standard input."`
-	User               string   `placeholder:"HANDLE" help:"User to sign in: also print the claims that the application would get."`
-	Format             string   `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Issuer             string   `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
-	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
+	URL    string `arg:"" help:"Address to which the browser was sent (in single quotes), - for standard input."`
+	User   string `placeholder:"HANDLE" help:"User to sign in: also print the claims that the application would get."`
+	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+
+	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM). Repeatable."`
 }
 

@@ -24,9 +24,9 @@ type initCommand struct {
 	DisplayName      string `help:"Name that others see; the handle if not given."`
 	GeneratePassword bool   `help:"Generate a password and print it once."`
 	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, init prompts for it on a terminal."`
-	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key, which turns OpenID Connect on."`
-	PrivateKeyFile   string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, such as one from cairn keys generate."`
-	DataKeyFile      string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which seals secrets in the database; created if missing. Default: data.key beside the signing key or the database."`
+	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key and turn OpenID Connect on."`
+	PrivateKeyFile   string `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, such as one from cairn keys generate."`
+	DataKeyFile      string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which seals secrets in the database; created if missing. Default: data.key beside the signing key or the database."`
 	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, such as https://id.example.org. Default: http://localhost and the port of --listen."`
 	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
 	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Pass a URL with a password in the environment."`

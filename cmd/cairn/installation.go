@@ -16,7 +16,7 @@ import (
 // databaseFlags are the settings of a command that only needs the database.
 type databaseFlags struct {
 	Database        string `env:"SERVICE_DATABASE" default:"cairn.db" help:"SQLite file, or a postgres:// URL."`
-	BackupDir       string `name:"backup-dir" env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
+	BackupDir       string `env:"SERVICE_BACKUP_DIR" hidden:""` // for the backup before a migration
 	BackupRecipient string `name:"backup-recipient" env:"SERVICE_BACKUP_RECIPIENT" hidden:""`
 	// DataKeyFile is read when something sealed is needed.
 	DataKeyFile string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" hidden:""`

@@ -19,7 +19,7 @@ type addInviteCommand struct {
 	databaseFlags
 	output
 	Note   string `help:"What the invite is for; the list of invites shows it."`
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the link."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 }
 
 // Run creates an invite, with which one person can register, and prints its code.
@@ -41,7 +41,7 @@ func (c *addInviteCommand) Run(p *program) error {
 type listInvitesCommand struct {
 	databaseFlags
 	output
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 	Open   bool   `help:"Only those that can still be used."`
 }
 

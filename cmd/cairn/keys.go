@@ -25,14 +25,14 @@ type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a new file."`
 	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
 	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key; without one, make it."`
-	Migrate  migrateKeysCommand `cmd:"" help:"Migrate from HS256 cookies to RS256: count the remaining HS256 sessions and set when they end."`
+	Migrate  migrateKeysCommand `cmd:"" help:"Migrate HS256 cookies to RS256: count HS256 sessions and set their end."`
 }
 
 type generateKeyCommand struct {
 	output
 	File string `arg:"" help:"File to write the key to, readable only by its owner."`
 	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"Type of key: rs256 (RSA) is the signing key that the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that want it; age decrypts backups."`
-	Bits int    `default:"2048" enum:"2048,3072,4096" help:"Size of an RSA key: 2048, 3072 or 4096 bits. Larger keys make every sign-in slower."`
+	Bits int    `default:"2048" enum:"2048,3072,4096" help:"RSA key size in bits: ${enum}. Larger keys are slower."`
 }
 
 // Run writes the key. It never overwrites a file.
@@ -86,7 +86,7 @@ func (c *generateKeyCommand) generateIdentity(p *program) error {
 
 // keyFlags are the settings of serve that name the keys.
 type keyFlags struct {
-	PrivateKeyFile     string   `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
+	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): the previous or the next one, or one for ES256 or EdDSA. Repeatable."`
 }
 
@@ -148,7 +148,7 @@ type migrateKeysCommand struct {
 	databaseFlags
 	output
 	keyFlags
-	Issuer string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, whose key set is checked."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Address of the service to check."`
 	Until  string `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
 }
 

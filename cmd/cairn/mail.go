@@ -16,11 +16,12 @@ type mailCommand struct {
 
 type testMailCommand struct {
 	SMTPURL          string `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587."`
-	SMTPPasswordFile string `name:"smtp-password-file" path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
-	MailFrom         string `name:"mail-from" env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails."`
-	Issuer           string `name:"issuer" env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
-	Address          string `arg:"" help:"Address to send it to."`
-	Language         string `help:"Language of the mail, such as de."`
+	SMTPPasswordFile string `path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
+
+	MailFrom string `env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails."`
+	Issuer   string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+	Address  string `arg:"" help:"Address to send it to."`
+	Language string `help:"Language of the mail, such as de."`
 }
 
 // Run sends a mail as the service would, but directly and not from the outbox.

@@ -31,33 +31,37 @@ type cli struct {
 	config.Files
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Demo        demoCommand        `cmd:"" group:"try" help:"Try everything: a service and an application that uses it, in a folder of its own."`
-	Init        initCommand        `cmd:"" group:"run" help:"Set up an installation: database, first administrator, key and cairn.yaml."`
-	Serve       serveCommand       `cmd:"" group:"run" help:"Run the service."`
-	Client      clientCommand      `cmd:"" group:"apps" help:"Register applications (OAuth 2.0 clients) and manage them."`
-	API         apiCommand         `cmd:"" name:"api" group:"apps" help:"Register APIs (audiences of access tokens) and manage them."`
-	Explain     explainCommand     `cmd:"" group:"apps" help:"Explain the answer to an application's authorization request."`
-	ShowSecret  showSecretCommand  `cmd:"" group:"apps" help:"Print the secret with which other applications verify HS256 session cookies."`
-	Invite      inviteCommand      `cmd:"" group:"people" help:"Create, list and revoke invites."`
-	User        userCommand        `cmd:"" group:"people" help:"Manage users."`
-	Session     sessionCommand     `cmd:"" group:"people" help:"List and end sessions."`
-	Settings    settingsCommand    `cmd:"" group:"operate" help:"List and change the name, registration, limits and flags."`
+	Demo demoCommand `cmd:"" group:"try" help:"Try a service and an application that uses it, in a folder of its own."`
+
+	Init  initCommand  `cmd:"" group:"run" help:"Set up a database, first administrator, key and cairn.yaml."`
+	Serve serveCommand `cmd:"" group:"run" help:"Run the service."`
+
+	Client     clientCommand     `cmd:"" group:"apps" help:"Register and manage applications (OAuth 2.0 clients)."`
+	API        apiCommand        `cmd:"" group:"apps" help:"Register and manage APIs (audiences of access tokens)."`
+	Explain    explainCommand    `cmd:"" group:"apps" help:"Explain the answer to an authorization request."`
+	ShowSecret showSecretCommand `cmd:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
+
+	Invite  inviteCommand  `cmd:"" group:"people" help:"Create, list and revoke invites."`
+	User    userCommand    `cmd:"" group:"people" help:"Manage users."`
+	Session sessionCommand `cmd:"" group:"people" help:"List and end sessions."`
+
+	Settings    settingsCommand    `cmd:"" group:"operate" help:"Change the name, registration, limits and flags."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Read the audit log."`
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
 	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
-	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database, from SQLite to PostgreSQL or back."`
+	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database."`
 	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
-	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix what is wrong."`
-	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Check that the running service is ready, for a container."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix problems."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Check that the service is ready, for a container."`
 	Activity    activityCommand    `cmd:"" group:"files" help:"Make and check activity files."`
 	Help        helpCommand        `cmd:"" group:"operate" help:"Show the help of a command."`
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
-	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a script that completes commands and options in a shell."`
+	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a shell completion script."`
 
-	ImportLegacy importLegacyCommand `cmd:"" name:"import-legacy" group:"people" help:"Import users, preferences, settings and invites from the database of the older Python service."`
+	ImportLegacy importLegacyCommand `cmd:"" group:"people" help:"Import users, preferences, settings and invites from the database of the older Python service."`
 }
 
 type helpCommand struct {

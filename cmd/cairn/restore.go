@@ -22,8 +22,8 @@ type restoreCommand struct {
 	File         string `arg:"" placeholder:"FILE" help:"Backup to restore."`
 	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to create, or the postgres:// URL of an empty database. Default: as configured."`
 	Force        bool   `help:"Replace an existing SQLite database, which is renamed and not deleted."`
-	KeepSessions bool   `help:"Keep sessions, grants and codes. Those revoked or spent after the backup become valid again."`
-	DataKeyFile  string `name:"data-key-file" env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Default: as configured."`
+	KeepSessions bool   `help:"Keep sessions, grants and codes, also those revoked or used since the backup."`
+	DataKeyFile  string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Default: as configured."`
 	NewDataKey   bool   `help:"The data key is lost: make a new one, and discard what the old one has sealed."`
 	unlockFlags
 	installationFlags

@@ -24,12 +24,12 @@ type userCommand struct {
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
-	ResetCode resetCodeCommand     `cmd:"" name:"reset-code" help:"Issue a password reset code, for a user who cannot sign in."`
+	ResetCode resetCodeCommand     `cmd:"" help:"Issue a password reset code, for a user who cannot sign in."`
 
-	Import importUsersCommand `cmd:"" help:"Import users and password hashes of another system: all of a CSV or JSON file, or none."`
+	Import importUsersCommand `cmd:"" help:"Import users and password hashes from a CSV or JSON file, all or none."`
 	Export exportUsersCommand `cmd:"" help:"Write all users as CSV or JSON, in the format of user import."`
 
-	ResetFactors resetFactorsCommand `cmd:"" name:"reset-factors" help:"Remove the second factors of a user who has lost them; all sessions end."`
+	ResetFactors resetFactorsCommand `cmd:"" help:"Remove a user's lost second factors and end all sessions."`
 }
 
 // oneUser holds the flags and the argument of a command about one user.
@@ -77,7 +77,7 @@ type addUserCommand struct {
 	EmailVerified    bool     `help:"Mark the address as verified, also for applications."`
 	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
 	GeneratePassword bool     `help:"Generate a password and print it once."`
-	Flag             []string `placeholder:"FLAG" help:"Access flag to turn on; the default flags if not given. Repeatable."`
+	Flag             []string `placeholder:"FLAG" help:"Access flag; the default flags if not given. Repeatable."`
 }
 
 // Run adds the user with the given or the default flags.
@@ -171,7 +171,7 @@ type listUsersCommand struct {
 	databaseFlags
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Quiet  bool   `short:"q" help:"Print only handles."`
-	Query  string `placeholder:"WORDS" help:"Only users with words that begin with these, in their handle, name or email address."`
+	Query  string `placeholder:"WORDS" help:"Only users whose handle, name or email has words beginning with these."`
 }
 
 // Run lists users in the order of their handles, or with a query in the order of the words found.
@@ -456,7 +456,7 @@ func (c *deleteUserCommand) Run(p *program) error {
 
 type resetCodeCommand struct {
 	oneUser
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the link."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 }
 
 // Run issues a code, which invalidates the previous one.

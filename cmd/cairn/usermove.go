@@ -33,7 +33,7 @@ type importFlags struct {
 	DryRun          bool   `help:"Check everything and change nothing."`
 	SkipExisting    bool   `help:"Skip users whose handle is taken, instead of refusing the file."`
 	ReservedHandles bool   `help:"Accept handles that members cannot choose, such as support."`
-	ResetCodes      string `type:"path" placeholder:"FILE" help:"Write a password reset code for each user without a hash to this new file."`
+	ResetCodes      string `type:"path" placeholder:"FILE" help:"New file for reset codes of users without a hash."`
 	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
 }
 

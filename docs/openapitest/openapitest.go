@@ -175,8 +175,9 @@ func (d *Document) Check(x *Exchange) error {
 	}
 	// The decoded path, as the service routes.
 	route, values, err := d.router.FindRoute(&http.Request{Method: method, URL: &url.URL{Path: x.URL.Path}})
-	if errors.Is(err, routers.ErrPathNotFound) && strings.Contains(x.URL.Path, "/api/me/apps/") { // a client id may be a URL, whose slashes are escaped
-		route, values, err = d.router.FindRoute(&http.Request{Method: method, URL: &url.URL{Path: x.URL.EscapedPath()}})
+	if errors.Is(err, routers.ErrPathNotFound) && strings.Contains(x.URL.Path, "/api/me/apps/") {
+		escaped := &url.URL{Path: x.URL.EscapedPath()} // a client id may be a URL, whose slashes are escaped
+		route, values, err = d.router.FindRoute(&http.Request{Method: method, URL: escaped})
 	}
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
@@ -188,7 +189,8 @@ func (d *Document) Check(x *Exchange) error {
 		}
 		return nil
 	case err != nil:
-		if strings.HasPrefix(x.URL.Path, "/api/") && x.Status != http.StatusNotFound && x.Status < 500 && x.Status != http.StatusTooManyRequests && x.Status != http.StatusForbidden {
+		unchecked := []int{http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests}
+		if strings.HasPrefix(x.URL.Path, "/api/") && x.Status < 500 && !slices.Contains(unchecked, x.Status) {
 			return fmt.Errorf("the address is not documented and answered %d", x.Status)
 		}
 		return nil
@@ -355,7 +357,8 @@ func Handler(t testing.TB, base string, h http.Handler) http.Handler {
 			},
 		})
 		if r.Body != nil && r.Body != http.NoBody {
-			r = r.WithContext(r.Context()) // by the body of its own request the server knows whether to wait for the rest
+			// A copy: the server looks at the body of its own request to decide whether to read the rest.
+			r = r.WithContext(r.Context())
 			r.Body = struct {
 				io.Reader
 				io.Closer
@@ -363,11 +366,13 @@ func Handler(t testing.TB, base string, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(watched, r)
 		header(http.StatusOK)
-		if x.RequestBody, x.Body = sent.Bytes(), got.Bytes(); max(sent.Len(), got.Len()) >= largest || errors.Is(r.Context().Err(), context.Canceled) {
+		x.RequestBody, x.Body = sent.Bytes(), got.Bytes()
+		if max(sent.Len(), got.Len()) >= largest || errors.Is(r.Context().Err(), context.Canceled) {
 			return
 		}
 		if err := d.Check(x); err != nil {
-			t.Errorf("openapi.yaml: %s %s: %v\nrequest: %.300s\nanswer: %.600s", x.Method, x.URL.Path, err, x.RequestBody, x.Body)
+			t.Errorf("openapi.yaml: %s %s: %v\nrequest: %.300s\nanswer: %.600s",
+				x.Method, x.URL.Path, err, x.RequestBody, x.Body)
 		}
 	})
 }

@@ -23,7 +23,9 @@ func main() {
 		Issuer: *issuer,
 		Keys:   keys,
 		// Which sessions were revoked: known within a second, without a call per request.
-		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: *issuer, Keys: keys, Wait: 25 * time.Second}),
+		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{
+			Issuer: *issuer, Keys: keys, Wait: 25 * time.Second,
+		}),
 	}
 	// For HS256 cookies, give both of them the Secret that cairn show-secret prints.
 	if err := verifier.Check(); err != nil {

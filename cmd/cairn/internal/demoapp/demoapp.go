@@ -99,7 +99,9 @@ func (a *App) Close() error { return a.status.Close() }
 func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", a.home)
-	mux.HandleFunc("GET /favicon.svg", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "demo.svg") })
+	mux.HandleFunc("GET /favicon.svg", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, files, "demo.svg")
+	})
 	mux.HandleFunc("GET /activities", a.activities)
 	mux.HandleFunc("POST /login", a.login)
 	mux.HandleFunc("GET /callback", a.callback)
@@ -132,10 +134,16 @@ func (a *App) home(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return
 	}
+	writePage(w, b.Bytes(), "script-src 'nonce-"+v.Nonce+"'; connect-src 'self'; img-src 'self'; ")
+}
+
+// writePage sends a page; policy has what its Content-Security-Policy allows besides inline styles.
+func writePage(w http.ResponseWriter, page []byte, policy string) {
+	policy = "default-src 'none'; style-src 'unsafe-inline'; " + policy + "base-uri 'none'; frame-ancestors 'none'"
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-"+v.Nonce+"'; connect-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
-	_, _ = w.Write(b.Bytes())
+	w.Header().Set("Content-Security-Policy", policy)
+	_, _ = w.Write(page)
 }
 
 // user returns who has signed in to the application itself, or nil.
@@ -161,14 +169,13 @@ func (a *App) activities(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
-	_, _ = w.Write(b.Bytes())
+	writePage(w, b.Bytes(), "")
 }
 
 func setCookie(w http.ResponseWriter, name, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
 }
 
 // oauth discovers the provider once; a failure is tried again next time.
@@ -184,7 +191,8 @@ func (a *App) oauth(ctx context.Context) (*oidc.Provider, *oauth2.Config, error)
 		a.provider = p
 	}
 	return a.provider, &oauth2.Config{
-		ClientID: a.config.ClientID, ClientSecret: a.config.ClientSecret, Endpoint: a.provider.Endpoint(), RedirectURL: a.config.URL + "/callback",
+		ClientID: a.config.ClientID, ClientSecret: a.config.ClientSecret,
+		Endpoint: a.provider.Endpoint(), RedirectURL: a.config.URL + "/callback",
 		Scopes: []string{oidc.ScopeOpenID, "profile", "email", "groups"},
 	}, nil
 }
@@ -200,7 +208,8 @@ func (a *App) login(w http.ResponseWriter, r *http.Request) {
 	a.logins.Store(state, l)
 	time.AfterFunc(life, func() { a.logins.Delete(state) })
 	setCookie(w, "demo_login", state, int(life/time.Second))
-	http.Redirect(w, r, conf.AuthCodeURL(state, oauth2.S256ChallengeOption(l.verifier), oidc.Nonce(l.nonce)), http.StatusSeeOther)
+	target := conf.AuthCodeURL(state, oauth2.S256ChallengeOption(l.verifier), oidc.Nonce(l.nonce))
+	http.Redirect(w, r, target, http.StatusSeeOther)
 }
 
 func (a *App) callback(w http.ResponseWriter, r *http.Request) {
@@ -294,13 +303,17 @@ func (a *App) backchannelLogout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogoutToken)
-	token, err := p.Verifier(&oidc.Config{ClientID: a.config.ClientID}).VerifyLogout(r.Context(), r.PostFormValue("logout_token"))
+	verifier := p.Verifier(&oidc.Config{ClientID: a.config.ClientID})
+	token, err := verifier.VerifyLogout(r.Context(), r.PostFormValue("logout_token"))
 	if err != nil {
 		http.Error(w, "This is no logout token for this application.", http.StatusBadRequest)
 		return
 	}
 	a.sessions.Range(func(secret, value any) bool {
-		if u := value.(*user); (token.Subject == "" || u.Subject == token.Subject) && (token.SessionID == "" || u.SessionID == token.SessionID) {
+		u := value.(*user)
+		sameUser := token.Subject == "" || u.Subject == token.Subject
+		sameSession := token.SessionID == "" || u.SessionID == token.SessionID
+		if sameUser && sameSession {
 			a.sessions.Delete(secret)
 		}
 		return true

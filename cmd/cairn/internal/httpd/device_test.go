@@ -96,7 +96,7 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		// of trusted clients.
 		typed := " " + strings.ToLower(strings.ReplaceAll(d.user, "-", " "))
 		page := mainOf(b.typed(typed, "ada", "").Text)
-		for _, text := range []string{"App " + c.id, "only if you have started this yourself", "127.0.0.1", "Sign you in"} {
+		for _, text := range []string{"App " + c.id, "only if you started this yourself", "127.0.0.1", "Sign you in"} {
 			if !strings.Contains(page, text) {
 				t.Errorf("the question lacks %q: %s", text, page)
 			}

@@ -223,7 +223,7 @@ func TestHintOfSomebodyElseSignsNobodyOut(t *testing.T) {
 	_, token := c.signedInTokens(c.rp, "eve")
 	hint := rawIDToken(token)
 	got := c.logout("id_token_hint", hint, "post_logout_redirect_uri", afterLogout)
-	if got.Header.Get("Location") != "" || got.StatusCode != http.StatusBadRequest || !strings.Contains(got.Text, "another account") || c.signedOut() {
+	if got.Header.Get("Location") != "" || got.StatusCode != http.StatusBadRequest || !strings.Contains(got.Text, "a different account") || c.signedOut() {
 		t.Errorf("%d to %q: %s", got.StatusCode, got.Header.Get("Location"), mainOf(got.Text))
 	}
 }
