@@ -28,17 +28,17 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Options are what a Service is made of. Store, Issuer, Secret, Key, Hasher, Limits
-// and Pages are required.
+// Options configure a Service. Store, Issuer, Secret, Key, Hasher, Limits, Pages and StatusTTL are
+// required.
 type Options struct {
 	Store  Store
 	Issuer string // the issuer exactly as configured, without a trailing slash
 	Secret []byte // the shared HS256 secret, at least 32 bytes
-	// Key is the installation's secret, from which the keys of what travels through a
-	// browser or a mail are derived; at least 32 bytes, never the shared secret.
+	// Key is the installation's secret, at least 32 bytes and never the shared secret. The keys for
+	// values that travel through a browser or a mail are derived from it.
 	Key []byte
-	// Keys is the RSA key set: the first one signs, all verify. Empty means
-	// that session tokens are HS256.
+	// Keys are the signing keys: the first one signs, all verify. Without any, session tokens are
+	// signed with HS256.
 	Keys            []jose.JSONWebKey
 	Signer          jose.OpaqueSigner // signs in the place of the first key; nil: the key itself
 	CookieName      string            // full name, with its __Host- or __Secure- prefix
@@ -80,15 +80,16 @@ type Service struct {
 	settings  *web.Cache[Settings]
 	refusals  *web.Cache[password.Work] // what a wrong password costs
 	visits    visits
-	// applications describes the application of a continuation; nil without OpenID Connect.
+	// applications returns the application that a continuation belongs to; nil without OpenID
+	// Connect.
 	applications func(ctx context.Context, continuation string) templates.Application
-	// nextSteps reports whether administrators begin on their overview; nil: they do not.
+	// nextSteps reports whether administrators start on their overview; nil means no.
 	nextSteps func(context.Context) (bool, error)
-	// scopeTexts say what an application has by its scopes; nil without OpenID Connect.
+	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.
 	scopeTexts func(ctx context.Context, scopes []string) []string
 }
 
-// sealLifetimes are the purposes of sealed values, with how long they are valid.
+// sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
 	purposeVerify: VerificationLifetime, purposeUndo: UndoLifetime, purposeNotMe: 7 * 24 * time.Hour,
 	signInSeal:  5 * time.Minute,
@@ -150,5 +151,5 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// now is the current time in whole UTC seconds: what the store keeps.
+// now returns the current time in whole UTC seconds, the precision of the store.
 func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Second) }

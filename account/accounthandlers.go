@@ -10,19 +10,19 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// memberPage makes a page of a person's account from what all of them show, with the
-// answer to a form where there is one.
+// memberPage returns a page of a person's account. m holds what all these pages show, with the
+// answer to a form if there is one.
 type memberPage func(r *http.Request, m templates.Member) (templates.Page, error)
 
-// memberPages are the pages under /account/, by the rest of their path.
+// memberPages maps the rest of the path under /account/ to a page.
 func (s *Service) memberPages() map[string]memberPage {
 	return map[string]memberPage{
 		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage, "invites": s.invitesPage, "data": s.dataPage,
 	}
 }
 
-// notices are what a page of the account can say after a form, with the page and the
-// section that the form belongs to; the query names a notice, it never brings text.
+// notices are the messages that a page of the account shows after a form, with the page and the
+// section of the form. The query names a notice and never brings text.
 var notices = map[string]struct {
 	page, section string
 	text          templates.Text
@@ -45,8 +45,8 @@ var notices = map[string]struct {
 	"account-deleted":   {"data", "data", ""},
 }
 
-// accountPage answers with a page of the account, and with the notice that the query
-// names where it belongs to that page.
+// accountPage returns the handler of a page, which shows the notice that the query names if it
+// belongs to the page.
 func (s *Service) accountPage(name string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m := s.member(r)
@@ -57,8 +57,9 @@ func (s *Service) accountPage(name string) web.Handler {
 	}
 }
 
-// accountForm runs the operation behind a form and sends the browser back to its page,
-// so that reloading does not repeat it; a refusal shows the page with the reason.
+// accountForm returns the handler of a form. It runs the operation and redirects to the page of the
+// form, so that reloading does not repeat it. If the operation is refused, the page shows the
+// reason.
 func (s *Service) accountForm(notice string, do operation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := web.ReadForm(w, r); err != nil {
@@ -79,8 +80,8 @@ func (s *Service) accountForm(notice string, do operation) web.Handler {
 	}
 }
 
-// accountRefused shows the page with what was refused, and with what was typed
-// where that is no secret.
+// accountRefused shows the page with the reason of a refusal, and with what was typed unless it is
+// secret.
 func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, page, section string, cause error) error {
 	p, err := web.Refusal(w, r, cause)
 	if err != nil {
@@ -98,7 +99,8 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, page, s
 	return s.showMember(w, r, p.Status, page, m)
 }
 
-// refusedField names the field a refusal is about; "" lets the page go by the code.
+// refusedField returns the name of the field that a refusal is about, or "" if the page finds it by
+// the code.
 func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "verify-email" && p.Code == ErrInvalidEmailCode.Code:
@@ -113,7 +115,7 @@ func refusedField(section string, p *web.Problem) string {
 	return ""
 }
 
-// member is what each page shows of who asks for it.
+// member returns what every page shows about the person who requests it.
 func (s *Service) member(r *http.Request) templates.Member {
 	u := IdentityFrom(r.Context()).User
 	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(FlagAdmin), Flags: u.Flags}
@@ -176,7 +178,7 @@ func (s *Service) invitesPage(r *http.Request, m templates.Member) (templates.Pa
 	if err != nil {
 		return nil, err
 	}
-	// The latest; /api/invites and the export have all.
+	// Only the latest: /api/invites and the export have all.
 	invites, err := s.store.Invites(r.Context(), InviteQuery{Sub: u.Sub, Limit: pageOfInvites})
 	if err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func (s *Service) invitesPage(r *http.Request, m templates.Member) (templates.Pa
 	return page, nil
 }
 
-// invitePage shows an open invite of the person on a page to print.
+// invitePage shows an open invite of the person, to be printed.
 func (s *Service) invitePage(w http.ResponseWriter, r *http.Request) error {
 	code, m := CanonicalInviteCode(r.URL.Query().Get("code")), s.member(r)
 	i, err := s.store.Invite(r.Context(), code)
@@ -233,7 +235,7 @@ func (s *Service) describeProfile(r *http.Request, m templates.Member) templates
 	return page
 }
 
-// refusedProfile is the page with what was typed, and at each field what is wrong with it.
+// refusedProfile returns the page with what was typed and the fault of each field.
 func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []web.FieldError) templates.Account {
 	page := s.describeProfile(r, m)
 	page.KeepOthers = keepOthers(r)
@@ -264,11 +266,11 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// shownHistory is how many rows the page shows; where an administrator has acted on
-// others, fewer of those read are about them.
+// shownHistory is how many rows the page shows. It may show fewer, because only rows about this
+// person are taken from the readHistory rows read.
 const shownHistory, readHistory = 20, 100
 
-// describeHistory shows what has recently happened with the account.
+// describeHistory adds the recent activity on the account to the page.
 func (s *Service) describeHistory(r *http.Request, page *templates.AccountSecurity) error {
 	rows, err := s.store.AuditLog(r.Context(), AuditQuery{Person: page.Handle, Limit: readHistory})
 	for _, a := range rows {
@@ -276,7 +278,7 @@ func (s *Service) describeHistory(r *http.Request, page *templates.AccountSecuri
 			continue
 		}
 		if a.Actor != page.Handle && a.Actor != "" {
-			a.Address = "" // their own affair
+			a.Address = "" // the address of another person
 		}
 		page.History = append(page.History, a.Row())
 	}

@@ -6,56 +6,57 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Proof is what has to be proven before an act.
+// Proof is what a caller has to prove before an act.
 type Proof int
 
 // The proofs.
 const (
-	// ProofSession: a live session, or for an act without one nothing.
+	// ProofSession is a live session, or nothing for an act without a session.
 	ProofSession Proof = iota
-	// ProofSignIn: password or passkey, and with a second factor both of its halves.
+	// ProofSignIn is a password or passkey, and the second factor if the user has one.
 	ProofSignIn
-	// ProofCode: the code or link that was mailed, or given by an administrator or a member.
+	// ProofCode is a code or link that was mailed, or given by an administrator or a member.
 	ProofCode
-	// ProofFresh: see Caller.fresh.
+	// ProofFresh is a recent proof of identity: see Caller.fresh.
 	ProofFresh
-	// ProofPassword: the current password, and with a second factor ProofFresh too.
+	// ProofPassword is the current password, and ProofFresh too if the user has a second factor.
 	ProofPassword
 )
 
-// Ending is what ends with an act.
+// Ending is what an act ends.
 type Ending int
 
 // The endings.
 const (
 	EndsNothing Ending = iota
-	// EndsOthers: the other sessions of the user, unless the person keeps them.
+	// EndsOthers ends the other sessions of the user, unless the person keeps them.
 	EndsOthers
-	// EndsOthersAndGrants: the other sessions, every grant (offline_access too) and reset codes.
+	// EndsOthersAndGrants ends the other sessions, every grant (offline_access too) and reset
+	// codes.
 	EndsOthersAndGrants
-	// EndsOne: one session, its codes and its grants without offline_access.
+	// EndsOne ends one session, its codes and its grants without offline_access.
 	EndsOne
-	// EndsSignIn: one session with every grant that it made (offline_access too), the marks of the user's devices and its
-	// known address.
+	// EndsSignIn ends one session with every grant that it made (offline_access too), voids the
+	// marks of the user's devices and forgets the session's address.
 	EndsSignIn
-	// EndsAccess: every session and every grant (offline_access too).
+	// EndsAccess ends every session and every grant (offline_access too).
 	EndsAccess
-	// EndsIfSet: every session, where the settings say so on the loss of a flag.
+	// EndsIfSet ends every session if the settings say so for the loss of a flag.
 	EndsIfSet
 )
 
-// Act is a row of the table that decides what an operation on an account needs and brings
-// about. Operations begin with it: see Administration.begin.
+// Act is a row of the table that decides what an operation on an account requires and causes. Each
+// operation starts with Administration.begin, which reads it.
 type Act struct {
-	// Name is the action in the audit log; templates.AuditActions say it in words.
+	// Name is the action in the audit log; templates.AuditActions has its sentence.
 	Name  string
 	Proof Proof
-	// Told is the kind of the mail to the address that was verified before, "" for none.
+	// Told is the kind of mail that is sent to the verified address, "" for none.
 	Told string
 	Ends Ending
-	// Question is what a page asks before it does it, "" for nothing.
+	// Question is what a page asks before the act, "" for nothing.
 	Question templates.Text
-	// Routes are the methods and paths that do it; none: it happens within another one.
+	// Routes are the methods and paths of the act. Without any it is part of another act.
 	Routes []string
 }
 
@@ -205,9 +206,9 @@ var actsByName = func() map[string]Act {
 	return all
 }()
 
-// begin is where an operation on the account of u begins: it holds the caller to the proof that
-// the act asks for, and makes its audit row with the mails that tell the owner of it. detail never
-// has a secret or a code; data are pairs for the mails. ErrReauthenticationRequired.
+// begin starts an operation on the account of u. It checks that the caller has given the proof that
+// the act requires, and returns the audit row with the mails that notify the owner. detail must not
+// contain a secret or a code; data are pairs for the mails. ErrReauthenticationRequired.
 func (a *Administration) begin(ctx context.Context, by Caller, name string, u User, detail string, data ...string) (Audit, error) {
 	act := actsByName[name]
 	if err := a.Allow(by, name); err != nil {
@@ -221,7 +222,8 @@ func (a *Administration) begin(ctx context.Context, by Caller, name string, u Us
 	return row.with(mails...), err
 }
 
-// Allow is ErrReauthenticationRequired where the caller has not proven what the act of that name asks for.
+// Allow returns ErrReauthenticationRequired if the caller has not given the proof that the named
+// act requires.
 func (a *Administration) Allow(by Caller, name string) error {
 	act := actsByName[name]
 	fresh := act.Proof == ProofFresh || act.Proof == ProofPassword && by.User.SecondFactor
@@ -231,12 +233,12 @@ func (a *Administration) Allow(by Caller, name string) error {
 	return nil
 }
 
-// begin is that of Administration for what the caller does with their own account.
+// begin calls Administration.begin for an operation of the caller on their own account.
 func (s *Service) begin(ctx context.Context, c Caller, name, detail string, data ...string) (Audit, error) {
 	return s.Administration().begin(ctx, c, name, c.User, detail, data...)
 }
 
-// allow is that of Administration, for what is only the first step of an act.
+// allow calls Administration.Allow for the first step of an act.
 func (s *Service) allow(c Caller, name string) error {
 	return s.Administration().Allow(c, name)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Administration is what administrators and the operator do to the accounts of
-// others. Its errors are those of the Store and the ones named at each method.
+// Administration has the operations of administrators and the operator on accounts of others. Its
+// errors are those of the Store and the ones named at each method.
 type Administration struct {
 	store Store
 	clock func() time.Time
 	mail  bool // whether users are told
 }
 
-// NewAdministration makes one; now may be nil for time.Now.
+// NewAdministration returns an Administration. A nil now means time.Now.
 func NewAdministration(store Store, now func() time.Time) *Administration {
 	if now == nil {
 		now = time.Now
@@ -26,23 +26,22 @@ func NewAdministration(store Store, now func() time.Time) *Administration {
 	return &Administration{store: store, clock: now}
 }
 
-// Administration shares the store and the clock of the service.
+// Administration returns an Administration with the store and the clock of the service.
 func (s *Service) Administration() *Administration {
 	return NewAdministration(s.store, s.clock).WithMail(s.MailEnabled())
 }
 
-// WithMail sets whether users are told by mail of what is done to their accounts.
+// WithMail sets whether users are notified by mail of changes to their accounts.
 func (a *Administration) WithMail(enabled bool) *Administration {
 	a.mail = enabled
 	return a
 }
 
-// Now is the current time in whole UTC seconds.
+// Now returns the current time in whole UTC seconds.
 func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.Second) }
 
-// User finds a user by a handle in any case; ErrUserNotFound, also for what
-// cannot be a handle. Blanks around it are not forgiven as they are at a
-// sign-in: what follows may delete a user.
+// User finds a user by a handle in any case. ErrUserNotFound, also for text that cannot be a
+// handle. Unlike at a sign-in, surrounding blanks are refused: what follows may delete a user.
 func (a *Administration) User(ctx context.Context, named string) (User, error) {
 	h, err := CanonicalHandle(named)
 	if err != nil || strings.TrimSpace(named) != named {
@@ -51,29 +50,29 @@ func (a *Administration) User(ctx context.Context, named string) (User, error) {
 	return a.store.UserByHandle(ctx, h)
 }
 
-// Users lists users; see UserStore.
+// Users lists users: see UserStore.
 func (a *Administration) Users(ctx context.Context, q UserQuery) (users []User, next string, err error) {
 	return a.store.Users(ctx, q)
 }
 
-// CountUsers counts users; see UserStore.
+// CountUsers counts users: see UserStore.
 func (a *Administration) CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error) {
 	return a.store.CountUsers(ctx, q)
 }
 
-// HS256Sessions counts the live sessions that the shared secret has signed.
+// HS256Sessions counts the live sessions whose tokens are signed with the shared secret.
 func (a *Administration) HS256Sessions(ctx context.Context) (int, error) {
 	n, _, err := a.store.HS256Sessions(ctx, a.Now())
 	return n, err
 }
 
-// Access is where a user is signed in and which applications they let in.
+// Access lists the live sessions of a user and the applications that the user gave access.
 type Access struct {
 	Sessions []Session // newest first
 	Apps     []App
 }
 
-// Access returns the live sessions of a user and the applications.
+// Access returns the live sessions and the applications of a user.
 func (a *Administration) Access(ctx context.Context, u User) (out Access, err error) {
 	if out.Sessions, err = a.Sessions(ctx, u); err == nil {
 		out.Apps, err = a.store.Apps(ctx, u.Sub, a.Now())
@@ -98,7 +97,7 @@ func (a *Administration) EndSession(ctx context.Context, by Caller, u User, id s
 	return web.Noted(ctx, "session_ended", a.store.EndSession(ctx, u.Sub, id, a.Now(), row))
 }
 
-// EndSessions signs a user out everywhere, of applications too, and says of how many browsers.
+// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions.
 func (a *Administration) EndSessions(ctx context.Context, by Caller, u User) (int, error) {
 	row, err := a.begin(ctx, by, "user.end_sessions", u, "")
 	if err != nil {
@@ -108,12 +107,12 @@ func (a *Administration) EndSessions(ctx context.Context, by Caller, u User) (in
 	return n, web.Noted(ctx, "sessions_ended", err)
 }
 
-// Settings reads the settings as they are stored, past every cache.
+// Settings reads the stored settings, past every cache.
 func (a *Administration) Settings(ctx context.Context) (Settings, error) {
 	return a.store.Settings(ctx)
 }
 
-// Factors tells what second factors a user has.
+// Factors returns the second factors of a user.
 func (a *Administration) Factors(ctx context.Context, u User) (Factors, error) {
 	return a.store.Factors(ctx, u.Sub)
 }
@@ -131,8 +130,7 @@ func (a *Administration) Record(ctx context.Context, row Audit) error {
 // auditPage is how many rows EachAudit reads at once.
 const auditPage = 500
 
-// EachAudit calls do with all audit rows that q selects, newest first, which are read page
-// by page.
+// EachAudit calls do with all audit rows that q selects, newest first. It reads them page by page.
 func (a *Administration) EachAudit(ctx context.Context, q AuditQuery, do func(Audit) error) error {
 	for q.Limit = auditPage; ; {
 		page, err := a.store.AuditLog(ctx, q)
@@ -156,8 +154,8 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 	return a.store.SignIns(ctx, a.Now().AddDate(0, 0, 1-days), days)
 }
 
-// Suspend shuts a user out at once. The reason is in the audit log, and in the mail to the user where tell says
-// so. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+// Suspend locks a user out at once. The audit log has the reason, and the mail to the user too if
+// tell is set. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
 func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason string, tell bool) error {
 	told := ""
 	if tell {
@@ -177,7 +175,7 @@ func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason 
 	return web.Noted(ctx, "user_suspended", a.store.Suspend(ctx, u.Sub, reason, a.Now(), row))
 }
 
-// Unsuspend lets a user sign in again; what was ended stays ended.
+// Unsuspend lets a user sign in again. What the suspension ended does not come back.
 func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error {
 	row, err := a.begin(ctx, by, "user.unsuspend", u, "")
 	if err != nil {
@@ -186,8 +184,8 @@ func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error
 	return web.Noted(ctx, "user_unsuspended", a.store.Unsuspend(ctx, u.Sub, a.Now(), row))
 }
 
-// Delete removes a user's personal data; the handle stays taken. ErrOwnAccount
-// (one's own account is deleted with its password), ErrLastAdmin.
+// Delete removes a user's personal data. The handle stays taken. ErrOwnAccount (people delete their
+// own account with their password), ErrLastAdmin.
 func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 	row, err := a.begin(ctx, by, "user.delete", u, "")
 	switch {
@@ -199,9 +197,8 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 	return web.Noted(ctx, "user_deleted", a.store.DeleteUser(ctx, u.Sub, a.Now(), row))
 }
 
-// SetFlags turns the named access flags on or off and returns those that are
-// on. ErrUnknownFlag for a name that the settings do not have; a flag that the
-// settings have lost can still be taken from a user. ErrLastAdmin.
+// SetFlags turns the named access flags on or off and returns those that are on. A flag that is no
+// longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin.
 func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
 	if err := a.Allow(by, "user.flags"); err != nil {
 		return nil, err
@@ -234,8 +231,8 @@ func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags 
 	return now, web.Noted(ctx, "user_flags", err)
 }
 
-// IssueResetCode makes a password reset code; it voids the one before. The
-// code is in the result alone. ErrOwnAccount: one's own password is changed with the current one.
+// IssueResetCode creates a password reset code and voids the previous one. Only the result has the
+// code. ErrOwnAccount: people change their own password with the current one.
 func (a *Administration) IssueResetCode(ctx context.Context, by Caller, u User) (ResetCode, error) {
 	row, err := a.begin(ctx, by, "user.reset_code", u, "")
 	switch {
@@ -248,7 +245,7 @@ func (a *Administration) IssueResetCode(ctx context.Context, by Caller, u User) 
 	return c, web.Noted(ctx, "reset_issued", a.store.CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), row))
 }
 
-// ResetFactors removes all second factors of a user who has lost them; all sessions end. ErrOwnAccount.
+// ResetFactors removes all second factors of a user who lost them. All sessions end. ErrOwnAccount.
 func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) error {
 	row, err := a.begin(ctx, by, "user.reset_factors", u, "")
 	switch {
@@ -260,9 +257,9 @@ func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) er
 	return web.Noted(ctx, "factors_reset", a.store.ResetFactors(ctx, u.Sub, a.Now(), row))
 }
 
-// Amend changes a user and returns them as they are then; see UserChange.Apply. The audit row
-// has the names of what differs and no values; where nothing does there is none. ErrEmailTaken; ErrOwnAccount
-// for the own address, which its owner changes and proves like everybody.
+// Amend changes a user and returns the result; see UserChange.Apply. The audit row names what
+// changed, without values; there is no row if nothing changed. ErrEmailTaken. ErrOwnAccount for the
+// caller's own address, which has to be proven.
 func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserChange) (User, error) {
 	row, err := a.begin(ctx, by, "user.amend", u, c.changed(u), "by", "administrator")
 	if err != nil || row.Detail == "" {
@@ -282,7 +279,7 @@ func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserCha
 		case by.User.Sub == u.Sub:
 			return ErrOwnAccount
 		}
-		return nil // without an undo: see Audit.KeepEmail
+		return nil // it cannot be undone: see Audit.KeepEmail
 	}, a.Now(), &row)
 	return u, web.Noted(ctx, "user_amended", err)
 }

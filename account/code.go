@@ -14,7 +14,7 @@ const (
 	resetCodeLength  = 26 // 130 bits
 )
 
-// newCode draws n characters of 5 bits each.
+// newCode returns n random characters of 5 bits each.
 func newCode(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
@@ -24,9 +24,9 @@ func newCode(n int) string {
 	return string(b)
 }
 
-// canonicalCode accepts a code in any case, with or without dashes and spaces,
-// with O for 0 and I or L for 1; it returns "" for anything that cannot be a
-// code of n characters. Callers refuse "" before any query.
+// canonicalCode accepts a code in any case, with or without dashes and spaces, with O for 0 and I
+// or L for 1. It returns "" for anything that cannot be a code of n characters; callers refuse ""
+// before any query.
 func canonicalCode(typed string, n int) string {
 	if len(typed) > 4*n {
 		return ""
@@ -52,7 +52,7 @@ func canonicalCode(typed string, n int) string {
 	return b.String()
 }
 
-// grouped shows a code in groups of four.
+// grouped returns a code in groups of four.
 func grouped(code string) string {
 	var b strings.Builder
 	for i, r := range code {

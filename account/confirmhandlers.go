@@ -30,16 +30,16 @@ func (s *Service) answerConfirmed(w http.ResponseWriter, out SignedIn, err error
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// confirmFields are what a form has that also proves who sends it: see Form.
+// confirmFields are the fields of a form that also prove who sends it: see Form.
 const (
 	confirmPrefix = "confirm_"
 	sureField     = "sure"
 )
 
-// maxForm is how much of a form is read that may carry a picture, in bytes.
+// maxForm limits a form that may carry a picture, in bytes.
 const maxForm = 2 * web.MaxBody
 
-// errUnsure is for a form whose act asks a question before it is done.
+// errUnsure means that the act of a form asks a question first.
 var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed", "Send sure=yes to do this. Nothing was changed.").Interrupting()
 
 // askFirst is errUnsure with the act.
@@ -48,7 +48,7 @@ type askFirst struct{ act Act }
 func (askFirst) Error() string { return errUnsure.Error() }
 func (askFirst) Unwrap() error { return errUnsure }
 
-// Asked is an error, which Form answers, while the person has not answered the question of an act.
+// Asked returns an error, which Form handles, until the person has answered the question of an act.
 func (s *Service) Asked(r *http.Request, act string) error {
 	if r.PostForm.Get(sureField) == "yes" {
 		return nil
@@ -59,7 +59,7 @@ func (s *Service) Asked(r *http.Request, act string) error {
 	return askFirst{actsByName[act]}
 }
 
-// asking does an operation after the question of its act.
+// asking returns an operation that runs after the question of its act.
 func (s *Service) asking(act string, do operation) operation {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.Asked(r, act); err != nil {
@@ -69,9 +69,10 @@ func (s *Service) asking(act string, do operation) operation {
 	}
 }
 
-// Form serves the forms of pages. Where the session is not fresh, or an act asks a question first, it answers with a
-// page that carries on everything that was typed: what is sent from there does the act. Nothing is lost and nothing is
-// stored on the way. A page that needs a fresh session leads there, too.
+// Form serves the forms of pages. If the session is not fresh, or an act asks a question first, it
+// answers with a page that contains everything that was typed and runs the act when it is sent.
+// Nothing is lost, and nothing is stored meanwhile. A page that requires a fresh session leads
+// there too.
 func (s *Service) Form(h web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method == http.MethodPost && web.IsForm(r) {
@@ -104,7 +105,7 @@ func (s *Service) Form(h web.Handler) web.Handler {
 	}
 }
 
-// carry is the page that goes on with the form of a request.
+// carry returns the page that continues the form of a request.
 func (s *Service) carry(r *http.Request) *templates.Confirm {
 	page := &templates.Confirm{Action: strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))}
 	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
@@ -115,9 +116,9 @@ func (s *Service) carry(r *http.Request) *templates.Confirm {
 	return page
 }
 
-// confirmInForm confirms who sends a form by the fields that prove it, takes these out, and returns the request in the
-// session that is fresh then; or the page to show where the proof was refused. Without such fields it is the request
-// itself.
+// confirmInForm confirms the sender of a form by its confirmFields and removes them. It returns the
+// request in the confirmed session, or the page to show if the proof was refused. Without such
+// fields it returns the request unchanged.
 func (s *Service) confirmInForm(w http.ResponseWriter, r *http.Request) (confirmed *http.Request, refused *templates.Confirm, err error) {
 	take := func(name string) string {
 		value := r.PostForm.Get(confirmPrefix + name)
@@ -176,7 +177,7 @@ func (s *Service) confirmPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showConfirm(w, r, &page, nil)
 }
 
-// confirmForm leads on after confirmInForm.
+// confirmForm redirects after confirmInForm.
 func (s *Service) confirmForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err

@@ -21,9 +21,8 @@ import (
 // maxTokenBytes keeps the whole cookie under the 4,096 bytes that browsers keep.
 const maxTokenBytes = 4000
 
-// minter makes session tokens: HS256 with the shared secret, or RS256 with the
-// first key once there is one. The signer is made once; it is safe for
-// concurrent use.
+// minter signs session tokens: HS256 with the shared secret, or RS256 with the first key if there
+// is one. It is safe for concurrent use.
 type minter struct {
 	issuer    string
 	algorithm string
@@ -54,14 +53,14 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.O
 	return m, nil
 }
 
-// SessionAudience is the audience of session tokens, which no client may have
-// as its id: its ID tokens would be session tokens.
+// SessionAudience is the audience of session tokens. No client may have it as its id, or its ID
+// tokens would be session tokens.
 const SessionAudience = session.Audience
 
-// SessionLifetime is how long a session token is valid at most.
+// SessionLifetime is the maximum lifetime of a session token.
 const SessionLifetime = session.Lifetime
 
-// sessionClaims is the payload of the session token, exactly.
+// sessionClaims is the exact payload of the session token.
 type sessionClaims struct {
 	Issuer   string                       `json:"iss"`
 	Subject  string                       `json:"sub"`
@@ -79,7 +78,7 @@ type sessionClaims struct {
 	Status   map[string]session.StatusRef `json:"status"`
 }
 
-// StatusClaim is the claim status of a token that has a place in the token status lists of the issuer
+// StatusClaim is the claim status of a token with an index in the token status lists of the issuer
 // (draft-ietf-oauth-status-list section 6.1).
 func StatusClaim(issuer string, list, index int) map[string]session.StatusRef {
 	return map[string]session.StatusRef{"status_list": {Index: index, URI: issuer + "/oauth2/status/" + strconv.Itoa(list)}}
@@ -105,8 +104,8 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	return t, nil
 }
 
-// CheckSecrets mints a session token with the secret, or with the first of the keys where
-// there are any, and verifies it as another application would.
+// CheckSecrets signs a session token with the secret, or with the first key if there are keys, and
+// verifies it as another application would.
 func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose.JSONWebKey, now time.Time) error {
 	m, err := newMinter(issuer, secret, keys, nil)
 	if err != nil {
@@ -133,14 +132,14 @@ func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose
 	return nil
 }
 
-// The classes of sign-ins (acr), weakest first.
+// Authentication context classes (acr) of sign-ins, weakest first.
 const (
 	ACRPassword          = session.ACRPassword
 	ACRTwoFactors        = session.ACRTwoFactors
 	ACRPhishingResistant = session.ACRPhishingResistant
 )
 
-// ACR returns the class of a sign-in by its methods (RFC 8176).
+// ACR returns the authentication context class of a sign-in by its methods (RFC 8176).
 func ACR(amr []string) string {
 	switch {
 	case slices.Contains(amr, MethodHardwareKey), slices.Contains(amr, MethodSoftwareKey):
@@ -151,15 +150,15 @@ func ACR(amr []string) string {
 	return ACRPassword
 }
 
-// SatisfiesACR reports whether a sign-in of this class is one of class required or a
-// stronger one. Every class satisfies "", none an unknown one.
+// SatisfiesACR reports whether the class of a sign-in is the required one or stronger. Every class
+// satisfies "", and none an unknown one.
 func SatisfiesACR(class, required string) bool {
 	return session.Claims{ACR: class}.SatisfiesACR(required)
 }
 
 type cookieNames struct{ session, domain, login string }
 
-// setCookies gives the browser what a sign-in has made for it.
+// setCookies sets the cookies of a sign-in.
 func (s *Service) setCookies(w http.ResponseWriter, in SignedIn) {
 	if in.step != "" {
 		http.SetCookie(w, s.stepCookie(in.step, int(sealLifetimes[signInSeal].Seconds())))
@@ -175,7 +174,7 @@ func (s *Service) setCookies(w http.ResponseWriter, in SignedIn) {
 	}
 }
 
-// clearCookies uses the attributes of setCookies: a browser only then replaces them.
+// clearCookies uses the attributes of setCookies, because browsers replace only such cookies.
 func (s *Service) clearCookies(w http.ResponseWriter) {
 	for name, domain := range map[string]string{s.cookies.session: s.cookies.domain, s.cookies.login: ""} {
 		if name == "" {
@@ -187,14 +186,14 @@ func (s *Service) clearCookies(w http.ResponseWriter) {
 	}
 }
 
-// stepCookie holds the first of two steps of a sign-in.
+// stepCookie returns the cookie with the first of two steps of a sign-in.
 func (s *Service) stepCookie(value string, maxAge int) *http.Cookie {
 	c := s.cookie(s.hostOnly("cairn_second_factor"), value, "")
 	c.MaxAge = maxAge
 	return c
 }
 
-// markCookie holds the marks of a known device.
+// markCookie returns the cookie with the marks of a known device.
 func (s *Service) markCookie(value string) *http.Cookie {
 	c := s.cookie(s.hostOnly(deviceCookie), value, "")
 	c.MaxAge = int(deviceLifetime.Seconds())
@@ -207,8 +206,8 @@ const (
 	passkeyCookie = "cairn_passkey" // binds a challenge to a browser without a session
 )
 
-// givePasskeyCookie gives the browser what binds a challenge to it, unless it has that already: several tabs
-// share it.
+// givePasskeyCookie sets the cookie that binds a challenge to a browser, unless the browser has
+// one: several tabs share it.
 func (s *Service) givePasskeyCookie(w http.ResponseWriter, has string) string {
 	if len(has) != len(rand.Text()) {
 		has = rand.Text()
@@ -219,7 +218,7 @@ func (s *Service) givePasskeyCookie(w http.ResponseWriter, has string) string {
 	return has
 }
 
-// hostOnly is the name of a cookie that no sibling host can plant.
+// hostOnly returns the name of a cookie that no sibling host can set.
 func (s *Service) hostOnly(name string) string {
 	if s.https {
 		return "__Host-" + name
@@ -234,15 +233,15 @@ func (s *Service) cookie(name, value, domain string) *http.Cookie {
 	}
 }
 
-// The cookie of known devices has a mark for each user who has recently signed in there.
-// It proves nothing and opens nothing: without it a sign-in is told by mail.
+// The cookie of known devices has a mark for each user who recently signed in there. It proves
+// nothing and opens nothing: without it, the user is notified of the sign-in by mail.
 const (
 	maxDeviceUsers = 10
 	deviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
 	deviceMark     = 20                   // characters
 )
 
-// readMarks are the marks in the value of the cookie.
+// readMarks returns the marks in the value of the cookie.
 func readMarks(value string) []string {
 	marks := strings.Split(text.Cut(value, (deviceMark+1)*maxDeviceUsers), ".")
 	return slices.DeleteFunc(marks, func(m string) bool {

@@ -22,15 +22,15 @@ type NewUser struct {
 	Handle        string
 	DisplayName   string // empty: the handle
 	Email         string // empty: none
-	EmailVerified bool   // said by the operator alone
+	EmailVerified bool   // set only by the operator
 	Password      string
 	Flags         []string // nil: the default flags
 	// AnyHandle lets the operator give a reserved handle, which a member cannot choose.
 	AnyHandle bool
 }
 
-// Check returns the user that n makes, without password and times. A *Problem names
-// every member that is refused.
+// Check returns the user that n describes, without password and times. The error is a *Problem that
+// names every refused member.
 func (n NewUser) Check(settings Settings) (User, error) {
 	handle, refused := CanonicalHandle(n.Handle)
 	if refused == nil && !n.AnyHandle && slices.Contains(reservedHandles, handle) {
@@ -57,9 +57,9 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	return u, err
 }
 
-// CreateUser makes the user of n, who is not stored yet: the one way in which
-// users come to be. Without a hasher the user has no password, which is an empty hash that
-// nothing matches, and needs a reset code. A *Problem names every member that is refused.
+// CreateUser returns the user of n, not stored yet. All users are made here. Without a hasher the
+// user has no password, which is an empty hash that nothing matches, and needs a reset code. The
+// error is a *Problem that names every refused member.
 func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n NewUser, now time.Time) (User, error) {
 	u, err := n.Check(settings)
 	if h != nil {
@@ -78,7 +78,7 @@ func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n Ne
 	return u, nil
 }
 
-// hashNew is the hash of a new password, which is held to the rules.
+// hashNew returns the hash of a new password that follows the rules.
 func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
 	settings, err := s.Settings(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 	return u, a.store.CreateUser(ctx, u, row)
 }
 
-// newUser is a user to be stored, with the audit row.
+// newUser returns a user to be stored, with the audit row.
 func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, Audit, error) {
 	u, row := User{}, Audit{}
 	if err := a.Allow(by, "user.create"); err != nil {
@@ -116,10 +116,10 @@ func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Has
 	return u, row, err
 }
 
-// Add adds a user without an invite and without a password, with a reset code to set
-// one. Where mail is on and the user has an address the code is drawn for a mail instead,
-// and the result has none. Whoever sets the password with it has proven the address; until then it is
-// not verified. The problems of NewUser.Check, ErrHandleTaken, ErrEmailTaken.
+// Add adds a user without an invite and without a password, with a reset code to set one. If mail
+// is on and the user has an address, the code is created later for a mail, and the result has none.
+// Setting the password with that code verifies the address. The problems of NewUser.Check,
+// ErrHandleTaken, ErrEmailTaken.
 func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
 	u, row, err := a.newUser(ctx, by, nil, n)
 	if err != nil {
@@ -135,8 +135,8 @@ func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, R
 	return u, c, web.Noted(ctx, "user_created", err)
 }
 
-// Initialize makes an installation of an empty store: the default settings, fresh
-// secrets, and the first administrator, who may have any handle and has every flag.
+// Initialize sets up an empty store: the default settings, new secrets, and the first
+// administrator, who may have any handle and has every flag.
 func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser, now time.Time) (User, error) {
 	settings := DefaultSettings()
 	settings.NextSteps = true

@@ -11,21 +11,23 @@ func (s Settings) NeedsSecondFactor(u User) bool {
 	return slices.ContainsFunc(s.SecondFactorFlags, u.Has)
 }
 
-// NeedsSecondFactor reports whether the settings demand a second factor of the user.
+// NeedsSecondFactor reports whether the settings require a second factor of the user.
 func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
 	v, err := s.sharedSettings(ctx)
 	return v.NeedsSecondFactor(u), err
 }
 
-// OfferSecondFactor reports whether administrators can do without a second factor, which pages mention.
+// OfferSecondFactor reports whether administrators may be without a second factor, which pages then
+// mention.
 func (a *Administration) OfferSecondFactor(ctx context.Context) (bool, error) {
 	v, err := a.Settings(ctx)
 	return !slices.Contains(v.SecondFactorFlags, FlagAdmin), err
 }
 
-// CheckSecondFactor keeps the session of somebody who needs a second factor from everything else, by what they have now
-// as well as by what the session has proven: ErrSecondFactorSetupRequired where they have none, and
-// ErrSecondFactorRequired where the session has not proven it.
+// CheckSecondFactor refuses everything else to a session that lacks a required second factor. It
+// looks at both the factors that the user has now and the methods of the session.
+// ErrSecondFactorSetupRequired if the user has none, ErrSecondFactorRequired if the session has not
+// proven it.
 func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
 	if id.User.SecondFactor && slices.Contains(id.Session.AMR, MethodMultiFactor) {
 		return nil
@@ -39,8 +41,8 @@ func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
 	return ErrSecondFactorSetupRequired
 }
 
-// demandedACR is the authentication context class that the settings demand of the user's sign-ins, or an application
-// that has access to the account; "" for none.
+// demandedACR returns the authentication context class that the settings, or an application with
+// access to the account, require of the user's sign-ins; "" for none.
 func (s *Service) demandedACR(ctx context.Context, u User) (string, error) {
 	need, err := s.NeedsSecondFactor(ctx, u)
 	if err != nil {

@@ -20,30 +20,31 @@ import (
 )
 
 const (
-	// VerificationLifetime is how long link and code of a mail verify an address.
+	// VerificationLifetime is the lifetime of the link and the code that verify an address.
 	VerificationLifetime = 24 * time.Hour
-	// UndoLifetime is how long the owner of the address before can undo a change.
+	// UndoLifetime is how long the owner of the previous address can undo a change.
 	UndoLifetime = 7 * 24 * time.Hour
-	// sameVerification is how long a further mail has the code of the one before: mails
-	// do not always come in the order in which they were sent.
+	// sameVerification is how long a further mail repeats the code of the previous one, because
+	// mails may arrive in another order.
 	sameVerification = time.Hour
 )
 
-// verifiable reports whether the address can be verified by the latest mail.
+// verifiable reports whether the latest mail can still verify the address.
 func (s *Service) verifiable(u User) bool {
 	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() && s.now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
 
-// emailCode is the code of six digits by which the address can be verified. It is bound
-// to the account, the address and when it was asked for, and is stored nowhere.
+// emailCode returns the code of six digits that verifies the address. It is derived from the
+// account, the address and the time of the request, and stored nowhere.
 func (s *Service) emailCode(u User) string {
 	m := hmac.New(sha256.New, s.emailKey)
 	_, _ = fmt.Fprintf(m, "%s %d %s", u.Sub, u.EmailAskedAt.Unix(), u.Email)
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(m.Sum(nil))%1_000_000)
 }
 
-// beginEmailChange begins a change of the caller's address. Who had the verified address before is told, and can undo
-// it; and so is each who can still undo an earlier change.
+// beginEmailChange begins a change of the caller's address. The owner of the previous verified
+// address is notified and can undo the change, and so can everybody who can still undo an earlier
+// change.
 func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail string) (Audit, error) {
 	row, err := s.begin(ctx, c, "email.change", detail)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 	return row, nil
 }
 
-// askVerification makes the mail by which the address of u is verified.
+// askVerification returns the mail that verifies the address of u.
 func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 	if !s.MailEnabled() || u.Email == "" || u.EmailVerified {
 		return nil
@@ -80,13 +81,13 @@ func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.now(), "asked", strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
 }
 
-// verificationLimit counts a mail to an address that a user has entered: nobody shall
-// fill the mailbox of another.
+// verificationLimit counts a mail to an address that a user entered, so that nobody fills the
+// mailbox of another person.
 func (s *Service) verificationLimit(ctx context.Context, u User) error {
 	return s.limits.Count(ctx, web.LimitKey{Name: web.LimitMail, Key: "verify:" + u.Sub})
 }
 
-// SendVerification sends the mail once more.
+// SendVerification sends the mail again.
 func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	u := c.User
 	switch {
@@ -110,7 +111,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	return web.Noted(ctx, "verification_sent", err)
 }
 
-// VerifyByCode verifies the address of the caller by the code of the mail. ErrEmailTaken.
+// VerifyByCode verifies the address of the caller with the code of the mail. ErrEmailTaken.
 func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) error {
 	u := c.User
 	if u.Email == "" || u.EmailVerified {
@@ -137,7 +138,7 @@ func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.
 	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.now(), a))
 }
 
-// maskedEmail lets who knows an address recognise it, and tells others little.
+// maskedEmail returns an address so that only people who know it recognise it.
 func maskedEmail(email string) string {
 	local, domain, _ := strings.Cut(email, "@")
 	return string([]rune(local)[:min(1, len([]rune(local)))]) + "…@" + domain

@@ -5,31 +5,31 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// What can go wrong, by meaning: callers compare with errors.Is. Each is the answer
-// too; none carries what the caller sent.
+// Errors by meaning, to be compared with errors.Is. Each is also the response to the client, and
+// none contains what the client sent.
 var (
 	ErrNotAuthenticated   = web.NewProblem(401, "not_authenticated", "You are not signed in. Sign in and try again.")
 	ErrAdminRequired      = web.NewProblem(403, "admin_required", "Only an administrator can do this.")
 	ErrInvalidCredentials = web.NewProblem(401, "invalid_credentials", "The handle or the password is not right.")
-	errWrongPassword      = ErrInvalidCredentials.With("The password is not right.") // where no handle was asked
+	errWrongPassword      = ErrInvalidCredentials.With("The password is not right.") // for forms without a handle
 	ErrSuspended          = web.NewProblem(403, "account_suspended", "This account is suspended. Ask an administrator of your community.")
 
-	// ErrSecondFactorRequired: the password was right, and is not enough.
+	// ErrSecondFactorRequired means that the password was right and a second factor is required.
 	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required", "This account has a second factor. Enter the code of your authenticator app, use a passkey or a recovery code.")
-	// ErrSecondFactorSetupRequired: see Service.CheckSecondFactor.
+	// ErrSecondFactorSetupRequired is returned by Service.CheckSecondFactor.
 	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required", "Your account needs a second factor. Set one up on the security page of your account.")
-	// ErrReauthenticationRequired: see ProofFresh.
+	// ErrReauthenticationRequired means that ProofFresh is missing.
 	ErrReauthenticationRequired = web.NewProblem(403, "reauthentication_required", "Confirm it’s you, then try again.").Interrupting()
-	// ErrFactorDemanded: see OldFactor.
+	// ErrFactorDemanded means that the factor must not be removed: see OldFactor.
 	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded", "Your account needs this second factor, or an application that you use asks for it. Add another one first, or remove the access of the application.")
 
-	// ErrInvalidOTP is for a code that is wrong, used or expired.
+	// ErrInvalidOTP means that the code is wrong, used or expired.
 	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp", "This code is not right, or it was already used. Wait for the next one and try again.")
-	// ErrSignInExpired: the password was entered too long ago, or not in this browser.
+	// ErrSignInExpired means that the password was entered too long ago, or in another browser.
 	ErrSignInExpired  = web.NewProblem(401, "sign_in_expired", "You entered your password too long ago. Sign in again.")
 	ErrFactorExists   = web.NewProblem(409, "factor_exists", "You already have an authenticator app. Remove it to set up another one.")
 	ErrFactorNotFound = web.NewProblem(404, "factor_not_found", "There is no such second factor.")
-	// ErrEnrolmentExpired is for a secret that this service has not drawn for the session, or too long ago.
+	// ErrEnrolmentExpired means that the secret was not made for this session, or too long ago.
 	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token", "This secret is no longer valid. Start again with a new one.")
 
 	ErrUserNotFound    = web.NewProblem(404, "user_not_found", "There is no user with this handle.")
@@ -69,8 +69,8 @@ var (
 	ErrOwnAccount       = web.NewProblem(409, "own_account", "You cannot do this to your own account here. Use the pages of your account.")
 	ErrNotInitialized   = web.NewProblem(503, "not_initialized", "This installation is not set up yet.")
 
-	// ErrUnavailable is what a Store wraps its failures with, ErrInvalidCursor what it
-	// says of a place that is none in a list.
+	// A Store wraps its failures with ErrUnavailable. It returns ErrInvalidCursor for a cursor that
+	// is not a place in the list.
 	ErrUnavailable   = web.ErrUnavailable
 	ErrInvalidCursor = web.ErrInvalidCursor
 )

@@ -16,14 +16,14 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// What a sign-in can go on with after the password.
+// Ways to continue a sign-in after the password.
 const (
 	FactorTOTP         = "totp"
 	FactorPasskey      = "passkey"
 	FactorRecoveryCode = "recovery_code"
 )
 
-// methods are the ways in which the user can prove a second factor.
+// methods returns the ways in which the user can prove a second factor.
 func (f Factors) methods() []string {
 	methods := []string{}
 	for _, m := range []struct {
@@ -37,8 +37,7 @@ func (f Factors) methods() []string {
 	return methods
 }
 
-// factorMethods are the ways in which the user can prove a second factor here: passkeys
-// of another issuer are of no use.
+// factorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
 func (s *Service) factorMethods(f Factors) []string {
 	if s.passkeys.party == nil {
 		f.Passkeys = 0
@@ -46,10 +45,10 @@ func (s *Service) factorMethods(f Factors) []string {
 	return f.methods()
 }
 
-// recoveryCodes is how many a user gets at once.
+// recoveryCodes is the number of recovery codes that a user gets at once.
 const recoveryCodes = 10
 
-// newRecoveryCodes draws codes of 130 bits, as they are shown, and what is stored of them.
+// newRecoveryCodes returns random codes of 130 bits as they are shown, and their hashes to store.
 func newRecoveryCodes() (shown []string, hashes [][]byte) {
 	for range recoveryCodes {
 		c := newCode(resetCodeLength)
@@ -58,8 +57,8 @@ func newRecoveryCodes() (shown []string, hashes [][]byte) {
 	return shown, hashes
 }
 
-// RenewRecoveryCodes voids the recovery codes before. The owner is told: each of the new ones opens the account as
-// well as another factor.
+// RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
+// opens the account like another factor.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
 	a, err := s.begin(ctx, c, "factor.recovery_codes", "")
 	if err != nil {
@@ -74,14 +73,14 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 	return codes, nil
 }
 
-// AddedFactor is what follows from a new second factor.
+// AddedFactor is the result of adding a second factor.
 type AddedFactor struct {
 	SignedIn          // the session, which the factor has proven too
 	Codes    []string // recovery codes, which come with the first factor; else nil
 }
 
-// addFactor adds a second factor by add, which reports whether it is the first, and gives the session the proof of
-// it: the person goes on where they were.
+// addFactor adds a second factor by calling add, which reports whether it is the first. The session
+// then has proven the factor too, so the person can continue.
 func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, factor, method, name string, add func(NewFactor) (bool, error)) (out AddedFactor, err error) {
 	if !c.strong() {
 		return out, ErrReauthenticationRequired // the account has a second factor by now
@@ -100,7 +99,7 @@ func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, fact
 	amr := slices.Clone(c.Session.AMR)
 	if first {
 		out.Codes = codes
-		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword }) // the rest was by factors that are gone
+		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword }) // the other methods used factors that were removed
 	}
 	adds := []string{method, MethodMultiFactor}
 	if method != MethodOTP {
@@ -116,13 +115,13 @@ func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, fact
 	}
 	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
 	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, "session.confirm"); err != nil {
-		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err) // the codes are shown only now
+		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err) // do not fail: the codes are shown only once
 	}
 	return out, nil
 }
 
-// removeFactor removes a second factor by remove. The other sessions end, unless keepOthers. The last factor stays
-// while it is demanded: ErrFactorDemanded.
+// removeFactor removes a second factor by calling remove. The other sessions end, unless
+// keepOthers. ErrFactorDemanded if it is the last one and a factor is required.
 func (s *Service) removeFactor(ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error) error {
 	a, err := s.begin(ctx, c, "factor.remove", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
@@ -136,7 +135,7 @@ func (s *Service) removeFactor(ctx context.Context, c Caller, keepOthers bool, f
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
-// factorList are the second factors of a user as they see them, and as the export has them.
+// factorList lists the second factors of a user for the user and for the export.
 type factorList struct {
 	TOTP          *factorEntry `json:"totp"` // null: none
 	Passkeys      int          `json:"passkeys"`
@@ -162,7 +161,7 @@ const (
 	totpSkew   = 1  // steps that a clock may differ
 )
 
-// totpCode reads a code of an authenticator app, which some show in groups.
+// totpCode normalizes a code of an authenticator app, which some apps show in groups.
 func totpCode(typed string) (string, bool) {
 	code := strings.Join(strings.Fields(typed), "")
 	if len(code) != otp.DigitsSix.Length() || strings.Trim(code, "0123456789") != "" {
@@ -171,7 +170,7 @@ func totpCode(typed string) (string, bool) {
 	return code, true
 }
 
-// timeStep finds the time step of a code, later than that of the last one accepted.
+// timeStep returns the time step of a code, later than that of the last accepted one.
 func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
 	current := now.Unix() / totpPeriod
 	opts := hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
@@ -184,18 +183,17 @@ func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
 	return 0, false
 }
 
-// enrolment is a secret that was drawn for an authenticator app, sealed and bound to a
-// session that was fresh.
+// enrolment is a new secret for an authenticator app, sealed and bound to a session that was fresh.
 type enrolment struct {
 	Sub     string `json:"sub"`
 	Session string `json:"session"`
 	Secret  []byte `json:"secret"`
 }
 
-// totpSecretBytes is what RFC 4226 section 4 recommends.
+// totpSecretBytes is the length that RFC 4226 section 4 recommends.
 const totpSecretBytes = 20
 
-// BeginTOTP draws a secret for the caller. ErrFactorExists.
+// BeginTOTP creates a secret for the caller. ErrFactorExists.
 func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
 	if err := s.allow(c, "factor.add"); err != nil {
 		return nil, "", err
@@ -217,14 +215,14 @@ func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, er
 	return key, token, err
 }
 
-// totpKey is a secret as apps read it. A colon in the name would divide the label.
+// totpKey returns the otpauth URI of a secret. A colon in the name would split the label.
 func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
 	issuer := cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName)
 	return totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Handle, Secret: secret})
 }
 
-// openEnrolment returns the secret of a token. ErrEnrolmentExpired for one that was not made for this session, or
-// too long ago.
+// openEnrolment returns the secret of a token. ErrEnrolmentExpired if it was not made for this
+// session, or too long ago.
 func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
 	var e enrolment
 	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
@@ -233,9 +231,9 @@ func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
 	return s.totpKey(c.User, e.Secret)
 }
 
-// ConfirmTOTP adds the authenticator app that shows the right code. The token says that the session was fresh when
-// the secret was drawn, which is proof enough for as long as it lives. With the first factor the other
-// sessions end, unless keepOthers.
+// ConfirmTOTP adds the authenticator app that shows the right code. The session was fresh when the
+// secret was made, which is proof enough for the lifetime of the token. With the first factor the
+// other sessions end, unless keepOthers.
 func (s *Service) ConfirmTOTP(ctx context.Context, c Caller, token, typed string, keepOthers bool) (AddedFactor, error) {
 	key, err := s.openEnrolment(c, token)
 	if err != nil {

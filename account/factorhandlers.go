@@ -72,7 +72,7 @@ func (s *Service) totpPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// totpForm shows the same secret again after a wrong code.
+// totpForm turns the app on. After a wrong code it shows the same secret again.
 func (s *Service) totpForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Service) totpForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// factorAdded shows the recovery codes that came with a factor, or the security page.
+// factorAdded shows the recovery codes of a first factor, or else the security page.
 func (s *Service) factorAdded(w http.ResponseWriter, r *http.Request, out AddedFactor, done string) error {
 	s.setCookies(w, out.SignedIn)
 	if out.Codes == nil {
@@ -116,7 +116,7 @@ func (s *Service) removeTOTP(_ http.ResponseWriter, r *http.Request) error {
 	return s.RemoveTOTP(r.Context(), s.Caller(r), keepOthers(r))
 }
 
-// removeTOTPForm is removeTOTP for a second click.
+// removeTOTPForm removes the app, or succeeds if it is already gone.
 func (s *Service) removeTOTPForm(w http.ResponseWriter, r *http.Request) error {
 	if err := s.removeTOTP(w, r); !errors.Is(err, ErrFactorNotFound) {
 		return err
@@ -135,7 +135,7 @@ func (s *Service) apiRecoveryCodes(w http.ResponseWriter, r *http.Request) error
 	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
 }
 
-// recoveryCodesForm answers with the codes themselves: they are shown this once.
+// recoveryCodesForm answers with the codes, which are shown only once.
 func (s *Service) recoveryCodesForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
@@ -148,7 +148,8 @@ func (s *Service) recoveryCodesForm(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// passkeyEndpoints serves A Well-Known URL for Relying Party Passkey Endpoints (W3C).
+// passkeyEndpoints serves /.well-known/passkey-endpoints (W3C, A Well-Known URL for Relying Party
+// Passkey Endpoints).
 func (s *Service) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
 	if s.passkeys.party == nil {
 		return s.passkeys.unavailable
@@ -201,7 +202,7 @@ func (s *Service) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	in, _ := passkeyInForm(r, "")
 	const done = "passkey-added"
-	if in.State == "" && len(in.Credential) == 0 { // sent by the script for the proof alone
+	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
 		if err := s.allow(s.Caller(r), "factor.add"); err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (s *Service) removePasskey(_ http.ResponseWriter, r *http.Request) error {
 	return s.RemovePasskey(r.Context(), s.Caller(r), operand(r, "id"), keepOthers(r))
 }
 
-// describePasskeys fills in the section of passkeys.
+// describePasskeys fills in the passkey section of the page.
 func (s *Service) describePasskeys(r *http.Request, page *templates.AccountSecurity) error {
 	keys, err := s.store.Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
 	if err != nil {
@@ -269,7 +270,7 @@ func (s *Service) describeFactors(r *http.Request, page *templates.AccountSecuri
 	return nil
 }
 
-// describeDemand says on the security page what is missing, and for whom.
+// describeDemand adds to the security page which factor is missing, and for which application.
 func (s *Service) describeDemand(r *http.Request, page *templates.AccountSecurity) error {
 	switch err := s.CheckSecondFactor(r.Context(), IdentityFrom(r.Context())); {
 	case errors.Is(err, ErrSecondFactorSetupRequired):
@@ -283,7 +284,7 @@ func (s *Service) describeDemand(r *http.Request, page *templates.AccountSecurit
 	return nil
 }
 
-// setUpFor is the application that has sent the browser here to set up a factor: see SetUpFactor.
+// setUpFor returns the application that sent the browser here to set up a factor: see SetUpFactor.
 func (s *Service) setUpFor(r *http.Request) (application, sealed string, passkey bool) {
 	c, err := r.Cookie(s.setUpCookie("", 0).Name)
 	if err != nil || s.applications == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// MailedResetLifetime is how long a reset code works that came by mail.
+// MailedResetLifetime is the lifetime of a reset code that was mailed.
 const MailedResetLifetime = time.Hour
 
-// mailOffContact is ErrMailOff where the administrators have said how to reach them.
+// mailOffContact is the text of ErrMailOff with the contact of the administrators.
 const mailOffContact templates.Text = "This service sends no mail. Ask an administrator of your community. Contact: {contact}"
 
-// ForgotPassword notes that somebody has forgotten the password of an account. It looks
-// nobody up, so that neither the answer nor its time reports whether there is such an
-// account: that is done when mails are sent.
+// ForgotPassword queues the mail for a forgotten password. It does not look up the account, so
+// neither the response nor its time reveals whether the account exists. The lookup happens when
+// mails are sent.
 func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) error {
 	if !s.MailEnabled() {
 		return s.withContact(ctx, ErrMailOff, mailOffContact)
@@ -33,8 +33,8 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) er
 	return s.store.QueueMail(ctx, Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(), Data: map[string]string{"name": name}}, s.now())
 }
 
-// accountName is what can name an account: a handle or an address. What else people
-// enter by mistake is not kept.
+// accountName returns the handle or address that was typed. Other text, which people may enter by
+// mistake, is not stored.
 func accountName(typed string) (string, bool) {
 	typed = withoutAt(typed)
 	if h, err := CanonicalHandle(typed); err == nil {
@@ -44,10 +44,9 @@ func accountName(typed string) (string, bool) {
 	return email, err == nil && email != ""
 }
 
-// composeForgot finds out whose account it is, and sends them a MailReset: to a verified
-// address alone, for one that was mistyped belongs to a stranger, and so often that
-// nobody's mailbox is filled. An account that has never had a password is still that of the address
-// that it was made for.
+// composeForgot finds the account and queues a MailReset. The mail goes only to a verified address,
+// because a mistyped address belongs to a stranger, and only so often that no mailbox is filled. An
+// account that never had a password counts as owned by the address that it was created for.
 func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Language) (templates.Mail, error) {
 	u, err := s.userNamed(ctx, m.Data["name"])
 	if err != nil {
@@ -63,5 +62,5 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 	if err := s.store.QueueMail(ctx, reset, s.now()); err != nil {
 		return templates.Mail{}, err
 	}
-	return templates.Mail{}, errMailPointless // what was asked for is under way
+	return templates.Mail{}, errMailPointless // the MailReset is queued
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Mount registers the account endpoints (JSON and pages) on the router of the
-// base path. The first path that fits counts.
+// Mount registers the account endpoints (JSON and pages) on the router of the base path. The first
+// matching path wins.
 func (s *Service) Mount(m *mux.Router) {
 	handle := func(path string, methods web.Methods) { s.Handle(m, path, methods) }
 	signedIn := func(h web.Handler) http.HandlerFunc { return s.RequireSession(s.Do(h)) }
@@ -99,11 +99,11 @@ func (s *Service) Mount(m *mux.Router) {
 	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
 }
 
-// An operation is behind an endpoint of the API, which answers 204, and behind a form
-// of the account page: what it is about is in the path there and in a field here.
+// An operation serves an endpoint of the API, which answers 204, and a form of the account page.
+// Its operand is in the path of the endpoint, or in a field of the form.
 type operation func(w http.ResponseWriter, r *http.Request) error
 
-// operand is what an operation is about.
+// operand returns the operand of an operation.
 func operand(r *http.Request, name string) string {
 	if inPath, ok := mux.Vars(r)[name]; ok {
 		return inPath
@@ -111,10 +111,11 @@ func operand(r *http.Request, name string) string {
 	return r.PostForm.Get(name)
 }
 
-// keepOthers is the choice of a person that the other sessions stay.
+// keepOthers reports whether the person chose to keep the other sessions.
 func keepOthers(r *http.Request) bool { return r.PostForm.Get("keep_other_sessions") != "" }
 
-// noContent answers for an operation of the API. The body of a POST may be an empty object.
+// noContent returns the handler of an operation of the API. The body of a POST may be an empty
+// object.
 func noContent(do operation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method == http.MethodPost {
@@ -129,7 +130,7 @@ func noContent(do operation) web.Handler {
 	}
 }
 
-// keeping does an operation with the choice of keepOthers in an optional body of the API.
+// keeping returns an operation that reads the choice of keepOthers from an optional JSON body.
 func keeping(do operation) operation {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var in struct {
@@ -146,12 +147,12 @@ func keeping(do operation) operation {
 	}
 }
 
-// okAnswer is the answer where there is nothing else to say.
+// okAnswer is the response when there is nothing else to say.
 type okAnswer struct {
 	OK bool `json:"ok"`
 }
 
-// Caller is who makes a request: in the session of RequireSession, if there is one.
+// Caller returns the caller of a request, with the session of RequireSession if there is one.
 func (s *Service) Caller(r *http.Request) Caller {
 	c := Caller{Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
 	c.UserAgent, c.Device = text.Cut(r.UserAgent(), 256), web.Device(r.UserAgent())
@@ -170,7 +171,7 @@ func (s *Service) Caller(r *http.Request) Caller {
 	return c
 }
 
-// CallerIn is the Caller of a request in a session.
+// CallerIn returns the caller of a request in a session.
 func (s *Service) CallerIn(r *http.Request, id *Identity) Caller { return s.Caller(r).in(id) }
 
 func (c Caller) in(id *Identity) Caller {
@@ -179,7 +180,7 @@ func (c Caller) in(id *Identity) Caller {
 	return c
 }
 
-// sessionCookies are the cookies of a request that may prove a session.
+// sessionCookies returns the cookies of a request that may prove a session.
 func (s *Service) sessionCookies(r *http.Request) (b browser) {
 	for _, c := range r.CookiesNamed(s.cookies.session) {
 		b.tokens = append(b.tokens, c.Value)
@@ -192,8 +193,8 @@ func (s *Service) sessionCookies(r *http.Request) (b browser) {
 	return b
 }
 
-// Current finds the live session of a request. ErrNotAuthenticated when there
-// is none; any other error is a failure of the database (503, never 401).
+// Current returns the live session of a request. ErrNotAuthenticated if there is none; any other
+// error is a failure of the database (503, never 401).
 func (s *Service) Current(r *http.Request) (*Identity, error) {
 	return s.live(r.Context(), s.proofs[0](r.Context(), s.sessionCookies(r)))
 }
@@ -215,7 +216,7 @@ func IdentityFrom(ctx context.Context) *Identity {
 	return id
 }
 
-// withIdentity is the request of somebody who is signed in.
+// withIdentity returns the request with the identity of a signed-in user.
 func withIdentity(r *http.Request, id *Identity) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, id))
 }
@@ -225,14 +226,13 @@ func (s *Service) RequireSession(next http.HandlerFunc) http.HandlerFunc {
 	return s.require(next, "", false)
 }
 
-// RequireAdmin is RequireSession for administrators; others get 403. The flag
-// is read from the store at each request: losing it works at once.
+// RequireAdmin is RequireSession for administrators; others get 403. It reads the flag from the
+// store for each request, so the loss of the flag takes effect at once.
 func (s *Service) RequireAdmin(next http.HandlerFunc) http.HandlerFunc {
 	return s.require(next, FlagAdmin, false)
 }
 
-// RequirePage is RequireSession for pages: who is not signed in is sent to the
-// sign-in page.
+// RequirePage is RequireSession for pages: it redirects to the sign-in page.
 func (s *Service) RequirePage(next http.HandlerFunc) http.HandlerFunc {
 	return s.require(next, "", true)
 }
@@ -264,13 +264,12 @@ func (s *Service) require(next http.HandlerFunc, flag string, page bool) http.Ha
 	})
 }
 
-// factorPaths are where a second factor is set up, with all below them.
+// factorPaths are the paths, with everything below them, where a second factor is set up.
 var factorPaths = []string{
 	"/account/security", "/account/passkeys", "/api/me/factors", "/api/me/totp", "/api/me/passkeys", "/api/me/recovery-codes",
 }
 
-// forFactors reports whether a request is about setting up a second factor, or changes
-// nothing there.
+// forFactors reports whether a request serves to set up a second factor, or changes nothing there.
 func (s *Service) forFactors(r *http.Request, refusal error) bool {
 	path := strings.TrimPrefix(r.URL.Path, s.Path(""))
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -285,7 +284,7 @@ func (s *Service) forFactors(r *http.Request, refusal error) bool {
 	})
 }
 
-// sendToFactor sends a page's visitor to where they can do what the refusal asks for.
+// sendToFactor redirects from a page to the one that resolves the refusal.
 func (s *Service) sendToFactor(w http.ResponseWriter, r *http.Request, refusal error) error {
 	if errors.Is(refusal, ErrSecondFactorRequired) {
 		return s.Redirect(w, r, "/login/?fresh="+FreshConfirm)
@@ -293,8 +292,7 @@ func (s *Service) sendToFactor(w http.ResponseWriter, r *http.Request, refusal e
 	return s.Redirect(w, r, securityPath)
 }
 
-// serveLogo answers with the picture of that hash, for browsers to keep; 404 for any
-// other hash.
+// serveLogo serves the picture with that hash, which browsers may cache; 404 for any other hash.
 func (s *Service) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.Settings(r.Context())
 	if err != nil {
@@ -303,7 +301,7 @@ func (s *Service) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	hash, picture := mux.Vars(r)["hash"], []byte(nil)
 	if hash == v.Logo {
 		picture, err = s.store.Logo(r.Context())
-	} else if !strings.Contains(hash, "\x00") { // which PostgreSQL refuses
+	} else if !strings.Contains(hash, "\x00") { // PostgreSQL refuses NUL
 		picture, err = s.store.ClientLogo(r.Context(), hash)
 	}
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// retireInterval is how often the end date is looked at, which the operator may set
-// while the service runs.
+// retireInterval is how often the end date is read, because the operator may set it while the
+// service runs.
 const retireInterval = time.Minute
 
-// RetireHS256 ends the sessions whose tokens have ceased to count, so that other
-// applications see it. It returns when ctx ends.
+// RetireHS256 ends the sessions whose tokens are no longer accepted, so that other applications
+// learn of it. It returns when ctx ends.
 func (s *Service) RetireHS256(ctx context.Context) {
 	if s.minter.algorithm != AlgorithmRS256 {
 		return
@@ -29,7 +29,7 @@ func (s *Service) RetireHS256(ctx context.Context) {
 	}
 }
 
-// retireHS256 returns after how long it is to be called again.
+// retireHS256 returns the time until its next call.
 func (s *Service) retireHS256(ctx context.Context) (next time.Duration, err error) {
 	v, err := s.Settings(ctx)
 	if err != nil || v.HS256Until.IsZero() {

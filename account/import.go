@@ -17,35 +17,35 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// ImportRow is a user of another system, or of another installation: texts by member
-// (ImportMembers). Row is how the report names it.
+// ImportRow is a user of another system or installation: texts by member (ImportMembers). Row names
+// it in the report.
 type ImportRow struct {
 	Row     int
 	Members map[string]string
-	// Preferences come along with the user.
+	// Preferences are imported with the user.
 	Preferences map[string]string
 }
 
-// ImportMembers are the names of what a row may have.
+// ImportMembers returns the names of the members that a row may have.
 func ImportMembers() []string {
 	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "created_at"}, UserMembers()...)
 }
 
-// ImportOptions say what is done with rows that are not plain.
+// ImportOptions decide about rows that need a decision.
 type ImportOptions struct {
-	SkipExisting    bool // leave out those whose handle is taken, instead of refusing them
-	ReservedHandles bool // take handles that a member could not choose, as NewUser.AnyHandle
+	SkipExisting    bool // skip users whose handle is taken, instead of refusing them
+	ReservedHandles bool // accept handles that a member could not choose: see NewUser.AnyHandle
 	ResetCodes      bool // make a code for each user without a hash
 }
 
-// What becomes of a row.
+// Outcomes of a row.
 const (
 	ImportCreated = "created"
 	ImportSkipped = "skipped"
 	ImportRefused = "refused"
 )
 
-// ImportResult is what becomes of a row, and why.
+// ImportResult is the outcome of a row, with the reason.
 type ImportResult struct {
 	Row     int    `json:"row"`
 	Handle  string `json:"handle"`
@@ -54,7 +54,7 @@ type ImportResult struct {
 	user    User
 }
 
-// Import is a checked import: nothing of it is stored yet.
+// Import is a checked import, of which nothing is stored yet.
 type Import struct {
 	Results     []ImportResult
 	Codes       []ImportedCode // with ImportOptions.ResetCodes
@@ -62,13 +62,13 @@ type Import struct {
 	maxUsers    int
 }
 
-// ImportedCode is the reset code of a user who came without a password.
+// ImportedCode is the reset code of a user who was imported without a password.
 type ImportedCode struct {
 	Sub, Handle string
 	ResetCode
 }
 
-// Count is how many rows end so.
+// Count returns the number of rows with an outcome.
 func (i *Import) Count(outcome string) (n int) {
 	for _, r := range i.Results {
 		if r.Outcome == outcome {
@@ -78,7 +78,7 @@ func (i *Import) Count(outcome string) (n int) {
 	return n
 }
 
-// Users are those who are to be added.
+// Users returns the users to be added.
 func (i *Import) Users() (users []User) {
 	for _, r := range i.Results {
 		if r.Outcome == ImportCreated {
@@ -88,29 +88,29 @@ func (i *Import) Users() (users []User) {
 	return users
 }
 
-// Bulk is what BulkStore.AddUsers adds in one transaction.
+// Bulk is the argument of BulkStore.AddUsers.
 type Bulk struct {
 	Users       []User
 	Codes       []ImportedCode
 	Preferences map[string]map[string]string // by sub
-	MaxUsers    int                          // 0: no limit
+	MaxUsers    int                          // 0 means no limit
 	Invites     []Invite
-	Settings    func(*Settings) (changed string, err error) // nil: they stay
+	Settings    func(*Settings) (changed string, err error) // nil changes nothing
 }
 
 // BulkStore adds many users at once.
 type BulkStore interface {
-	// AddUsers adds all or nothing, with an audit row for each user beside a. ErrHandleTaken when a handle or a sub
-	// is taken, ErrEmailTaken when two accounts would have the same verified address, ErrRegistrationFull when there
-	// would be more than MaxUsers.
+	// AddUsers adds everything or nothing, with an audit row for each user besides a.
+	// ErrHandleTaken if a handle or a sub is taken, ErrEmailTaken if two accounts would have the
+	// same verified address, ErrRegistrationFull if there would be more than MaxUsers.
 	AddUsers(ctx context.Context, b Bulk, a Audit) error
-	// TakenUsers returns those that cannot be given: handles and subs, also of deleted users, and addresses, which are
-	// in lower case, that another account has verified.
+	// TakenUsers returns those that are taken: handles and subs, also of deleted users, and
+	// addresses (in lower case) that another account has verified.
 	TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error)
 }
 
-// CheckImport checks all rows by the rules for new users, and against one another and the
-// users that there are. An error is a failure; what is refused is in the results.
+// CheckImport checks all rows against the rules for new users, against each other and against the
+// existing users. It returns an error only for a failure; the results have the refusals.
 func (a *Administration) CheckImport(
 	ctx context.Context, h *password.Hasher, rows []ImportRow, o ImportOptions,
 ) (*Import, error) {
@@ -119,7 +119,7 @@ func (a *Administration) CheckImport(
 		return nil, err
 	}
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, preferences: map[string]map[string]string{}}
-	first := map[string]int{} // row by handle, sub or verified address, which never are alike
+	first := map[string]int{} // row by handle, sub or verified address, whose forms differ
 	var handles, subs, emails []string
 	for i, row := range rows {
 		u, refused := row.user(h, settings, o, a.Now())
@@ -179,7 +179,8 @@ func (a *Administration) CheckImport(
 	return out, nil
 }
 
-// verifiedEmail is the address that no other account may have verified, in lower case; empty: there is none.
+// verifiedEmail returns the user's verified address in lower case, which no other account may have
+// verified, or "".
 func verifiedEmail(u User) string {
 	if !u.EmailVerified {
 		return ""
@@ -194,7 +195,7 @@ func (r *ImportResult) refuse(reason string) {
 	r.Outcome, r.Reason = ImportRefused, reason
 }
 
-// reasonOf is an error of a row in one line, with the members that it is about.
+// reasonOf returns the error of a row in one line, with the members that it is about.
 func reasonOf(err error) string {
 	p, known := web.ProblemOf(err)
 	if !known {
@@ -210,7 +211,7 @@ func reasonOf(err error) string {
 	return strings.Join(words, " ")
 }
 
-// user is the user that the row makes, as far as it can be told, and why it is refused.
+// user returns the user of the row, as far as it is valid, and the reason of a refusal.
 func (row ImportRow) user(
 	h *password.Hasher, settings Settings, o ImportOptions, now time.Time,
 ) (u User, refused []string) {
@@ -272,7 +273,7 @@ func (row ImportRow) user(
 	return u, refused
 }
 
-// checkPreferences is ErrInvalidPreference for what a user could not set.
+// checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
 		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !text.Printable(name) || len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
@@ -282,7 +283,7 @@ func checkPreferences(p map[string]string) error {
 	return nil
 }
 
-// readBool reads what databases and spreadsheets write.
+// readBool parses the booleans that databases and spreadsheets write.
 func readBool(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "", "no", "n", "f":
@@ -293,7 +294,7 @@ func readBool(s string) (bool, error) {
 	return strconv.ParseBool(strings.ToLower(s))
 }
 
-// ReadTime reads what databases write, as UTC where it has no zone.
+// ReadTime parses the times that databases write. A time without a zone is UTC.
 func ReadTime(s string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
@@ -306,14 +307,14 @@ func ReadTime(s string) (time.Time, error) {
 	return time.Time{}, errors.New("created_at: a time such as 2024-05-31T12:00:00Z, or a date")
 }
 
-// Import stores a checked import, all of it or nothing. ErrHandleTaken or ErrEmailTaken when a
+// Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
 	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
 	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), "user.import", "users", detail))
 }
 
-// Exported is a user as an import reads them, without the password hash.
+// Exported returns a user in the form that an import reads, without the password hash.
 func Exported(u User) (map[string]string, error) {
 	text, err := json.Marshal(u.Profile)
 	var profile map[string]any
@@ -334,8 +335,8 @@ func Exported(u User) (map[string]string, error) {
 	return m, nil
 }
 
-// Flatten makes texts by member of a JSON object: those of an object in it as
-// address.locality, an array of texts with blanks between them. null is left out.
+// Flatten returns the members of a JSON object as texts: those of a nested object as
+// address.locality, the elements of an array separated by spaces. It omits null.
 func Flatten(object map[string]any) (map[string]string, error) {
 	m := map[string]string{}
 	for name, value := range object {

@@ -14,11 +14,11 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// InviteLifetime is how long an invite can be used.
+// InviteLifetime is the lifetime of an invite.
 const InviteLifetime = 14 * 24 * time.Hour
 
-// Invite lets one person register. Its code stays readable so that its owner
-// can show it again.
+// Invite lets one person register. Its code is stored readable, so that its owner can show it
+// again.
 type Invite struct {
 	Code      string // canonical, 16 characters
 	CreatedBy string // sub; empty for an invite of the operator
@@ -27,23 +27,23 @@ type Invite struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	UsedAt    time.Time
-	UsedBy    string // handle of who registered, filled by the store
+	UsedBy    string // handle of the user who registered, filled by the store
 }
 
 // Open reports whether the invite can be used.
 func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
 
-// Place is the place of the invite in a list.
+// Place returns the place of the invite in a list.
 func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
 
-// Shown is the code in groups of four.
+// Shown returns the code in groups of four.
 func (i Invite) Shown() string { return grouped(i.Code) }
 
-// CanonicalInviteCode is a code as it is stored, of one that was typed in any
-// case, with or without dashes and spaces; "" for what cannot be a code.
+// CanonicalInviteCode returns the stored form of a code that was typed in any case, with or without
+// dashes and spaces, or "" if it cannot be a code.
 func CanonicalInviteCode(typed string) string { return canonicalCode(typed, inviteCodeLength) }
 
-// NewInvite makes an invite of a user (or of the operator: empty sub).
+// NewInvite returns a new invite of a user, or of the operator if sub is empty.
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	note, ok := text.Check(note, 200)
 	if !ok {
@@ -53,8 +53,8 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now, ExpiresAt: now.Add(InviteLifetime)}, nil
 }
 
-// CreateInvite makes an invite of the caller within the limits. With an email
-// address the link is mailed there.
+// CreateInvite creates an invite of the caller within the limits, and mails the link if an email
+// address is given.
 func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string) (Invite, error) {
 	u := c.User
 	settings, err := s.Settings(ctx)
@@ -79,8 +79,8 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...)))
 }
 
-// inviteMails is the mail with an invite, if an address is given: as many a day as the user
-// may have invites, and few to the same address.
+// inviteMails returns the mail with an invite, if an address is given. A user may mail as many a
+// day as they may have invites, and only a few to the same address.
 func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, email string) ([]Mail, error) {
 	email, err := CheckEmail(email)
 	if err != nil || email == "" {
@@ -106,14 +106,13 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(hashOf(i.Code)))}, nil
 }
 
-// InviteURL is the link that opens the registration page of the issuer with
-// the code filled in.
+// InviteURL returns the link to the registration page of the issuer with the code filled in.
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }
 
-// InviteURL is the link to this service's page.
+// InviteURL returns the link to this service's registration page.
 func (s *Service) InviteURL(i Invite) string { return InviteURL(s.URL(""), i) }
 
-// inviteEntry is an invite as its owner lists it.
+// inviteEntry is an invite in the list of its owner.
 type inviteEntry struct {
 	Code      string     `json:"code"` // in groups of four
 	URL       string     `json:"url"`
@@ -137,10 +136,10 @@ func (s *Service) listInvites(ctx context.Context, u User, entry func(Invite) an
 	}
 }
 
-// pageOfInvites is how many invites are read at once.
+// pageOfInvites is the number of invites read at once.
 const pageOfInvites = 200
 
-// eachInvite calls do with a user's invites, newest first, which are read page by page.
+// eachInvite calls do with a user's invites, newest first. It reads them page by page.
 func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error) error {
 	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
 		page, err := s.store.Invites(ctx, q)
@@ -159,7 +158,7 @@ func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error)
 	}
 }
 
-// invitesLeft is how many more invites a user may make; -1 is without limit.
+// invitesLeft returns how many more invites a user may create; -1 means no limit.
 func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
 	settings, err := s.Settings(ctx)
 	left := settings.inviteLimit(u)
@@ -189,15 +188,14 @@ func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) erro
 	return web.Noted(ctx, "invite_deleted", s.store.DeleteInvite(ctx, c.User.Sub, code, a))
 }
 
-// errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is
-// what a guess looks like; people are told the same as for a used one.
+// errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is what a guess looks
+// like. The response is that of a used code.
 var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 
-// openInvite finds an invite that can be used now, within the limit. ErrInvalidInvite.
+// openInvite returns an invite that can be used now, within the limit. ErrInvalidInvite.
 //
-// Only what could be a guess at a code counts: a user who looks for a free handle
-// with a good invite is no attacker, nor is a crowd behind one address that shares a
-// link which one of them has used.
+// Only a possible guess counts: neither a user who tries handles with a valid invite is an
+// attacker, nor a group behind one address that shares the link of a used invite.
 func (s *Service) openInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
 	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}}, errUnknownInvite, func() error {
 		code := canonicalCode(typed, inviteCodeLength)

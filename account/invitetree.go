@@ -7,21 +7,21 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// activeWithin is how lately an active member has signed in.
+// activeWithin is how recently an active member has signed in.
 const activeWithin = 30 * 24 * time.Hour
 
-// Branches lists whom a user has invited, after a handle; with no user those who came
-// without the invite of a member and have invited somebody.
+// Branches lists the users invited by u, in the order of handles after a handle. For the zero User
+// it lists those who joined without the invite of a member and have invited somebody.
 func (a *Administration) Branches(ctx context.Context, u User, after string, limit int) ([]Branch, error) {
 	return a.store.Branches(ctx, u.Sub, after, a.Now().Add(-activeWithin), a.Now(), limit)
 }
 
-// OpenInvites lists the open invites of all, but for the first that are skipped.
+// OpenInvites lists the open invites of everybody, without the first skip.
 func (a *Administration) OpenInvites(ctx context.Context, skip, limit int) ([]Invite, error) {
 	return a.store.OpenInvites(ctx, a.Now(), skip, limit)
 }
 
-// CountOpenInvites counts them.
+// CountOpenInvites counts the open invites of everybody.
 func (a *Administration) CountOpenInvites(ctx context.Context) (int, error) {
 	return a.store.CountOpenInvites(ctx, a.Now())
 }
@@ -40,8 +40,8 @@ func (a *Administration) RevokeInvite(ctx context.Context, by Caller, typed stri
 	return web.Noted(ctx, "invite_revoked", err)
 }
 
-// RevokeBranch removes the open invites of a user and of all below in the tree of
-// invites, and says how many.
+// RevokeBranch removes the open invites of a user and of all users below in the tree of invites,
+// and returns how many.
 func (a *Administration) RevokeBranch(ctx context.Context, by Caller, u User) (int, error) {
 	row, err := a.begin(ctx, by, "invite.revoke_branch", u, "")
 	if err != nil {

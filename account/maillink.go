@@ -11,8 +11,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Purposes of the sealed values in links of mails, which are also the names of their
-// pages. A link opens a page with a button: what follows links in mails spends nothing.
+// Purposes of the sealed values in links of mails, which are also the names of their pages. A link
+// opens a page with a button, so that programs that follow links in mails spend nothing.
 const (
 	purposeVerify = "verify-email"
 	purposeUndo   = "undo-email"
@@ -34,10 +34,10 @@ type notMeLink struct {
 	Session string `json:"sid"`
 }
 
-// ErrOtherAccount: see verifyLinked.
+// ErrOtherAccount is returned by the button of verifyLinked.
 var errOtherAccount = web.NewProblem(403, "other_account", "You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
 
-// mailLink seals v into a link to the page of the purpose.
+// mailLink returns a link to the page of the purpose, with v sealed.
 func (s *Service) mailLink(purpose string, v any, label string) (*templates.MailLink, error) {
 	sealed, err := s.seal.Seal(purpose, v)
 	if err != nil {
@@ -46,13 +46,13 @@ func (s *Service) mailLink(purpose string, v any, label string) (*templates.Mail
 	return &templates.MailLink{Label: label, URL: s.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
 }
 
-// linked is what a link of a mail leads to.
+// linked is the page of a link, and its act.
 type linked struct {
 	page templates.LinkPage
 	do   func(page *templates.LinkPage) error // behind the button
 }
 
-// openLink reads a sealed link. ErrInvalidLink.
+// openLink opens the sealed value of a link. ErrInvalidLink.
 func (s *Service) openLink(purpose, sealed string, v any) error {
 	if s.seal.Open(purpose, sealed, v) != nil {
 		return ErrInvalidLink
@@ -60,7 +60,7 @@ func (s *Service) openLink(purpose, sealed string, v any) error {
 	return nil
 }
 
-// linkedUser is the user a link is about. ErrInvalidLink.
+// linkedUser returns the user of a link. ErrInvalidLink.
 func (s *Service) linkedUser(ctx context.Context, sub string) (User, error) {
 	u, err := s.store.UserBySub(ctx, sub)
 	if errors.Is(err, ErrUserNotFound) {
@@ -69,8 +69,8 @@ func (s *Service) linkedUser(ctx context.Context, sub string) (User, error) {
 	return u, err
 }
 
-// verifyLinked is behind the link that verifies an address. Who is signed in to another
-// account is refused: they would verify their own address for somebody else's account.
+// verifyLinked serves the link that verifies an address. It refuses a person who is signed in to
+// another account: they would verify their own address for somebody else's account.
 func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v verifyLink
 	if err := s.openLink(purposeVerify, sealed, &v); err != nil {
@@ -80,7 +80,8 @@ func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (li
 	if err != nil {
 		return linked{}, err
 	}
-	// Whose account it is, the mail says too: who verifies an address has to know for whom.
+	// The page names the account, as the mail does: people must know for whom they verify an
+	// address.
 	page := templates.LinkPage{Handle: u.Handle, Email: maskedEmail(v.Email)}
 	switch c.User.Sub {
 	case "":
@@ -97,7 +98,7 @@ func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (li
 	return linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
 }
 
-// undoLinked is behind the link in the mail to the address before a change.
+// undoLinked serves the link in the mail to the previous address after a change.
 func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v undoLink
 	if err := s.openLink(purposeUndo, sealed, &v); err != nil {
@@ -116,15 +117,16 @@ func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (link
 		if err != nil {
 			return err
 		}
-		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email { // else it may be the former address that is in wrong hands
+		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email { // otherwise the former address may be the stolen one
 			a.Mails = nil
 		}
 		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.now(), a))
 	}}, nil
 }
 
-// notMeLinked is behind the link in the notice of a sign-in: it ends that session with all that it made, shows what was
-// added to the account since, and leads to a new password. It signs nobody in.
+// notMeLinked serves the link in the notice of a sign-in. It ends that session with everything that
+// it made, shows what was added to the account since, and leads to a new password. It signs nobody
+// in.
 func (s *Service) notMeLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
 	var v notMeLink
 	if err := s.openLink(purposeNotMe, sealed, &v); err != nil {
@@ -149,7 +151,8 @@ func (s *Service) notMeLinked(ctx context.Context, c Caller, sealed string) (lin
 	}}, nil
 }
 
-// addedSince are the factors and addresses that the account got since a time, the zero time if nobody knows when.
+// addedSince returns the factors and addresses that the account got since a time, which is zero if
+// unknown.
 func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list []templates.FactorRow, err error) {
 	if list, err = s.factorRows(ctx, u); err != nil {
 		return nil, err
@@ -164,7 +167,7 @@ func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list
 	return list, err
 }
 
-// factorRows are the second factors of a user for pages, oldest first.
+// factorRows returns the second factors of a user for pages, oldest first.
 func (s *Service) factorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
 	f, err := s.store.Factors(ctx, u.Sub)
 	if err != nil {

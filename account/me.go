@@ -12,8 +12,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// ChangePassword sets a new password of the caller, who proves the old one, and ends their other sessions and every
-// grant. ErrInvalidCredentials, ErrWeakPassword.
+// ChangePassword sets a new password of the caller, who proves the old one. It ends their other
+// sessions and every grant. ErrInvalidCredentials, ErrWeakPassword.
 func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) error {
 	a, err := s.begin(ctx, c, "password.change", "")
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	return web.Noted(ctx, "password_changed", err)
 }
 
-// DeleteAccount removes the caller's personal data. They prove the password; who has a second factor needs a fresh
-// session, or sends a code too. ErrLastAdmin.
+// DeleteAccount removes the caller's personal data. They prove the password. With a second factor
+// they also need a fresh session, or send a code. ErrLastAdmin.
 func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
 	if err := s.allow(c, "account.delete"); err != nil && in.OTP == "" {
 		return err
@@ -50,7 +50,7 @@ func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) 
 	if err != nil {
 		return err
 	}
-	a.Action, a.Address = "user.delete", "" // their address is personal data: the audit row goes without it
+	a.Action, a.Address = "user.delete", "" // the address is personal data, so the audit row has none
 	if err := s.store.DeleteUser(ctx, u.Sub, s.now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}
@@ -58,7 +58,7 @@ func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) 
 	return nil
 }
 
-// EndSession ends a session of the caller. Their own one needs no further proof.
+// EndSession ends a session of the caller. The session of the request needs no further proof.
 func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
 	action := "session.end"
 	if id == c.Session.ID {
@@ -75,7 +75,7 @@ func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
 	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.now(), a))
 }
 
-// EndOtherSessions ends the sessions of the caller but the one that asks.
+// EndOtherSessions ends all sessions of the caller except that of the request.
 func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
 	a, err := s.begin(ctx, c, "session.end_others", "")
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
 	return web.Noted(ctx, "sessions_ended", err)
 }
 
-// AppEntry is an application with access to a user's account, as lists show it.
+// AppEntry is an application with access to a user's account, as lists have it.
 type AppEntry struct {
 	ClientID   string     `json:"client_id"`
 	ClientName string     `json:"client_name"`
@@ -94,7 +94,7 @@ type AppEntry struct {
 	LastUsedAt *time.Time `json:"last_used_at"` // null: never
 }
 
-// AppEntries describes applications.
+// AppEntries returns the entries of applications.
 func AppEntries(list []App) []AppEntry {
 	out := make([]AppEntry, 0, len(list))
 	for _, a := range list {
@@ -107,7 +107,7 @@ func AppEntries(list []App) []AppEntry {
 	return out
 }
 
-// AppRows is AppEntries for pages.
+// AppRows returns the rows of applications for pages.
 func AppRows(list []App) []templates.AppRow {
 	out := make([]templates.AppRow, 0, len(list))
 	for _, a := range list {
@@ -116,8 +116,8 @@ func AppRows(list []App) []templates.AppRow {
 	return out
 }
 
-// appsFor are the applications that a user may use: those with a home page and those that
-// were let in, but none whose access flag the user lacks.
+// appsFor returns the applications that a user may use: those with a home page and those with
+// access to the account, except those whose access flag the user lacks.
 func (s *Service) appsFor(ctx context.Context, u User) ([]App, error) {
 	had, err := s.store.Apps(ctx, u.Sub, s.now())
 	if err != nil {
@@ -137,21 +137,21 @@ func (s *Service) appsFor(ctx context.Context, u User) ([]App, error) {
 	return apps, err
 }
 
-// RemoveApp takes the access of an application to the caller's account away. ErrAppNotFound.
+// RemoveApp removes the access of an application to the caller's account. ErrAppNotFound.
 func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
 	a, err := s.begin(ctx, c, "app.remove", clientID)
 	if err != nil {
 		return err
 	}
-	// Only what can be an id reaches the database: PostgreSQL fails on NUL.
+	// Only a possible id reaches the database: PostgreSQL fails on NUL.
 	if clientID == "" || len(clientID) > 256 || text.Cut(clientID, 256) != clientID {
 		return ErrAppNotFound
 	}
 	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.now(), a))
 }
 
-// export is all that is stored of a user, but for what proves who they are
-// (hashes): a copy of it must not open the account.
+// export contains all stored data of a user except the hashes of secrets, so that a copy does not
+// open the account.
 type export struct {
 	ExportedAt  time.Time         `json:"exported_at"`
 	Issuer      string            `json:"issuer"`
@@ -183,7 +183,7 @@ type exportedInvite struct {
 	Note string `json:"note"`
 }
 
-// Export is all that is stored of the caller, who is told of it.
+// Export returns all stored data of the caller and notifies them.
 func (s *Service) Export(ctx context.Context, c Caller) (any, error) {
 	a, err := s.begin(ctx, c, "account.export", "")
 	if err != nil {

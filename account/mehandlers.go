@@ -19,7 +19,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// me is a user as they see themselves.
+// me is a user as the user sees it.
 type me struct {
 	Sub           string          `json:"sub"`
 	Handle        string          `json:"handle"`
@@ -64,9 +64,9 @@ func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 	return s.answerMe(w, r, u)
 }
 
-// ReadUserChange reads a request for a change of the members that may says: each a
-// string or null, an address an object of them that replaces the one before, a mark
-// true or false. A *Problem names everything that is unknown or of the wrong type.
+// ReadUserChange reads a request that changes the members for which may returns true. Each value is
+// a string or null; an address is an object of them that replaces the previous one; a mark is true
+// or false. The error is a *Problem that names everything unknown or of the wrong type.
 func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (UserChange, error) {
 	var in map[string]jsontext.Value
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -102,7 +102,7 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (Use
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if strings.Contains(name, ".") { // the members of an address are in it
+		if strings.Contains(name, ".") { // set with the address itself
 			detail = "The body has a member that is not known here."
 			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "not known"})
 			continue
@@ -184,7 +184,7 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request) error {
 	return s.DeleteAccount(r.Context(), s.Caller(r), Confirmation{Password: r.PostForm.Get("password")})
 }
 
-// Bounds of the preferences of one user: numbers of keys and of bytes.
+// Limits of the preferences of one user: number of keys, and bytes.
 const (
 	maxPreferences     = 100
 	maxPreferenceKey   = 64
@@ -199,8 +199,8 @@ func (s *Service) apiPreferences(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, prefs)
 }
 
-// apiPutPreferences merges: text sets, null deletes. The whole body is refused when
-// one member is.
+// apiPutPreferences merges preferences: a string sets one, null deletes it. One wrong member
+// refuses the whole body.
 func (s *Service) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
 	var in map[string]any
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -244,7 +244,7 @@ func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
 	return s.RemoveApp(r.Context(), s.Caller(r), operand(r, "client_id"))
 }
 
-// export answers with a file, to the API and to the form of a page.
+// export sends a file, both for the API and for the form of a page.
 func (s *Service) export(w http.ResponseWriter, r *http.Request) error {
 	out, err := s.Export(r.Context(), s.Caller(r))
 	if err != nil {
@@ -283,8 +283,8 @@ const (
 	latestSessions = 20 // sessions that pages show at first
 )
 
-// ShownSessions are those that a page shows: the latest, or as many as there are if
-// its address asks for all; more reports whether there are others.
+// ShownSessions returns the sessions that a page shows: the latest, or as many as possible if the
+// query asks for all. more reports whether there are others.
 func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool) {
 	if len(list) <= latestSessions || r.URL.Query().Get("sessions") == "all" {
 		return list, false
@@ -292,8 +292,8 @@ func ShownSessions(r *http.Request, list []Session) (shown []Session, more bool)
 	return list[:latestSessions], true
 }
 
-// pageOf is the page of a list that the request asks for, and the cursor of the next
-// one: the sessions older than the one of the cursor, which may have ended since.
+// pageOf returns the page of a list that the request asks for, and the cursor of the next one: the
+// sessions older than that of the cursor, which may have ended since.
 func pageOf(r *http.Request, list []Session) (page []Session, next *string, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -339,7 +339,7 @@ func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, sessionList{Sessions: SessionEntries(page, id.Session.ID), NextCursor: next})
 }
 
-// endOwnSession ends a session of the signed-in user, perhaps the one that asks.
+// endOwnSession ends a session of the signed-in user, which may be the current one.
 func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 	c, id := s.Caller(r), operand(r, "id")
 	err := s.EndSession(r.Context(), c, id)

@@ -13,11 +13,11 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Kinds of mail that tell a user what has been done to the account. Each has the handle
-// and the time ("at"); the rest of Data follows the kind.
+// Kinds of mail that notify a user of a change to the account. Data has the handle and the time
+// ("at"); the rest follows the kind.
 const (
 	MailPasswordChanged  = "password-changed"
-	MailEmailChanged     = "email-changed" // change: the id of an EmailChange, if it can be undone; undone: "true" where the change was undone that brought this address; by: "administrator"
+	MailEmailChanged     = "email-changed" // see composeEmailChanged
 	MailNewDevice        = "new-device"    // device, address, session
 	MailFactorAdded      = "factor-added"  // factor: FactorTOTP, FactorPasskey or empty; name: of a passkey, or empty
 	MailFactorRemoved    = "factor-removed"
@@ -33,16 +33,16 @@ const (
 	MailDeleted          = "deleted"
 )
 
-// Kinds of mail that somebody has asked for.
+// Kinds of mail that were requested.
 const (
 	MailVerify  = "verify-email"    // asked: User.EmailAskedAt
-	MailForgot  = "forgot-password" // name: a handle or an address, perhaps of nobody. Nothing is sent to nobody: it becomes a MailReset
+	MailForgot  = "forgot-password" // name: a handle or an address; becomes a MailReset if there is such an account
 	MailReset   = "reset-password"
-	MailWelcome = "welcome" // by: who has added the user, without a password
+	MailWelcome = "welcome" // by: the administrator who added the user
 	MailInvite  = "invite"  // invite: the hash of its code
 )
 
-// userMail is a mail to an address of the user, in the language that the user has chosen,
+// userMail returns a mail to an address of the user, in the language that the user has chosen, or
 // else in that of the request. data are pairs.
 func userMail(ctx context.Context, u User, address, kind string, now time.Time, data ...string) Mail {
 	m := Mail{
@@ -55,9 +55,10 @@ func userMail(ctx context.Context, u User, address, kind string, now time.Time, 
 	return m
 }
 
-// notices tell a user what has been done, for Audit.Mails: at the verified address, or where that was changed at the
-// one before, for as long as the change can be undone. Whoever changes an address first must not
-// silence what comes next. None where no mail is sent.
+// notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
+// address. If that was changed, they go to the previous address for as long as the change can be
+// undone: an attacker who changes the address first must not silence later notices. There are none
+// if mail is off.
 func (a *Administration) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
 	if !a.mail {
 		return nil, nil
@@ -72,14 +73,14 @@ func (a *Administration) notices(ctx context.Context, u User, kind string, data 
 	}
 	m := userMail(ctx, u, address, kind, a.Now(), data...)
 	if kind == MailDeleted {
-		m.Sub = "" // what waits for a user who is deleted is deleted too
+		m.Sub = "" // the waiting mails of a deleted user are deleted too
 	}
 	return []Mail{m}, nil
 }
 
-// boundedNotices are notices of what can be repeated at will, as often as a mail that
-// somebody asks for: the first ones tell, the others would fill the mailbox. What cannot be
-// counted is told.
+// boundedNotices returns the notices of an act that can be repeated at will, within the limit of
+// mails: the first ones inform, and more would fill the mailbox. If the limit cannot be read, they
+// are sent.
 func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
 	mails, err := s.Administration().notices(ctx, u, kind, data...)
 	if err != nil || len(mails) == 0 {
@@ -91,7 +92,7 @@ func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data 
 	return mails, nil
 }
 
-// plainNotice is a mail that has nothing but a text, and a link that anybody may follow.
+// plainNotice is a mail that needs only a text, and a link that is the same for everybody.
 type plainNotice struct {
 	subject, text, advice templates.Text // with {handle} and {time}
 	link                  templates.Text // its label, "" for none
@@ -158,7 +159,7 @@ var plainNotices = map[string]plainNotice{
 	},
 }
 
-// factorNotices are the texts of a plainNotice that name the factor, by the kind of the mail and the factor.
+// factorNotices are the texts of plainNotices that name the factor, by kind of mail and factor.
 var factorNotices = map[[2]string]templates.Text{
 	{MailFactorAdded, FactorTOTP}:      "An authenticator app was added to your account @{handle} on {time}.",
 	{MailFactorAdded, FactorPasskey}:   "The passkey “{name}” was added to your account @{handle} on {time}.",
@@ -166,7 +167,7 @@ var factorNotices = map[[2]string]templates.Text{
 	{MailFactorRemoved, FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
 }
 
-// mailTime is a time in a mail: nobody knows the reader's time zone.
+// mailTime formats a time for a mail, in UTC: the reader's time zone is not known.
 func mailTime(l *templates.Language, t time.Time) string {
 	return t.UTC().Format(l.Text("2 Jan 2006, 15:04 UTC"))
 }
@@ -176,13 +177,13 @@ func (m Mail) time(name string) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// texts are what the texts of a mail can name.
+// texts returns the arguments for the texts of a mail.
 func (m Mail) texts(l *templates.Language) []any {
 	name := templates.MailName(m.Data["name"])
 	return []any{"handle", m.Data["handle"], "time", mailTime(l, m.time("at")), "name", name}
 }
 
-// recipientReason says why the reader gets the mail.
+// recipientReason returns the sentence that says why the reader gets the mail.
 func recipientReason(l *templates.Language, handle string) string {
 	return l.Text("You receive this mail because your address belongs to the account @{handle}.", "handle", handle)
 }
@@ -213,7 +214,7 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 	return out, nil
 }
 
-// composeEmailChanged tells whoever had the address before, also where nothing can be undone any longer.
+// composeEmailChanged notifies the previous address, even if the change can no longer be undone.
 func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
 		Subject:    l.Text("Your email address was changed"),
@@ -287,8 +288,8 @@ func (s *Service) composeVerify(ctx context.Context, m Mail, l *templates.Langua
 	}, err
 }
 
-// drawMailedReset draws the code of a mail to a user. The one of an attempt to send
-// before is void.
+// drawMailedReset creates the reset code of a mail to a user and voids that of an earlier attempt
+// to send it.
 func (s *Service) drawMailedReset(ctx context.Context, m Mail, lifetime time.Duration) (User, ResetCode, error) {
 	c := NewResetCode(s.now())
 	c.ExpiresAt = s.now().Add(lifetime)
@@ -321,8 +322,8 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 	}, nil
 }
 
-// composeWelcome is for a user whom an administrator has added. Who has a password by
-// now needs none of it.
+// composeWelcome composes the mail to a user whom an administrator added, unless the user has a
+// password by now.
 func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	u, c, err := s.drawMailedReset(ctx, m, ResetCodeLifetime)
 	if err == nil && u.PasswordHash != "" {
@@ -343,7 +344,7 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 	}, nil
 }
 
-// errFound ends a search.
+// errFound ends the search for an invite.
 var errFound = errors.New("found")
 
 func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
@@ -365,7 +366,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	if err != nil && !errors.Is(err, errFound) {
 		return templates.Mail{}, err
 	}
-	if !invite.Open(s.now()) { // nor is one that was not found
+	if !invite.Open(s.now()) { // or not found
 		return templates.Mail{}, errMailPointless
 	}
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}

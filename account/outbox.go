@@ -13,17 +13,17 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// How mails are sent. No request waits for it: what tells of something writes a row of
-// the outbox, and SendMails sends it, also after a restart.
+// Mails are sent in the background: an act writes a row of the outbox, and SendMails sends it, also
+// after a restart.
 const (
-	mailPoll     = 3 * time.Second // for mails that others have added
-	mailLease    = 2 * time.Minute // longer than an attempt can take
+	mailPoll     = 3 * time.Second // for mails that other processes added
+	mailLease    = 2 * time.Minute // longer than an attempt takes
 	mailParallel = 4
 	mailGiveUp   = 24 * time.Hour
 )
 
-// SendMails sends what is due until the context ends; at once what this process adds.
-// Several instances may run it on one database. It returns at once without a mail server.
+// SendMails sends mails when they are due until ctx ends, and those of this process at once.
+// Several instances may run it on one database. Without a mail server it returns at once.
 func (s *Service) SendMails(ctx context.Context) {
 	if !s.MailEnabled() {
 		return
@@ -37,8 +37,8 @@ func (s *Service) SendMails(ctx context.Context) {
 	}.Run(ctx)
 }
 
-// deliverMail sends one mail and writes down how it went. The log names no more of an
-// address than its domain.
+// deliverMail sends one mail and stores the outcome. The log contains only the domain of an
+// address.
 func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 	log := s.log.With("kind", m.Kind, "domain", mail.Domain(m.Address), "attempt", m.Attempts+1)
 	err := errMailLate
@@ -46,9 +46,9 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 		err = s.sendMail(ctx, m)
 	}
 	if err != nil && ctx.Err() != nil {
-		return // the lease ends, and the next start goes on
+		return // another attempt follows when the lease ends
 	}
-	// What was sent is not sent again because of a stop at this moment.
+	// A mail that was sent is not sent again because ctx ends now.
 	ctx = context.WithoutCancel(ctx)
 	var failure *mail.Failure
 	var level slog.Level
@@ -77,7 +77,7 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 	log.Log(ctx, level, became)
 }
 
-// errMailLate: nobody expects it any more.
+// errMailLate means that a mail is too old to be sent.
 var errMailLate = errors.New("it could not be sent for a day")
 
 func (s *Service) sendMail(ctx context.Context, m QueuedMail) error {
@@ -89,7 +89,7 @@ func (s *Service) sendMail(ctx context.Context, m QueuedMail) error {
 	return s.mails.Send(ctx, mail.Message{To: m.Address, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag()})
 }
 
-// giveUpMail removes a mail and tells administrators.
+// giveUpMail removes a mail and records that in the audit log.
 func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error {
 	handle := ""
 	u, err := s.store.UserBySub(ctx, m.Sub)
@@ -104,14 +104,14 @@ func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error
 	})
 }
 
-// mailBackoff is 15 s, doubled for each failure before, at most an hour, and up to a
-// quarter more, so that what a server put off together does not come together again.
+// mailBackoff returns 15 s, doubled for each earlier failure, at most an hour, and up to a quarter
+// more, so that mails refused together are not retried together.
 func mailBackoff(failures int) time.Duration {
 	d := min(time.Hour, 15*time.Second<<min(failures, 20))
 	return d + rand.N(d/4) //nolint:gosec // nobody gains by guessing it
 }
 
-// MailState is how the outbox of mails stands.
+// MailState returns the state of the outbox.
 func (a *Administration) MailState(ctx context.Context) (MailState, error) {
 	return a.store.MailState(ctx)
 }

@@ -39,14 +39,14 @@ const (
 	maxCredentialID = 1023 // bytes, Web Authentication Level 3 section 5.8.3
 )
 
-// passkeys is the relying party; without one, unavailable says why.
+// passkeys holds the relying party, or the reason why there is none.
 type passkeys struct {
 	party       *webauthn.WebAuthn
 	unavailable *web.Problem
 }
 
-// newPasskeys makes the relying party of an issuer: its id is the host, which has to be
-// a name, and browsers only know it on https and on localhost.
+// newPasskeys returns the relying party of an issuer. Its id is the host, which must be a name.
+// Browsers support passkeys only on https and on localhost.
 func newPasskeys(issuer string) (passkeys, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -75,7 +75,7 @@ func newPasskeys(issuer string) (passkeys, error) {
 	return passkeys{party: party}, nil
 }
 
-// passkeyUser is a user as the library wants one.
+// passkeyUser implements webauthn.User.
 type passkeyUser struct {
 	User
 	keys []Passkey
@@ -98,7 +98,7 @@ func (u passkeyUser) WebAuthnCredentials() []webauthn.Credential {
 	return out
 }
 
-// What a challenge is for.
+// Purposes of a challenge.
 const (
 	ceremonySignIn       = "sign-in"
 	ceremonySecondFactor = "second-factor"
@@ -106,29 +106,29 @@ const (
 	ceremonyAdd          = "add"
 )
 
-// ceremony is what the service knows again of a challenge that it gave: sealed, it
-// travels through the browser, so that showing the sign-in page writes nothing.
+// ceremony describes a challenge. It is sealed and travels through the browser, so that showing the
+// sign-in page writes nothing.
 type ceremony struct {
 	Purpose   string `json:"p"`
 	Challenge string `json:"c"`
-	Sub       string `json:"u,omitempty"` // who is to answer; empty: anybody
-	Browser   []byte `json:"b"`           // hash of what proves the browser
+	Sub       string `json:"u,omitempty"` // the user who must answer, or empty
+	Browser   []byte `json:"b"`           // hash of the secret that identifies the browser
 }
 
-// sealPasskey is the purpose of sealed ceremonies, passkeyTime how long one takes at most:
-// the default of the library for the browser.
+// sealPasskey is the purpose of sealed ceremonies. passkeyTime is their lifetime, the library's
+// default for the browser.
 const (
 	sealPasskey = "passkey"
 	passkeyTime = 5 * time.Minute
 )
 
-// begunCeremony is the answer to a begin.
+// begunCeremony is the response to a begin.
 type begunCeremony struct {
 	State     string `json:"state"`
 	PublicKey any    `json:"publicKey"`
 }
 
-// answeredCeremony is what the browser brings back.
+// answeredCeremony is the response of the browser.
 type answeredCeremony struct {
 	State      string
 	Credential []byte // PublicKeyCredential as JSON
@@ -141,8 +141,7 @@ func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options
 	return begunCeremony{State: state, PublicKey: options}, err
 }
 
-// openCeremony returns what a state stands for. ErrPasskeyExpired also for one of another
-// purpose or browser.
+// openCeremony opens a state. ErrPasskeyExpired also if it is for another purpose or browser.
 func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error) {
 	var c ceremony
 	if err := s.seal.Open(sealPasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" || subtle.ConstantTimeCompare(c.Browser, hashOf(browser)) != 1 {
@@ -151,7 +150,7 @@ func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error)
 	return c, nil
 }
 
-// spendCeremony makes a challenge count once, at every instance. ErrPasskeyExpired.
+// spendCeremony accepts a challenge once, over all instances. ErrPasskeyExpired.
 func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
 	first, err := s.store.SpendOnce(ctx, hashOf(sealPasskey+" "+c.Challenge), s.now().Add(passkeyTime+time.Minute))
 	if err == nil && !first {
@@ -164,8 +163,8 @@ func (c ceremony) session() webauthn.SessionData {
 	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub), UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
 }
 
-// BeginPasskey starts a proof by passkey: a sign-in of whoever has one here (discoverable credentials), the second
-// step of a sign-in, or the confirmation of who is signed in.
+// BeginPasskey starts a proof by passkey: a sign-in with a discoverable credential, the second step
+// of a sign-in, or the confirmation of the signed-in user.
 func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (begunCeremony, error) {
 	var none begunCeremony
 	if s.passkeys.party == nil {
@@ -196,7 +195,7 @@ func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (b
 var errPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.",
 	web.FieldError{Pointer: "/purpose", Detail: "not known"})
 
-// beginProof is BeginPasskey for a user who is known.
+// beginProof is BeginPasskey for a known user.
 func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (begunCeremony, error) {
 	keys, err := s.store.Passkeys(ctx, sub)
 	switch {
@@ -212,8 +211,9 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 	return s.beginCeremony(purpose, sub, browser, session.Challenge, options.Response)
 }
 
-// provePasskey verifies the answer to a challenge, under the limit of the address, and notes the use.
-// ErrInvalidPasskey whatever is wrong with it, ErrPasskeyExpired, and ErrSuspended after a right one.
+// provePasskey verifies the answer to a challenge, under the limit of the address, and stores the
+// use of the passkey. ErrInvalidPasskey whatever is wrong, ErrPasskeyExpired, and ErrSuspended
+// after a right answer.
 func (s *Service) provePasskey(ctx context.Context, by Caller, purpose, browser string, in answeredCeremony) (p proven, err error) {
 	if s.passkeys.party == nil {
 		return p, s.passkeys.unavailable
@@ -251,7 +251,7 @@ func (s *Service) provePasskey(ctx context.Context, by Caller, purpose, browser 
 	return proven{user: u, amr: []string{k.method(), MethodUser, MethodMultiFactor}, passkey: k.ID}, nil
 }
 
-// method is the authentication method (RFC 8176) of a proof by the passkey.
+// method returns the authentication method (RFC 8176) of the passkey.
 func (k Passkey) method() string {
 	if k.BackupEligible {
 		return MethodSoftwareKey
@@ -259,8 +259,8 @@ func (k Passkey) method() string {
 	return MethodHardwareKey
 }
 
-// verifyPasskey finds the credential of an assertion and verifies it; the passkey it
-// returns has the count and backup state of the assertion.
+// verifyPasskey finds the credential of an assertion and verifies it. The returned passkey has the
+// count and backup state of the assertion.
 func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []byte) (User, Passkey, error) {
 	answer, err := protocol.ParseCredentialRequestResponseBytes(credential)
 	if err != nil || len(answer.RawID) > maxCredentialID {
@@ -277,7 +277,7 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 	if c.Sub == "" {
 		_, _, err = s.passkeys.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return owner, nil }, c.session(), answer)
 	} else {
-		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // of this user alone: the ids are compared
+		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // it compares the id of the user
 	}
 	if err != nil {
 		return User{}, Passkey{}, ErrInvalidPasskey
@@ -286,8 +286,8 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 	return u, k, nil
 }
 
-// usePasskey notes a use. A count that goes back may mean that the key was copied; it may
-// also be an authenticator that was reset, so the owner is told and nobody locked out.
+// usePasskey stores a use. A count that went back may mean that the key was copied, or that the
+// authenticator was reset. So the owner is notified, and the passkey still works.
 func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 	k.LastUsedAt = s.now()
 	a, err := s.begin(ctx, c, "factor.counter", "passkey "+k.Name, "name", k.Name)
@@ -304,7 +304,7 @@ func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 	return err
 }
 
-// passkeyID reads the id of a passkey as addresses and forms have it. ErrPasskeyNotFound.
+// passkeyID decodes the id of a passkey in paths and forms. ErrPasskeyNotFound.
 func passkeyID(text string) ([]byte, error) {
 	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(id) == 0 || len(id) > maxCredentialID || bytes.ContainsAny([]byte(text), "\r\n") {

@@ -40,7 +40,7 @@ func passkeyEntries(keys []Passkey) []passkeyEntry {
 	return entries
 }
 
-// BeginAddPasskey gives a challenge for a new passkey of the caller. ErrPasskeyLimit.
+// BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit.
 func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony, error) {
 	var none begunCeremony
 	if err := s.allow(c, "factor.add"); err != nil {
@@ -66,8 +66,8 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 	return s.beginCeremony(ceremonyAdd, u.Sub, c.Session.ID, session.Challenge, options.Response)
 }
 
-// AddPasskey verifies a new credential of the caller and keeps it. Without a name it is called after its
-// authenticator. With the first factor the other sessions end, unless keepOthers.
+// AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
+// its authenticator. With the first factor the other sessions end, unless keepOthers.
 func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony, name string, keepOthers bool) (k Passkey, out AddedFactor, err error) {
 	if err := s.allow(c, "factor.add"); err != nil {
 		return k, out, err
@@ -105,7 +105,7 @@ func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony,
 		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.now(),
 	}
 	for _, t := range got.Transport {
-		if slices.Contains(transports, t) { // anything else that a browser says here means nothing to others
+		if slices.Contains(transports, t) { // other browsers do not know other values
 			k.Transports = append(k.Transports, string(t))
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony,
 
 var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard, protocol.Hybrid, protocol.Internal}
 
-// passkeyName checks a name that somebody gives a passkey. ErrInvalidPasskeyName.
+// passkeyName checks the name that somebody gives a passkey. ErrInvalidPasskeyName.
 func passkeyName(text string) (string, error) {
 	name, err := CheckDisplayName(text)
 	if err != nil {
@@ -126,7 +126,7 @@ func passkeyName(text string) (string, error) {
 	return name, err
 }
 
-// RenamePasskey gives one of the caller's passkeys another name.
+// RenamePasskey renames one of the caller's passkeys.
 func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) (Passkey, error) {
 	name, err := passkeyName(name)
 	if err != nil {
@@ -144,7 +144,8 @@ func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) 
 	return k, web.Noted(ctx, "passkey_renamed", s.store.RenamePasskey(ctx, k.Sub, k.ID, name, a))
 }
 
-// RemovePasskey removes one of the caller's passkeys, with the sessions that it opened elsewhere. ErrFactorDemanded.
+// RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
+// ErrFactorDemanded.
 func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOthers bool) error {
 	if err := s.allow(c, "factor.remove"); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOt
 	})
 }
 
-// ownPasskey is the caller's passkey of that id. ErrPasskeyNotFound.
+// ownPasskey returns the caller's passkey with that id. ErrPasskeyNotFound.
 func (s *Service) ownPasskey(ctx context.Context, c Caller, text string) (Passkey, error) {
 	id, err := passkeyID(text)
 	if err != nil {
@@ -175,15 +176,14 @@ func (s *Service) ownPasskey(ctx context.Context, c Caller, text string) (Passke
 	return keys[i], nil
 }
 
-// authenticatorName names the model of an authenticator; "" where its AAGUID is not known
-// or tells nothing.
+// authenticatorName returns the name of the authenticator's model, or "" if its AAGUID is unknown.
 func authenticatorName(aaguid []byte) string {
-	id, _ := uuid.FromBytes(aaguid) // the nil UUID is no authenticator's
+	id, _ := uuid.FromBytes(aaguid) // on failure the nil UUID, which no authenticator has
 	return authenticators[id.String()]
 }
 
-// authenticators are common ones by AAGUID, as their makers publish them: in the FIDO
-// Metadata Service, and for password managers in the list of passkeydeveloper.
+// authenticators are common models by AAGUID, as published in the FIDO Metadata Service, and for
+// password managers in the list of passkeydeveloper.
 var authenticators = map[string]string{
 	"fbfc3007-154e-4ecc-8c0b-6e020557d7bd": "iCloud Keychain",
 	"dd4ec289-e01d-41c9-bb89-70fa845d4bf2": "iCloud Keychain",

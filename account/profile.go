@@ -14,8 +14,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Profile are the standard claims of a person (OpenID Connect Core section 5.1)
-// beyond those that every user has. Empty means not given.
+// Profile holds the standard claims of a person (OpenID Connect Core section 5.1) that not every
+// user has. Empty means not given.
 type Profile struct {
 	GivenName           string   `json:"given_name,omitempty"`
 	FamilyName          string   `json:"family_name,omitempty"`
@@ -33,8 +33,8 @@ type Profile struct {
 	Address             *Address `json:"address,omitempty"`
 }
 
-// Address is the address claim (OpenID Connect Core section 5.1.1). The first two
-// may have several lines.
+// Address is the address claim (OpenID Connect Core section 5.1.1). Formatted and StreetAddress may
+// have several lines.
 type Address struct {
 	Formatted     string `json:"formatted,omitempty"`
 	StreetAddress string `json:"street_address,omitempty"`
@@ -44,8 +44,7 @@ type Address struct {
 	Country       string `json:"country,omitempty"`
 }
 
-// shownProfile is a Profile as its owner sees it: a number that is not verified
-// says so.
+// shownProfile is a Profile as its owner sees it. It shows false for a number that is not verified.
 type shownProfile struct {
 	Profile
 	PhoneNumberVerified *bool `json:"phone_number_verified,omitempty"`
@@ -59,14 +58,14 @@ func shown(p Profile) shownProfile {
 	return out
 }
 
-// userMember is what can be changed of a user: its name in the API, as a claim, and
-// its rule. set keeps a value, trimmed, or refuses it with a *Problem.
+// userMember is a member of a user that can be changed: its name in the API and its rule. set
+// stores a value, trimmed, or refuses it with a *Problem.
 type userMember struct {
 	name string
 	set  func(u *User, value string) error
 }
 
-// userMembers are in the order in which they are set: a mark after what it is about.
+// userMembers are in the order in which they are set: a mark follows its member.
 var userMembers = []userMember{
 	{"display_name", func(u *User, value string) error {
 		name, err := CheckDisplayName(value)
@@ -107,8 +106,8 @@ var userMembers = []userMember{
 	claim("address.country", text.Line(100), func(p *Profile) *string { return &p.Address.Country }),
 }
 
-// claim is a text of the Profile; check returns what is kept, or a sentence that says
-// what is accepted.
+// claim is a text of the Profile. check returns the value to store, or a sentence that says what is
+// accepted.
 func claim(name string, check text.Rule, at func(*Profile) *string) userMember {
 	return userMember{name, func(u *User, value string) error {
 		kept, no := "", text.Refusal{}
@@ -158,12 +157,12 @@ func invalidClaim(name string, no text.Refusal) error {
 
 func pointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
 
-// UserChange is a change of a user: new values by member (UserMembers); an empty one
-// removes what was there, and what is not named stays.
+// UserChange is a change of a user: new values by member (UserMembers). An empty value removes the
+// old one; other members stay.
 type UserChange map[string]string
 
-// UserMembers are the names of what can be changed; members of the address are
-// written address.locality.
+// UserMembers returns the names of the members that can be changed. Those of the address have the
+// form address.locality.
 func UserMembers() []string {
 	var names []string
 	for _, m := range userMembers {
@@ -172,9 +171,9 @@ func UserMembers() []string {
 	return names
 }
 
-// Apply changes u, which may be a user that is not stored yet. A *Problem that names
-// everything that is refused, with the code of the first. A new email address or phone
-// number is not verified unless the change says so.
+// Apply changes u, which need not be stored. The error is a *Problem that names everything refused,
+// with the code of the first fault. A new email address or phone number is not verified unless the
+// change says so.
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
 		if !slices.Contains(UserMembers(), name) {
@@ -182,7 +181,7 @@ func (c UserChange) Apply(u *User) error {
 		}
 	}
 	var refused []error
-	last := "" // the member that was refused last: its mark is not looked at
+	last := "" // the last refused member, whose mark is skipped
 	for _, m := range userMembers {
 		value, given := c[m.name]
 		if !given || m.name == last+"_verified" {
@@ -195,7 +194,7 @@ func (c UserChange) Apply(u *User) error {
 	return web.AllFaults(refused...)
 }
 
-// changed names what the change makes different of u, for the audit row.
+// changed returns the names of the members that the change makes different, for the audit row.
 func (c UserChange) changed(u User) string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
@@ -207,11 +206,12 @@ func (c UserChange) changed(u User) string {
 	return strings.Join(names, " ")
 }
 
-// ownMember reports whether people may change a member of themselves: whether an address or a
-// number is verified is not for them to say.
+// ownMember reports whether people may change a member of themselves. They may not say that an
+// address or a number is verified.
 func ownMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
 
-// ChangeProfile changes the caller. With another email address the other sessions end, unless keepOthers.
+// ChangeProfile changes the caller's profile. With another email address the other sessions end,
+// unless keepOthers.
 func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
 	for {
 		u, err := s.changeProfile(ctx, c, change, keepOthers)
@@ -224,12 +224,13 @@ func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange
 	}
 }
 
-// errEmailMoved: the address was changed by another request. Who is told of this change depends on it.
+// errEmailMoved means that another request changed the address, which decides who is notified of
+// this change.
 var errEmailMoved = errors.New("the email address has changed in the meantime")
 
 func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
 	u := c.User
-	draft := u // what is refused costs no write
+	draft := u // a refusal costs no write
 	err := change.Apply(&draft)
 	detail := change.changed(u)
 	if err != nil || detail == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Registration is what a new member enters.
+// Registration is the input of a new member.
 type Registration struct {
 	Code        string `json:"code"`
 	Handle      string `json:"handle"`
@@ -40,7 +40,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 	if settings.Registration == RegistrationClosed {
 		return SignedIn{}, ErrRegistrationFull
 	}
-	// The invite first: without a good one nothing is said about handles.
+	// The invite is checked first: without a valid one the response says nothing about handles.
 	invite, err := s.openInvite(ctx, c, in.Code)
 	if err != nil {
 		return SignedIn{}, err
@@ -76,5 +76,5 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 	return out, err
 }
 
-// invitedBy says in the audit log who let somebody in.
+// invitedBy returns the detail of the audit row that names the inviter.
 func invitedBy(i Invite) string { return "invited by " + cmp.Or(i.Inviter, Operator().Name) }

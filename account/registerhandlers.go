@@ -29,8 +29,8 @@ func (s *Service) apiRegister(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusCreated, registered{OK: true, Handle: out.User.Handle})
 }
 
-// registerPage shows the form, with the code of an invite link filled in and who
-// invites. An address that has guessed too much is told nothing about codes.
+// registerPage shows the form, with the code of an invite link filled in and the inviter. An
+// address over its limit learns nothing about codes.
 func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
@@ -61,7 +61,7 @@ func (s *Service) showRegister(w http.ResponseWriter, r *http.Request, status in
 	}
 	page.MinPassword = settings.MinPassword
 	if settings.Registration == RegistrationClosed && !page.Closed {
-		// Without a form there is nothing to say about its code.
+		// Without a form the code does not matter.
 		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue}
 	}
 	s.Show(w, r, status, page)
@@ -88,8 +88,7 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64), Email: text.Cut(in.Email, 256), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, ErrRegistrationFull), FieldErrors: map[string]string{},
 	}
-	// The form is longer than a phone, and a browser opens it at the field: what is
-	// wrong stands there too.
+	// On a phone the browser scrolls to the field, so the error is shown there too.
 	switch {
 	case errors.Is(cause, ErrInvalidInvite):
 		page.FieldErrors["code"] = p.Detail

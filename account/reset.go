@@ -11,32 +11,31 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// ResetCodeLifetime is how long a password reset code can be used.
+// ResetCodeLifetime is the lifetime of a password reset code.
 const ResetCodeLifetime = 24 * time.Hour
 
-// ResetCode is a fresh code; it is shown once and stored hashed.
+// ResetCode is a new code. It is shown once, and only its hash is stored.
 type ResetCode struct {
 	Code      string // canonical
 	ExpiresAt time.Time
 	Hash      []byte
 }
 
-// NewResetCode draws a code of 130 bits.
+// NewResetCode returns a random code of 130 bits.
 func NewResetCode(now time.Time) ResetCode {
 	c := newCode(resetCodeLength)
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: hashOf(c)}
 }
 
-// Shown is the code in groups, as people read and copy it.
+// Shown returns the code in groups, as people read and copy it.
 func (c ResetCode) Shown() string { return grouped(c.Code) }
 
-// ResetURL is the link that opens the reset page of the issuer with handle and
-// code filled in.
+// ResetURL returns the link to the reset page of the issuer with handle and code filled in.
 func ResetURL(issuer, handle string, c ResetCode) string {
 	return issuer + "/reset-password/?" + url.Values{"handle": {handle}, "code": {c.Code}}.Encode()
 }
 
-// ResetURL is the link to this service's page.
+// ResetURL returns the link to this service's reset page.
 func (s *Service) ResetURL(handle string, c ResetCode) string { return ResetURL(s.URL(""), handle, c) }
 
 // Reset is what a person enters to set a new password.
@@ -46,11 +45,11 @@ type Reset struct {
 	Password string `json:"password"`
 }
 
-// ResetPassword spends a code. It neither signs in nor lifts a suspension; a refused password does not burn the
-// code.
+// ResetPassword spends a code. It neither signs in nor lifts a suspension, and a refused password
+// does not spend the code.
 //
-// A right code is always taken: nobody guesses 130 bits, and who sends wrong ones must not keep the owner out. Wrong
-// ones count for the address that sends them, and for what was typed as the account.
+// A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
+// keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
 func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, error) {
 	handle, code, err := s.checkReset(ctx, c, in)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, 
 	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now(), a))
 }
 
-// checkReset finds the account of a right code.
+// checkReset returns the account of a right code.
 func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, code string, err error) {
 	typed := withoutAt(in.Handle)
 	if handle, err = s.handleOf(ctx, typed); err != nil {
@@ -98,8 +97,8 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 	return "", "", s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
 }
 
-// handleOf is the handle of the account that was named by it or by its verified
-// address. What names none is returned in a form that is nobody's handle.
+// handleOf returns the handle of the account with the typed handle or verified address. If there is
+// none, it returns text that cannot be a handle.
 func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
 	if handle, err := CanonicalHandle(typed); err == nil {
 		return handle, nil

@@ -22,11 +22,11 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// mailedField tells the page that its link came by MailReset: see MailedResetLifetime.
+// mailedField marks links of MailReset, for the text about their lifetime: see MailedResetLifetime.
 const mailedField = "mailed"
 
-// resetPage shows the form, filled in from the link. It says nothing about the
-// code: looking is not an attempt.
+// resetPage shows the form, filled in from the link. It does not check the code: opening the page
+// is not an attempt.
 func (s *Service) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ResetPassword{Code: canonicalCode(q.Get("code"), resetCodeLength), Mailed: q.Has(mailedField)}
@@ -72,8 +72,8 @@ func (s *Service) resetForm(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// changePasswordPage is where password managers look for the form (W3C "A
-// Well-Known URL for Changing Passwords").
+// changePasswordPage redirects password managers to the form (W3C, A Well-Known URL for Changing
+// Passwords).
 func (s *Service) changePasswordPage(w http.ResponseWriter, r *http.Request) error {
 	return s.Redirect(w, r, "/account/security#password")
 }
@@ -91,7 +91,7 @@ func (s *Service) apiForgotPassword(w http.ResponseWriter, r *http.Request) erro
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// forgotPage shows the form. Without mail it says whom to ask.
+// forgotPage shows the form, or if mail is off, the contact.
 func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ForgotPassword{}

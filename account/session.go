@@ -19,10 +19,9 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Session is a signed-in browser: a row. The session token (a JWT in the
-// cookie) names it by sid and proves it by jti; only the hash of the jti is
-// stored, so that neither a copy of the database nor the shared HS256 secret
-// alone opens a session.
+// Session is a signed-in browser. The session token (a JWT in the cookie) names the session by sid
+// and proves it by jti. Only the hash of the jti is stored, so neither a copy of the database nor
+// the shared HS256 secret alone opens a session.
 type Session struct {
 	ID          string // sid, public
 	Sub         string
@@ -38,7 +37,7 @@ type Session struct {
 	StatusList  int // token status list and index, assigned by the store
 	StatusIndex int
 	Algorithm   string // of the token's signature; empty when it was made before that was noted
-	// AMR are the authentication methods of the sign-in (RFC 8176).
+	// AMR holds the authentication methods of the sign-in (RFC 8176).
 	AMR []string
 	// ConfirmedAt is when the person last proved who they are: not before AuthTime.
 	ConfirmedAt time.Time
@@ -52,26 +51,26 @@ const (
 	MethodHardwareKey = "hwk" // a passkey that stays in its device
 	MethodSoftwareKey = "swk" // a passkey that may be copied to others
 	MethodUser        = "user"
-	// MethodMultiFactor is in every session that may be made of a user with a second factor.
+	// MethodMultiFactor is in every session that a user with a second factor can have.
 	MethodMultiFactor = "mfa"
 )
 
 // Live reports whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
-// MaxSessions is how many live sessions a user has at most.
+// MaxSessions is the maximum number of live sessions of a user.
 const MaxSessions = 100
 
-// Identity is who a request comes from.
+// Identity is the user and session of a request.
 type Identity struct {
 	User    User
 	Session Session
 
-	algorithm string // of the token that proves the session; the row's where the host-only cookie does
+	algorithm string // of the token that proves the session, or that of the row
 	foreign   bool   // see liveSessions
 }
 
-// newSession prepares a session, and the secrets that only the browser gets.
+// newSession returns a session to store, with the secrets that only the browser gets.
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	now, jti := s.now(), rand.Text()
 	n := &Session{
@@ -87,14 +86,16 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	return n, out
 }
 
-// identities are the sessions that cookies prove, whatever their state. An error is a failure of the database.
+// identities returns the sessions that cookies prove, in any state. An error is a failure of the
+// database.
 type identities iter.Seq2[*Identity, error]
 
-// sessionProof finds the sessions that one kind of cookie of a browser proves.
+// sessionProof finds the sessions proven by one kind of cookie.
 type sessionProof func(ctx context.Context, b browser) identities
 
-// sessionProofs are those of this service, of which only the first one opens it. With a cookie domain that is the
-// host-only cookie: a sibling host or a holder of the shared secret cannot make one.
+// sessionProofs returns the proofs that this service accepts. Only the first one opens it. With a
+// cookie domain that is the host-only cookie, which neither a sibling host nor a holder of the
+// shared secret can make.
 func (s *Service) sessionProofs() []sessionProof {
 	if s.cookies.login != "" {
 		return []sessionProof{s.byLogin, s.byToken}
@@ -102,7 +103,7 @@ func (s *Service) sessionProofs() []sessionProof {
 	return []sessionProof{s.byToken}
 }
 
-// live is the session that is live and its user, who is not suspended.
+// live returns the live session, whose user is not suspended.
 func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 	id, err := s.findSession(ctx, of)
 	if err != nil {
@@ -120,8 +121,8 @@ func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 	return id, nil
 }
 
-// findSession returns one of the sessions whatever its state, a live one if there are several. A token that has
-// ceased to count proves none.
+// findSession returns one of the sessions in any state, a live one if there is one. A token that is
+// no longer accepted proves none.
 func (s *Service) findSession(ctx context.Context, of identities) (*Identity, error) {
 	var found *Identity
 	for id, err := range of {
@@ -147,8 +148,8 @@ func (s *Service) findSession(ctx context.Context, of identities) (*Identity, er
 	return found, nil
 }
 
-// liveSessions are the live sessions that any cookie of a browser proves, each once; foreign are those that do not
-// open this service.
+// liveSessions returns the live sessions that any cookie of a browser proves, each once. foreign is
+// set on those that do not open this service.
 func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, error) {
 	var live []*Identity
 	for i, proof := range s.proofs {
@@ -170,7 +171,7 @@ func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, err
 	return live, nil
 }
 
-// byLogin finds the sessions that the host-only cookies prove.
+// byLogin returns the sessions that the host-only cookies prove.
 func (s *Service) byLogin(ctx context.Context, b browser) identities {
 	return func(yield func(*Identity, error) bool) {
 		for _, value := range b.logins[:min(len(b.logins), maxLookups)] {
@@ -188,8 +189,8 @@ func (s *Service) byLogin(ctx context.Context, b browser) identities {
 	}
 }
 
-// byToken finds the sessions that the session tokens prove. Planted cookies of the same name may come before the
-// genuine one: it tries each.
+// byToken returns the sessions that the session tokens prove. It tries each, because an attacker's
+// cookie of the same name may come before the genuine one.
 func (s *Service) byToken(ctx context.Context, b browser) identities {
 	return func(yield func(*Identity, error) bool) {
 		lookups := 0
@@ -215,13 +216,12 @@ func (s *Service) byToken(ctx context.Context, b browser) identities {
 	}
 }
 
-// AlgorithmRS256 is Session.Algorithm of tokens signed with a private key; any
-// other one may be signed with the shared secret.
+// AlgorithmRS256 is the Session.Algorithm of tokens signed with a private key. Tokens of any other
+// algorithm may be signed with the shared secret.
 const AlgorithmRS256 = "RS256"
 
-// retired reports whether a token of this algorithm has ceased to count because it may
-// be signed with the shared secret: Settings.HS256Until has come, and there is a key
-// with which its owner can get another one.
+// retired reports whether tokens of this algorithm are no longer accepted because the shared secret
+// may have signed them: Settings.HS256Until has passed, and there is a key to sign new ones with.
 func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
 	if s.minter.algorithm != AlgorithmRS256 || algorithm == AlgorithmRS256 {
 		return false, nil
@@ -237,38 +237,38 @@ func (s Settings) hs256Over(now time.Time) bool {
 	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
 }
 
-// hashOf is how the store keeps random secrets of 128 bits and more: enough
-// entropy that a plain SHA-256 cannot be searched.
+// hashOf returns the stored form of a random secret of 128 bits or more, which has too much entropy
+// to be found by search.
 func hashOf(secret string) []byte {
 	h := sha256.Sum256([]byte(secret))
 	return h[:]
 }
 
-// How much work a header full of cookies of our name can cause: signatures to
-// verify, and rows to look up.
+// Limits of the work that a header full of our cookies can cause: signatures to verify, and rows to
+// read.
 const (
 	maxVerified = 64
 	maxLookups  = 8
 )
 
-// provenToken is what a session token of which the signature is good says of its session.
-// Whether that lives is read from the store at each request.
+// provenToken is the content of a session token with a verified signature. The store is still asked
+// for each request whether the session is live.
 type provenToken struct {
 	sub, sid, algorithm string
 	jtiHash             []byte
-	from, until         time.Time // when it may be taken for proven without another look
+	from, until         time.Time // when it counts as proven
 }
 
 const (
 	provenFor = time.Minute
-	// maxProven bounds the memory of all of them to about 2 MB.
+	// maxProven limits the memory of all of them to about 2 MB.
 	maxProven = 4096
 )
 
-// provenTokens remembers session tokens whose signature was verified, so that a browser
-// that comes again does not cost another verification, by the SHA-256 of the whole token: one
-// that differs in its signature alone is another. Only what was verified is kept, so that
-// strangers cannot fill it; of more than there is room for, the older half goes.
+// provenTokens remembers verified session tokens, so that the next requests of a browser do not
+// cost another verification. The key is the SHA-256 of the whole token with its signature. Only
+// verified tokens are stored, so strangers cannot fill it. When it is full, the older half is
+// dropped.
 type provenTokens struct {
 	mu          sync.Mutex
 	young, aged map[[sha256.Size]byte]provenToken
@@ -293,7 +293,7 @@ func (p *provenTokens) keep(key [sha256.Size]byte, t provenToken) {
 	p.young[key] = t
 }
 
-// prove verifies a session token. Keys change only with a restart, which forgets all.
+// prove verifies a session token. Keys change only with a restart, which empties the memory.
 func (s *Service) prove(ctx context.Context, token string) (provenToken, error) {
 	key, now := sha256.Sum256([]byte(token)), s.clock()
 	if t, ok := s.proven.find(key, now); ok {
@@ -311,16 +311,16 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	return t, nil
 }
 
-// isProven reports whether the signature of a session token was verified a moment ago.
+// isProven reports whether the signature of a session token was verified recently.
 func (s *Service) isProven(token string) bool {
 	_, ok := s.proven.find(sha256.Sum256([]byte(token)), s.clock())
 	return ok
 }
 
-// SessionEntry is a session as lists show it, to its user and to administrators.
+// SessionEntry is a session in lists for its user and for administrators.
 type SessionEntry struct {
 	ID         string    `json:"id"`
-	Current    bool      `json:"current"` // the one that asks
+	Current    bool      `json:"current"` // that of the request
 	Device     string    `json:"device"`  // a short name from the User-Agent, or empty
 	UserAgent  string    `json:"user_agent"`
 	Address    string    `json:"address"`
@@ -330,7 +330,7 @@ type SessionEntry struct {
 	ExpiresAt  time.Time `json:"expires_at"`
 }
 
-// SessionEntries describes sessions; current is the id of the one that asks.
+// SessionEntries returns the entries of sessions; current is the id of the session of the request.
 func SessionEntries(list []Session, current string) []SessionEntry {
 	out := make([]SessionEntry, 0, len(list))
 	for _, s := range list {
@@ -342,7 +342,7 @@ func SessionEntries(list []Session, current string) []SessionEntry {
 	return out
 }
 
-// SessionRows is SessionEntries for pages.
+// SessionRows returns the rows of sessions for pages.
 func SessionRows(list []Session, current string) []templates.SessionRow {
 	out := make([]templates.SessionRow, 0, len(list))
 	for _, s := range list {
@@ -355,7 +355,7 @@ func SessionRows(list []Session, current string) []templates.SessionRow {
 	return out
 }
 
-// methodTexts are the factors of a sign-in in words.
+// methodTexts returns the methods of a sign-in in words.
 func methodTexts(amr []string) (texts []templates.Text) {
 	for _, m := range amr {
 		switch m {
@@ -370,10 +370,10 @@ func methodTexts(amr []string) (texts []templates.Text) {
 	return texts
 }
 
-// cursor is the cursor of the page after a session.
+// cursor returns the cursor of the page after a session.
 func (s Session) cursor() string {
 	return web.Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
 }
 
-// isSessionID spares a query for what is no id of ours.
+// isSessionID reports whether text can be an id of ours, which saves a query.
 func isSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }

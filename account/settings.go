@@ -18,14 +18,14 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// How people come in.
+// Values of Settings.Registration.
 const (
 	RegistrationInvite = "invite"
 	RegistrationClosed = "closed"
 )
 
-// Settings are what administrators decide for the whole installation. The help is
-// what the command line says of a setting.
+// Settings are the decisions of administrators for the whole installation. The help tags are for
+// the command line.
 type Settings struct {
 	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
 	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"closed\": nobody joins."`
@@ -34,32 +34,33 @@ type Settings struct {
 	MinPassword      int      `json:"min_password_length" help:"Minimum length of a password, 8 to 64 characters."`
 	Flags            []string `json:"flags" help:"All access flags; activity and admin are always among them."`
 	DefaultFlags     []string `json:"default_flags" help:"Flags of a new member."`
-	// Applications that verify the cookie on their own read the flags of the sign-in there.
+	// Applications that verify the cookie on their own see the flags of the sign-in.
 	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
 	FlagDescriptions  map[string]string `json:"flag_descriptions" help:"What a flag is for; an empty text removes one."`
 	Contact           string            `json:"contact" help:"Whom to ask for a reset code or about a suspension; shown to everybody."`
 	AccentColour      string            `json:"accent_colour" help:"Colour of buttons and links, as #1f5e58; empty for the product's own."`
 
-	// They reach nothing but the page on which they set one up.
+	// Until they have one, they can only set one up.
 	SecondFactorFlags []string `json:"second_factor_flags" help:"Flags whose holders must have a second factor."`
 	AuditDays         int      `json:"audit_days" help:"Days for which the audit log is kept, 30 to 3650; 0 for ever."`
 
-	// HS256Until is when tokens signed with the shared secret cease to count, once
-	// there is a key; zero: when they expire. The operator alone sets it.
+	// HS256Until is when tokens signed with the shared secret are no longer accepted, if there is a
+	// key. Zero means when they expire. Only the operator sets it.
 	HS256Until time.Time `json:"-"`
-	// NextSteps shows administrators what comes after init, until they close the list.
+	// NextSteps shows administrators the steps after init, until they close the list.
 	NextSteps bool `json:"-"`
-	// Logo is the hash of the picture on every page, empty for the product's own; SetLogo changes it.
+	// Logo is the hash of the picture on every page, or empty for the product's own. SetLogo
+	// changes it.
 	Logo string `json:"-"`
 }
 
-// SettingsMember is a setting as the API and the command line name it.
+// SettingsMember is a setting in the API and at the command line.
 type SettingsMember struct {
 	Name, Help string
 	Value      func(Settings) any // string, int, bool, []string or map[string]string
 }
 
-// SettingsMembers are all of them, in the order to show.
+// SettingsMembers are all settings in the order of display.
 var SettingsMembers = settingsMembers()
 
 func settingsMembers() (list []SettingsMember) {
@@ -71,7 +72,7 @@ func settingsMembers() (list []SettingsMember) {
 	return list
 }
 
-// DefaultSettings are those of a new installation.
+// DefaultSettings returns the settings of a new installation.
 func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
@@ -84,7 +85,7 @@ func DefaultSettings() Settings {
 // builtIn describes the flags that every installation has.
 var builtIn = map[string]string{FlagActivity: "Uses the activity application.", FlagAdmin: "Administers this installation: users, flags and settings."}
 
-// The lengths of texts in settings, in runes.
+// Maximum lengths of texts in settings, in runes.
 const (
 	maxFlagDescription = 200
 	maxContact         = 200
@@ -92,11 +93,10 @@ const (
 
 var colourForm = regexp.MustCompile("^#[0-9a-f]{6}$")
 
-// maxFlags keeps the session token under its size limit.
+// maxFlags keeps the session token within its maximum size.
 const maxFlags = 32
 
-// Check normalizes and checks settings; the error is a *Problem that names each
-// member that is wrong.
+// Check normalizes and checks settings. The error is a *Problem that names each wrong member.
 func (s Settings) Check() (Settings, error) {
 	var wrong []web.FieldError
 	add := func(pointer string, text templates.Text, args ...any) {
@@ -182,17 +182,16 @@ func (s Settings) inviteLimit(u User) int {
 	return s.InvitesPerMember
 }
 
-// settingsTTL is how long another process's change may go unseen.
+// settingsTTL is how long a change by another process may stay unseen.
 const settingsTTL = 2 * time.Second
 
-// Settings returns the settings, at most settingsTTL old while the database
-// answers in time.
+// Settings returns the settings, at most settingsTTL old if the database answers in time.
 func (s *Service) Settings(ctx context.Context) (Settings, error) {
 	v, err := s.sharedSettings(ctx)
 	return v.clone(), err
 }
 
-// sharedSettings is Settings without a copy: its lists are not to be changed.
+// sharedSettings is Settings without a copy: callers must not change its lists.
 func (s *Service) sharedSettings(ctx context.Context) (Settings, error) {
 	v, err := s.settings.Get(ctx, "")
 	if err != nil {
@@ -201,8 +200,8 @@ func (s *Service) sharedSettings(ctx context.Context) (Settings, error) {
 	return v, nil
 }
 
-// SettingsChange is a change of named settings; one that is nil stays. Of
-// flag_descriptions the named ones change, and an empty one goes.
+// SettingsChange is a change of settings by name. A nil value changes nothing. flag_descriptions
+// changes only the named flags; an empty text removes one.
 type SettingsChange map[string]any
 
 func (c SettingsChange) apply(v *Settings) error {
@@ -218,7 +217,7 @@ func (c SettingsChange) apply(v *Settings) error {
 	if err := web.DecodeJSON(text, v); err != nil {
 		return err
 	}
-	// With a flag goes its description.
+	// A removed flag loses its description.
 	maps.DeleteFunc(v.FlagDescriptions, func(flag, text string) bool {
 		old, had := before.FlagDescriptions[flag]
 		return builtIn[flag] == "" && !slices.Contains(v.Flags, flag) && had && old == text
@@ -226,7 +225,7 @@ func (c SettingsChange) apply(v *Settings) error {
 	return nil
 }
 
-// To changes v by the rules for settings, and names what differs then.
+// To changes v by the rules for settings, and returns the names of what changed.
 func (c SettingsChange) To(v *Settings) (changed string, err error) {
 	before := v.clone()
 	if err = c.apply(v); err == nil {
@@ -235,7 +234,7 @@ func (c SettingsChange) To(v *Settings) (changed string, err error) {
 	return changedMembers(before, *v), err
 }
 
-// changedMembers names what differs, for the audit row.
+// changedMembers returns the names of the settings that differ, for the audit row.
 func changedMembers(a, b Settings) string {
 	var names []string
 	for _, m := range SettingsMembers {
@@ -246,7 +245,7 @@ func changedMembers(a, b Settings) string {
 	return strings.Join(names, " ")
 }
 
-// CloseNextSteps hides what comes after init.
+// CloseNextSteps hides the steps after init.
 func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
 	row, err := a.begin(ctx, by, "settings.steps", User{Handle: "settings"}, "")
 	if err == nil {
@@ -260,12 +259,12 @@ func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
 	return err
 }
 
-// ShowNextSteps makes the sign-ins of administrators lead to their overview while open reports true.
+// ShowNextSteps makes administrators start on their overview after a sign-in, while open returns
+// true.
 func (s *Service) ShowNextSteps(open func(context.Context) (bool, error)) { s.nextSteps = open }
 
-// ChangeSettings checks and stores a change; what is not named in it stays, also
-// when another process changes it at the same time. The error is a *Problem that names
-// each member that is wrong.
+// ChangeSettings checks and stores a change. Other settings stay, even if another process changes
+// them at the same time. The error is a *Problem that names each wrong member.
 func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
 	row, err := a.begin(ctx, by, "settings.update", User{Handle: "settings"}, "")
 	if err != nil {
@@ -278,7 +277,7 @@ func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change S
 	return v, nil
 }
 
-// ChangeSettings is that of Administration; this process sees the change at once.
+// ChangeSettings calls Administration.ChangeSettings. This process sees the change at once.
 func (s *Service) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
 	v, err := s.Administration().ChangeSettings(ctx, by, change)
 	if err != nil {
@@ -294,8 +293,8 @@ func (s Settings) clone() Settings {
 	return s
 }
 
-// withContact gives a problem that says to ask an administrator the text that says how
-// to reach one: {contact}.
+// withContact returns p with a text that contains {contact}, the way to reach an administrator, if
+// the settings have one.
 func (s *Service) withContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {
 	v, err := s.Settings(ctx)
 	if err != nil || v.Contact == "" {
@@ -304,8 +303,7 @@ func (s *Service) withContact(ctx context.Context, p *web.Problem, text template
 	return p.With(text, "contact", v.Contact)
 }
 
-// InstanceName is the name that pages show; the product's while the settings
-// cannot be read.
+// InstanceName returns the name that pages show, or the product's if the settings cannot be read.
 func (s *Service) InstanceName() string {
 	v, err := s.Settings(context.Background())
 	if err != nil {
@@ -314,8 +312,8 @@ func (s *Service) InstanceName() string {
 	return v.InstanceName
 }
 
-// Look is what the installation has made of the pages; the product's while the settings
-// cannot be read.
+// Look returns the accent colour and logo of the pages, or the product's if the settings cannot be
+// read.
 func (s *Service) Look() templates.Look {
 	v, _ := s.Settings(context.Background())
 	return templates.Look{Accent: v.AccentColour, Logo: v.Logo}

@@ -24,20 +24,20 @@ type Credentials struct {
 	OTP      string `json:"otp"`
 }
 
-// SignedIn is a sign-in that has succeeded, with what the browser gets.
+// SignedIn is the result of a successful sign-in, with the secrets for the browser.
 type SignedIn struct {
 	User    User
 	Session Session
 
-	token string   // the session token; empty: the browser keeps the one that it has
+	token string   // the session token; empty: the browser keeps its own
 	login string   // the value of the host-only cookie, where there is one
-	marks []string // of the devices that the browser is known as; nil: those that it has
+	marks []string // of known devices; nil: the browser keeps its own
 	step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
 }
 
-// proven is what somebody has proven to be who they are.
+// proven is a successful proof of identity.
 type proven struct {
-	user    User     // as read before the proof
+	user    User     // read before the proof
 	amr     []string // RFC 8176
 	passkey []byte   // the credential id of the passkey, if it was one
 }
@@ -47,11 +47,11 @@ var (
 	passwordAndCode = []string{MethodPassword, MethodOTP, MethodMultiFactor}
 )
 
-// SignIn checks the credentials and makes the session. An unknown handle and a wrong password are one
-// error and cost the same; ErrSuspended is only shown after the right password.
+// SignIn checks the credentials and creates the session. An unknown handle and a wrong password
+// give the same error at the same cost. ErrSuspended comes only after the right password.
 //
-// ErrSecondFactorRequired after the right password of a user with a second factor: the browser then gets
-// a cookie with which the code alone goes on.
+// ErrSecondFactorRequired comes after the right password of a user with a second factor: the
+// browser gets a cookie with which the code alone continues.
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
 	out, err := s.signIn(ctx, c, in)
 	switch {
@@ -81,18 +81,19 @@ func (s *Service) signIn(ctx context.Context, c Caller, in Credentials) (SignedI
 	}
 	if !u.SecondFactor {
 		out, err := s.openSession(ctx, c, proven{user: u, amr: passwordAlone})
-		if !errors.Is(err, ErrSecondFactorRequired) { // added since
+		if !errors.Is(err, ErrSecondFactorRequired) { // a factor was added meanwhile
 			return out, err
 		}
 	}
 	return s.askSecondFactor(ctx, u)
 }
 
-// checkPassword finds the user by a handle or a verified address, and compares the password, within the
-// limits. What is typed counts as it was typed: a limit must not tell whose address an address is.
+// checkPassword finds the user by a handle or a verified address and compares the password, within
+// the limits. The limits count the typed text, because a limit must not reveal whose address an
+// address is.
 func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password string) (User, error) {
 	typed = withoutAt(typed)
-	// Before anything costs: an address or account over its limit waits.
+	// Limits are checked before anything costs processor time.
 	address := web.LimitKey{Name: web.LimitLogin, Key: c.Address}
 	if err := s.limits.Blocked(ctx, address); err != nil {
 		return User{}, err
@@ -118,7 +119,7 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 		return User{}, err
 	}
 	defer leave()
-	// Inside the slot: at most one attempt a core is in flight.
+	// In the slot: at most one attempt per core runs at once.
 	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
 		if !s.hasher.Match(u.PasswordHash, password, refusal) || u.Sub == "" {
 			return ErrInvalidCredentials
@@ -140,8 +141,8 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	return u, nil
 }
 
-// userNamed returns the user who has the handle, or alone has the verified address, or
-// the zero User: one statement for each.
+// userNamed returns the user with the handle, or the only one with the verified address, or the
+// zero User. Each costs one statement.
 func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 	var u User
 	var err error
@@ -164,10 +165,10 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 	return u, nil
 }
 
-// checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each once,
-// under the limits of a sign-in. A code of an app can be guessed, so it has another limit
-// from which no address is exempt: only who knows the password, or has the session,
-// can use that up, and a recovery code is not held by it.
+// checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each
+// once, under the limits of a sign-in. Codes of apps can be guessed, so they have another limit
+// from which no address is exempt. Only somebody with the password or the session can exhaust it,
+// and it does not apply to recovery codes.
 func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	u := c.User
 	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
@@ -193,7 +194,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	})
 }
 
-// useTOTP accepts a code of the user's authenticator app, which then no longer works.
+// useTOTP accepts a code of the user's authenticator app once.
 func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
 	f, err := s.store.Factors(ctx, sub)
 	if err != nil || f.TOTP == nil {
@@ -206,8 +207,8 @@ func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
 	return s.store.UseTOTP(ctx, sub, step, s.now())
 }
 
-// useRecoveryCode spends a recovery code of the caller's account, whose owner is told. Codes that were made by an
-// earlier version are shorter.
+// useRecoveryCode spends a recovery code of the caller's account and notifies the owner. Codes of
+// an earlier version are shorter.
 func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
 	code := canonicalCode(typed, resetCodeLength)
 	if code == "" {
@@ -223,9 +224,9 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (
 	return s.store.UseRecoveryCode(ctx, c.User.Sub, hashOf(code), s.now(), a)
 }
 
-// accountLimit is what failures count for under the limit of an account; u may be nobody. It does not refuse
-// an address from which the account was signed in to before: strangers cannot lock an owner out. The limit of
-// the address itself holds.
+// accountLimit returns the limit key of the failures of an account; u may be the zero User.
+// Addresses from which the account signed in before are exempt, so that strangers cannot lock an
+// owner out; their own limit still holds.
 func (s *Service) accountLimit(ctx context.Context, c Caller, key string, u User) web.LimitKey {
 	return web.LimitKey{Name: web.LimitLoginAccount, Key: key, Exempt: func(refusal error) error {
 		known, err := s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address)
@@ -240,8 +241,8 @@ func (s *Service) accountLimit(ctx context.Context, c Caller, key string, u User
 	}}
 }
 
-// accountKey folds what was typed as a handle or an address, so that spelling it differently does not give
-// further attempts.
+// accountKey folds a typed handle or address, so that another spelling does not give further
+// attempts.
 func accountKey(typed string) string {
 	if h, err := CanonicalHandle(typed); err == nil {
 		return h
@@ -249,7 +250,7 @@ func accountKey(typed string) string {
 	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
 }
 
-// upgradeHash replaces a hash of an older form. Failing to do so does not refuse the sign-in.
+// upgradeHash replaces a hash of an older form. A failure does not refuse the sign-in.
 func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 	hash, err := s.hasher.Rehash(password)
 	if err == nil {
@@ -264,30 +265,31 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 	u.PasswordHash = hash
 }
 
-// refuseSuspended is ErrSuspended, after the right proof.
+// refuseSuspended returns ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
 	s.recordRefusal(ctx, c.Audit(s.now(), "session.refused", c.Name, "suspended"))
 	return ErrSuspended
 }
 
-// signInStep is a sign-in of which the password was right, sealed in a cookie of the browser that knew it. It is
-// good for one session.
+// signInStep is a sign-in after the right password, sealed in a cookie of that browser. It is good
+// for one session.
 type signInStep struct {
 	Sub      string `json:"sub"`
-	Password []byte `json:"password"` // see passwordMark: another password ends it
+	Password []byte `json:"password"` // see passwordMark: a new password voids the step
 	Nonce    string `json:"nonce"`
 }
 
 const signInSeal = "second-factor"
 
-// passwordMark stands for the password of a user in what a browser keeps.
+// passwordMark identifies the password of a user in sealed values of a browser.
 func (s *Service) passwordMark(u User) []byte {
 	m := hmac.New(sha256.New, s.deviceKey)
 	_, _ = fmt.Fprintf(m, "password %s %s", u.Sub, u.PasswordHash)
 	return m.Sum(nil)
 }
 
-// askSecondFactor is ErrSecondFactorRequired with what u can go on with.
+// askSecondFactor returns ErrSecondFactorRequired with the methods of u and the cookie to continue
+// with.
 func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error) {
 	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text()})
 	if err != nil {
@@ -297,7 +299,7 @@ func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error)
 	return SignedIn{step: step}, s.secondFactorRequired(ctx, u)
 }
 
-// secondFactorRequired is ErrSecondFactorRequired with the methods of u.
+// secondFactorRequired returns ErrSecondFactorRequired with the methods of u.
 func (s *Service) secondFactorRequired(ctx context.Context, u User) error {
 	f, err := s.store.Factors(ctx, u.Sub)
 	if err != nil {
@@ -308,8 +310,8 @@ func (s *Service) secondFactorRequired(ctx context.Context, u User) error {
 	return &p
 }
 
-// pendingSignIn is the user whose password was right in this browser a moment ago. ErrSignInExpired when there is
-// none, ErrSuspended.
+// pendingSignIn returns the user whose password was recently right in this browser.
+// ErrSignInExpired if there is none, ErrSuspended.
 func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep, error) {
 	var step signInStep
 	if c.browser.step == "" || s.seal.Open(signInSeal, c.browser.step, &step) != nil {
@@ -329,7 +331,7 @@ func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep
 	return u, step, nil
 }
 
-// secondStep is the code after the password.
+// secondStep checks the code after the password.
 func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
 	u, step, err := s.pendingSignIn(ctx, c)
 	if err != nil {
@@ -341,7 +343,7 @@ func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (SignedI
 	return s.finishSignIn(ctx, c, step, proven{user: u, amr: passwordAndCode})
 }
 
-// PasskeySecondStep is the passkey after the password.
+// PasskeySecondStep checks the passkey after the password.
 func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
 	u, step, err := s.pendingSignIn(ctx, c)
 	if err != nil {
@@ -358,7 +360,7 @@ func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCe
 	return s.finishSignIn(ctx, c, step, p)
 }
 
-// finishSignIn makes the session of a pending sign-in after the second factor was proven, once.
+// finishSignIn creates the session of a pending sign-in after the second factor was proven, once.
 func (s *Service) finishSignIn(ctx context.Context, c Caller, step signInStep, p proven) (SignedIn, error) {
 	first, err := s.store.SpendOnce(ctx, hashOf(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
 	switch {
@@ -370,7 +372,7 @@ func (s *Service) finishSignIn(ctx context.Context, c Caller, step signInStep, p
 	return s.openSession(ctx, c, p)
 }
 
-// PasskeySignIn signs in whoever the passkey belongs to: it is the only step.
+// PasskeySignIn signs in the owner of the passkey. It needs no other step.
 func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
 	p, err := s.provePasskey(ctx, c, ceremonySignIn, c.browser.passkey, in)
 	if err != nil {
@@ -379,14 +381,15 @@ func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in answeredCeremo
 	return s.openSession(ctx, c, p)
 }
 
-// Confirmation is what a signed-in person enters to prove again who they are.
+// Confirmation is what a signed-in person enters to prove their identity again.
 type Confirmation struct {
 	Password string `json:"password"`
 	OTP      string `json:"otp"`
 }
 
-// Confirm makes the session of the caller fresh, by what a sign-in would ask for, and gives it a new token.
-// ErrInvalidCredentials, ErrInvalidOTP; ErrSecondFactorRequired where the password was right and is not enough.
+// Confirm makes the session of the caller fresh by the proof that a sign-in requires, and gives it
+// a new token. ErrInvalidCredentials, ErrInvalidOTP; ErrSecondFactorRequired if only the password
+// was right.
 func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (SignedIn, error) {
 	u, err := s.verifyPassword(ctx, c, in.Password)
 	if err != nil {
@@ -425,8 +428,8 @@ func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, 
 	return out, web.Noted(ctx, "confirmed", err)
 }
 
-// verifyPassword checks the password of the signed-in user, under the same limits as a sign-in. The user it
-// returns has the hash that was verified, which may be newer than the caller's.
+// verifyPassword checks the password of the signed-in user, under the limits of a sign-in. The
+// returned user has the verified hash, which may be newer than the caller's.
 func (s *Service) verifyPassword(ctx context.Context, c Caller, password string) (User, error) {
 	got, err := s.checkPassword(ctx, c, c.User.Handle, password)
 	if err == nil && got.Sub != c.User.Sub || errors.Is(err, ErrInvalidCredentials) {
@@ -435,9 +438,9 @@ func (s *Service) verifyPassword(ctx context.Context, c Caller, password string)
 	return got, err
 }
 
-// openSession makes the session of a user who has proven who they are. What has changed since the user was read
-// refuses it, as does a second factor that is not among the methods. The same person in the same browser keeps
-// the session (and its sid, which clients know); only what proves it is new.
+// openSession creates the session of a user after the proof. It refuses if the user has changed
+// since they were read, or has a second factor that is not among the methods. The same person in
+// the same browser keeps the session and its sid, which clients know; only its secrets are new.
 func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
 	former, err := s.liveSessions(ctx, c.browser)
 	if err != nil {
@@ -449,7 +452,7 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 			continue
 		}
 		out, err := s.renew(ctx, c, id.Session, p, *row, out, "session.reauthenticate")
-		if !errors.Is(err, ErrSessionNotFound) { // ended since
+		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
 			return out, err
 		}
 	}
@@ -461,14 +464,15 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 	if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a.with(notices...)); err != nil {
 		return SignedIn{}, sessionCreateError("create session", err)
 	}
-	// The cookie that the browser had before is about to be overwritten.
+	// The browser's previous cookie is about to be overwritten.
 	if err := s.endEach(ctx, c, former); err != nil {
 		return SignedIn{}, err
 	}
 	return s.signedIn(ctx, c, p, row, out)
 }
 
-// renewSession gives a session a new proof and new secrets, and revokes the token before. ErrSessionNotFound.
+// renewSession gives a session a new proof and new secrets, and revokes the previous token.
+// ErrSessionNotFound.
 func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
 	row, out := s.newSession(c, p)
 	return s.renew(ctx, c, old, p, *row, out, action)
@@ -483,7 +487,7 @@ func (s *Service) renew(ctx context.Context, c Caller, old Session, p proven, ro
 	return s.signedIn(ctx, c, p, &row, out)
 }
 
-// signedIn finishes a sign-in whose session is stored: it signs the token.
+// signedIn finishes a sign-in whose session is stored by signing the token.
 func (s *Service) signedIn(ctx context.Context, c Caller, p proven, row *Session, out SignedIn) (_ SignedIn, err error) {
 	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
@@ -496,8 +500,8 @@ func (s *Service) signedIn(ctx context.Context, c Caller, p proven, row *Session
 	return out, err
 }
 
-// markOf is the mark of a user, which nobody else can make. A sign-in that was somebody else's voids those
-// before.
+// markOf returns the mark of a user, which nobody else can make. A sign-in that was not the user's
+// voids earlier marks.
 func (s *Service) markOf(u User) string {
 	m := hmac.New(sha256.New, s.deviceKey)
 	m.Write([]byte(u.Sub))
@@ -507,15 +511,15 @@ func (s *Service) markOf(u User) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
 }
 
-// withMark are the marks of a browser with that of a user, the latest first.
+// withMark returns the marks of a browser with that of a user, the latest first.
 func (s *Service) withMark(marks []string, u User) []string {
 	mark := s.markOf(u)
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
 	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
 }
 
-// newDeviceNotices tell the user of a sign-in by a browser that has no mark of theirs. The
-// very first sign-in is told to nobody. u is as it was before the sign-in.
+// newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
+// mark. There are none for the very first sign-in. u is the user before the sign-in.
 func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
 	known := slices.ContainsFunc(c.browser.marks, func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
 	if known || u.LastLoginAt.IsZero() {
@@ -524,9 +528,10 @@ func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Ses
 	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
 }
 
-// SignOut ends the live sessions that the browser's cookies prove. With sub only those of one user are ended: who may
-// sign out one may not sign out others. Other applications may go by a token that this service no longer accepts,
-// or, with a cookie domain, that it does not accept alone: its holder may end the session.
+// SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
+// only those of that user: who may sign out one user may not sign out others. It also ends sessions
+// by tokens that this service does not accept, or not alone, because other applications may rely on
+// them.
 func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 	live, err := s.liveSessions(ctx, c.browser)
 	if err != nil {
@@ -541,7 +546,7 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 	return nil
 }
 
-// endEach ends sessions; one that has ended since is no error.
+// endEach ends sessions. It is no error if one has already ended.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
 		a := c.as(id.User).Audit(s.now(), "session.end", id.User.Handle, id.Session.ID)
@@ -553,7 +558,7 @@ func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error
 	return nil
 }
 
-// What is shown for a sign-in, as it is counted.
+// Factors of sign-ins, as they are counted.
 const (
 	factorPassword = "password"
 	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
@@ -573,7 +578,7 @@ func shownFactors(amr []string) string {
 	return factorPasskey
 }
 
-// signInAudit says by which methods somebody has signed in, and with what device.
+// signInAudit returns the audit row of a sign-in, with its methods and the device.
 func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 	detail := strings.Join(n.AMR, " ")
 	if c.Device != "" {
@@ -582,34 +587,35 @@ func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 	return c.Audit(s.now(), action, c.Name, detail)
 }
 
-// refusalMemory is how long a refusal of an account is not recorded again: whoever guesses does not fill the
-// audit log.
+// refusalMemory is how long further refusals of an account are not recorded, so that guesses do not
+// fill the audit log.
 const refusalMemory = 15 * time.Minute
 
-// recordRefusal writes down that an account refused somebody. Failing to record it does not change the response.
+// recordRefusal records that an account refused somebody. A failure to record does not change the
+// response.
 func (s *Service) recordRefusal(ctx context.Context, a Audit) {
 	if err := s.store.Record(ctx, a, refusalMemory); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "refusal not in the audit log", "action", a.Action, "error", err)
 	}
 }
 
-// nobody is the sub of no user: what is looked up for an account that exists is looked up for the others too. A
-// refusal costs no hash, and its time would tell.
+// nobody is the sub of no user. The queries for an existing account are also run for others: a
+// refusal costs no hash, so its time would tell them apart.
 const nobody = "nobody"
 
-// recordLimited is recordRefusal for an account that is over a limit; u may be nobody.
+// recordLimited is recordRefusal for an account over a limit; u may be the zero User.
 func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action string, refusal error) {
 	switch {
 	case !errors.Is(refusal, web.ErrRateLimited):
 	case u.Sub == "":
-		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // in place of the look at the audit log
+		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // instead of reading the audit log
 	default:
 		s.recordRefusal(ctx, c.as(User{}).Audit(s.now(), action, u.Handle, ""))
 	}
 }
 
-// sessionCreateError is the error of a session that was not made: an account that was deleted while its password was
-// compared answers as an unknown one.
+// sessionCreateError converts the error of creating a session: an account that was deleted while
+// its password was compared is answered like an unknown one.
 func sessionCreateError(doing string, err error) error {
 	if errors.Is(err, ErrUserNotFound) {
 		return ErrInvalidCredentials

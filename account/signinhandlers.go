@@ -30,7 +30,7 @@ func (s *Service) apiLogin(w http.ResponseWriter, r *http.Request) error {
 	return s.answerSignedIn(w, r, out, err)
 }
 
-// answerSignedIn gives the browser what a sign-in has made, and says who it is.
+// answerSignedIn sets the cookies of a sign-in and answers with the user.
 func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out SignedIn, err error) error {
 	s.setCookies(w, out)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out Sig
 	return web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
 }
 
-// forgetStep clears the cookie of a sign-in in two steps that has come to its end.
+// forgetStep clears the cookie of a finished sign-in in two steps.
 func (s *Service) forgetStep(w http.ResponseWriter, r *http.Request) {
 	if c := s.stepCookie("", -1); len(r.CookiesNamed(c.Name)) > 0 {
 		http.SetCookie(w, c)
@@ -57,8 +57,7 @@ func (s *Service) flagsOf(ctx context.Context, u User) (map[string]bool, error) 
 	return u.FlagMap(settings.Flags), err
 }
 
-// Why a signed-in user sees the sign-in page; it only changes
-// what the page offers, authorize decides.
+// Why a signed-in user sees the sign-in page. It only changes the page; authorize decides.
 const (
 	// FreshConfirm asks for the password of the same account again.
 	FreshConfirm = "confirm"
@@ -66,7 +65,7 @@ const (
 	FreshChoose = "choose"
 )
 
-// loginPage shows the form, or sends on who is signed in already.
+// loginPage shows the form, or redirects a signed-in user.
 func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page, id, err := s.describeLogin(w, r, q)
@@ -88,8 +87,8 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showLogin(w, r, http.StatusOK, page)
 }
 
-// describeLogin is the page for the request's session and what v says it is for.
-// The continuation is opaque here: only package provider, which sealed it, looks inside.
+// describeLogin returns the page for the session of the request and the purpose in v. The
+// continuation is opaque here: only package provider, which sealed it, opens it.
 func (s *Service) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (templates.Login, *Identity, error) {
@@ -114,8 +113,8 @@ func (s *Service) describeLogin(
 	return page, id, nil
 }
 
-// endedSession says whose session the request's cookie was and why it is over:
-// only to the browser that presents the cookie that proved it.
+// endedSession returns whose session the request's cookie was and why it ended. Only the browser
+// with the cookie that proved the session learns this.
 func (s *Service) endedSession(r *http.Request) (handle, why string, err error) {
 	ctx, text := r.Context(), templates.Text("")
 	id, err := s.findSession(ctx, s.proofs[0](ctx, s.sessionCookies(r)))
@@ -135,7 +134,7 @@ func (s *Service) endedSession(r *http.Request) (handle, why string, err error) 
 	return id.User.Handle, l.Text(text), nil
 }
 
-// withAdminContact is err, and for ErrSuspended how to reach an administrator.
+// withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.
 func (s *Service) withAdminContact(ctx context.Context, err error) error {
 	if errors.Is(err, ErrSuspended) {
 		return s.suspended(ctx)
@@ -143,26 +142,26 @@ func (s *Service) withAdminContact(ctx context.Context, err error) error {
 	return err
 }
 
-// suspended is ErrSuspended with how to reach an administrator.
+// suspended returns ErrSuspended with how to reach an administrator.
 func (s *Service) suspended(ctx context.Context) *web.Problem {
 	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }
 
-// NameApplications sets how the sign-in page learns the name and logo of the application
-// that a continuation is for, zero for none, and its language
-// (templates.SetApplicationLanguage). Call it before the first request.
+// NameApplications sets how the sign-in page gets the name, logo and language
+// (templates.SetApplicationLanguage) of the application of a continuation; zero for none. Call it
+// before the first request.
 func (s *Service) NameApplications(name func(ctx context.Context, continuation string) templates.Application) {
 	s.applications = name
 }
 
-// DescribeScopes sets how pages say what an application has by its scopes; before the
-// service serves.
+// DescribeScopes sets how pages describe the scopes of an application. Call it before the first
+// request.
 func (s *Service) DescribeScopes(texts func(ctx context.Context, scopes []string) []string) {
 	s.scopeTexts = texts
 }
 
-// continuation is the sealed authorization request that a page goes on with, and the
-// its application; the page speaks the language that this asks for, and a popup keeps its opener.
+// continuation returns the sealed authorization request that a page continues with, and its
+// application. The page gets the application's language, and a popup keeps its opener.
 func (s *Service) continuation(w http.ResponseWriter, r *http.Request, v url.Values) (sealed string, application templates.Application) {
 	sealed = continuation(v)
 	if back, ok := s.opened(sealed); ok {
@@ -226,9 +225,9 @@ func (s *Service) loginForm(w http.ResponseWriter, r *http.Request) error {
 	return s.showLogin(w, r, p.Status, page)
 }
 
-// afterSignIn sends a fresh session on: back to authorize with the continuation, or
-// the application behind a proxy, or to the account page; administrators of a new
-// installation to their overview. Never to an address that the caller gave.
+// afterSignIn redirects a fresh session to authorize with the continuation, to the application
+// behind a proxy, or to the account page; administrators of a new installation go to their
+// overview. It never redirects to an address from the request.
 func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, u User, next string) error {
 	if next == "" {
 		if s.nextSteps != nil && u.Has(FlagAdmin) {
@@ -247,8 +246,8 @@ func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, u User, ne
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
 }
 
-// continuation takes the sealed value if it has the form of one
-// (base64url "." base64url); anything else is dropped.
+// continuation returns the sealed value if it has the form of one (base64url "." base64url), and ""
+// otherwise.
 func continuation(v url.Values) string {
 	c := v.Get("continue")
 	if len(c) > 12<<10 || strings.Count(c, ".") != 1 || strings.Trim(c, base64urlAlphabet+".") != "" {
@@ -283,7 +282,7 @@ func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	id, err := s.Current(r)
 	if err == nil || errors.Is(err, ErrNotAuthenticated) {
-		err = s.SignOutBrowser(w, r, "") // without a session too: other applications may still go by the cookie
+		err = s.SignOutBrowser(w, r, "") // even without a session: other applications may still accept the cookie
 	}
 	switch {
 	case err != nil:
@@ -298,7 +297,7 @@ func (s *Service) logoutForm(w http.ResponseWriter, r *http.Request) error {
 
 const secondFactorPath = "/login/second-factor/"
 
-// signInQuery is the query with which the pages of a sign-in hand on what it is for.
+// signInQuery returns the query with which the pages of a sign-in pass on their purpose.
 func signInQuery(v, more url.Values) string {
 	q := url.Values{}
 	if c := continuation(v); c != "" {
@@ -320,8 +319,8 @@ func (s *Service) secondFactorPage(w http.ResponseWriter, r *http.Request) error
 	return s.showSecondFactor(w, r, http.StatusOK, r.URL.Query(), templates.SecondFactor{})
 }
 
-// showSecondFactor shows the form to the browser in which the password was right; the
-// others begin again.
+// showSecondFactor shows the form in the browser in which the password was right. Other browsers
+// start again.
 func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor) error {
 	page.Continue, _ = s.continuation(w, r, v)
 	u, _, err := s.pendingSignIn(r.Context(), s.Caller(r))
@@ -374,7 +373,7 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	return s.showSecondFactor(w, r, p.Status, r.PostForm, templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
 }
 
-// apiPasskeyBegin gives a challenge.
+// apiPasskeyBegin returns a challenge.
 func (s *Service) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Purpose string `json:"purpose"` // empty: sign-in
@@ -400,7 +399,7 @@ func (s *Service) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error 
 	return web.WriteJSON(w, http.StatusOK, begun)
 }
 
-// passkeyAnswer is the body of a finish.
+// passkeyAnswer is the body of a finish request.
 type passkeyAnswer struct {
 	State      string          `json:"state"`
 	Credential json.RawMessage `json:"credential"`
@@ -410,11 +409,11 @@ func (a passkeyAnswer) answered() answeredCeremony {
 	return answeredCeremony{State: a.State, Credential: a.Credential}
 }
 
-// apiPasskeyFinish signs in, or confirms who is signed in.
+// apiPasskeyFinish signs in, or confirms the signed-in user.
 func (s *Service) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		passkeyAnswer
-		Purpose string `json:"purpose"` // as it was at the begin
+		Purpose string `json:"purpose"` // that of the begin request
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
@@ -436,14 +435,14 @@ func (s *Service) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error
 	return errPasskeyPurpose
 }
 
-// passkeyInForm is the answer that the script has put into a form of a page.
+// passkeyInForm returns the answer that the script put into a form of a page.
 func passkeyInForm(r *http.Request, prefix string) (answeredCeremony, bool) {
 	in := answeredCeremony{State: r.PostForm.Get(prefix + "state"), Credential: []byte(r.PostForm.Get(prefix + "credential"))}
 	return in, len(in.Credential) > 0
 }
 
-// A browser that an application has sent here and whose person has to set up a factor
-// first keeps the way back, with what is missing: "passkey." or "any.".
+// The set-up cookie keeps the way back of a browser that an application sent here to set up a
+// factor, and what is missing: "passkey." or "any.".
 const (
 	setUpLifetime  = 10 * time.Minute
 	maxSetUpCookie = 3500 // browsers drop what has more than 4,096 bytes
@@ -455,8 +454,8 @@ func (s *Service) setUpCookie(value string, maxAge time.Duration) *http.Cookie {
 	return c
 }
 
-// SetUpFactor sends the browser to the page on which to set up a second factor, or a passkey,
-// from which the continuation leads back.
+// SetUpFactor redirects to the page where the user can set up a second factor, or a passkey, and
+// from there to the continuation.
 func (s *Service) SetUpFactor(w http.ResponseWriter, r *http.Request, continuation string, passkey bool) {
 	if len(continuation) <= maxSetUpCookie {
 		missing := "any."
@@ -468,14 +467,14 @@ func (s *Service) SetUpFactor(w http.ResponseWriter, r *http.Request, continuati
 	_ = s.Redirect(w, r, securityPath)
 }
 
-// FactorSetUp forgets the way back of SetUpFactor.
+// FactorSetUp clears the cookie of SetUpFactor.
 func (s *Service) FactorSetUp(w http.ResponseWriter, r *http.Request) {
 	if c := s.setUpCookie("", -time.Second); len(r.CookiesNamed(c.Name)) > 0 {
 		http.SetCookie(w, c)
 	}
 }
 
-// noPasskeys says why the passkeys that somebody has are of no use, if they are of none.
+// noPasskeys returns why the user's passkeys do not work here, or "" if they do.
 func (s *Service) noPasskeys(ctx context.Context, f Factors) string {
 	if f.Passkeys > 0 && s.passkeys.party == nil {
 		return s.passkeys.unavailable.In(templates.LanguageOf(ctx)).Detail

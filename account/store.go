@@ -8,15 +8,14 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Store is what account needs of a database. Every method is atomic: it does
-// all or nothing. Times are UTC in whole seconds. Errors are the
-// sentinels named at each method; any other error wraps ErrUnavailable, or
-// context.Canceled where the caller has given up, and must never be read as "not found". Lookups with an empty key return the
-// not-found sentinel without a query. Deleted users are never returned.
+// Store is the database of this package. Every method does everything or nothing. Times are UTC in
+// whole seconds. Errors are the sentinels named at each method. Any other error wraps
+// ErrUnavailable, or context.Canceled if the caller gave up, and must never be read as "not found".
+// Lookups with an empty key return the not-found sentinel without a query. Deleted users are never
+// returned.
 //
-// What may happen once (an invite, a reset code, the last administrator, a
-// handle, the invite limit) holds under any concurrency and over several
-// processes that share the database.
+// What may happen only once (an invite, a reset code, the last administrator, a handle, the invite
+// limit) is guaranteed under any concurrency, also by several processes that share the database.
 type Store interface {
 	UserStore
 	BulkStore
@@ -40,130 +39,128 @@ type UserStore interface {
 	UserByHandle(ctx context.Context, handle string) (User, error)
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)
-	// Users lists the users that fit a query, a page after q.After, and where the next page
-	// goes on (empty: there is none). Without words in q.Query in the order of q.Sort. With
-	// them those who have, for each, a word of handle, display name or email that begins with
-	// it (case-insensitive), in the order of these words, or where few users pass the filters
-	// in that of q.Sort. ErrInvalidCursor when q.After is no place in that list.
+	// Users returns a page of the users that match a query, after q.After, and the place of the
+	// next page (empty: there is none). Without words in q.Query the order is that of q.Sort. With
+	// words it lists the users who have, for each word, a word of handle, display name or email
+	// that begins with it (case-insensitive), in the order of these words, or in that of q.Sort if
+	// few users pass the filters. ErrInvalidCursor if q.After is no place in that list.
 	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
-	// CountUsers counts the users that fit a query. Where they are many it is not exact: there
-	// are n or more.
+	// CountUsers counts the users that match a query. If there are many, exact is false: there are
+	// n or more.
 	CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error)
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user), ErrEmailTaken.
 	CreateUser(ctx context.Context, u User, a Audit) error
 	// AddUser is CreateUser with a password reset code, unless c has no hash.
 	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
-	// ChangeUser lets change work on the user alone, keeps of it
-	// DisplayName, Email, EmailVerified, EmailAskedAt and Profile, with an audit row unless a is nil
-	// (change may set its Mails and KeepEmail), and returns the user after it. An error of change is returned and nothing is changed.
-	// change may be called more than once and must depend on its argument alone. ErrUserNotFound, ErrEmailTaken.
+	// ChangeUser calls change with the user and stores DisplayName, Email, EmailVerified,
+	// EmailAskedAt and Profile of the result, with an audit row unless a is nil (change may set its
+	// Mails and KeepEmail). It returns the changed user. If change returns an error, nothing is
+	// stored. change may be called more than once and must depend only on its argument.
+	// ErrUserNotFound, ErrEmailTaken.
 	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
-	// UpgradeHash replaces the password hash only where it still is old. Not an
-	// error when it no longer is.
+	// UpgradeHash replaces the password hash if it still is old. It is no error if it is not.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
-	// ForeignHash returns the least password hash that sorts after a text, byte by byte, and is not of the form of
-	// password.NewHasher; "" when there is none.
+	// ForeignHash returns the smallest password hash that sorts after a text, byte by byte, and
+	// does not have the form of password.NewHasher, or "".
 	ForeignHash(ctx context.Context, after string) (string, error)
-	// ChangePassword sets the hash only where it still is old (else
-	// ErrInvalidCredentials), ends every session but keepSession, revokes every
-	// grant and voids reset codes.
+	// ChangePassword sets the hash if it still is old (otherwise ErrInvalidCredentials), ends every
+	// session except keepSession, revokes every grant and voids reset codes.
 	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a Audit) error
-	// Suspend marks the user, ends all sessions, revokes all grants and voids
-	// reset codes. Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin when no
-	// other administrator that is not suspended would remain.
+	// Suspend suspends the user, ends all sessions, revokes all grants and voids reset codes.
+	// Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other
+	// administrator would remain who is not suspended.
 	Suspend(ctx context.Context, sub, reason string, now time.Time, a Audit) error
-	// Unsuspend lifts a suspension; what was ended stays ended. ErrUserNotFound.
+	// Unsuspend lifts a suspension. What the suspension ended does not come back. ErrUserNotFound.
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
 	// DeleteUser removes the personal data, sessions' addresses, preferences,
 	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
 	// Audit rows keep the handle and lose the addresses of what the user did.
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SetFlags turns the named flags on or off and returns those that are on,
-	// sorted. With signOut a flag that is taken away ends every session of the user.
-	// ErrUserNotFound, ErrLastAdmin.
+	// SetFlags turns the named flags on or off and returns those that are on, sorted. With signOut,
+	// the loss of a flag ends every session of the user. ErrUserNotFound, ErrLastAdmin.
 	SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a Audit) ([]string, error)
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
-	// MergePreferences sets the values that are not nil and deletes the others;
-	// ErrInvalidPreference when more than max keys would remain (nothing changed).
+	// MergePreferences sets the values that are not nil and deletes the others.
+	// ErrInvalidPreference if more than max keys would remain; then nothing changes.
 	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error)
 }
 
-// UserQuery selects users: those that pass all filters.
+// UserQuery selects the users that pass all filters.
 type UserQuery struct {
-	Query          string // blank: all
-	Flag           string // who has it; empty: all
+	Query          string // empty: all
+	Flag           string // users who have it; empty: all
 	Suspended      bool
 	NeverSignedIn  bool
 	NoSecondFactor bool
 	Sort           string // SortHandle if empty
-	After          string // where the page before said to go on, empty: from the start
+	After          string // place returned with the previous page; empty: the start
 	Limit          int
 }
 
-// ManyUsers is how many users are counted at most where a count is not kept.
+// ManyUsers is how many users are counted at most if no count is stored.
 const ManyUsers = 10_000
 
 // Orders of users.
 const (
 	SortHandle     = "handle"
 	SortNewest     = "newest"
-	SortLastSignIn = "last_sign_in" // the latest first, who never did at the end
+	SortLastSignIn = "last_sign_in" // latest first, and at the end those who never did
 )
 
 // SessionStore keeps signed-in browsers.
 type SessionStore interface {
-	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and
-	// the user's last login, and counts the sign-in (SignIns). Where the user has MaxSessions live ones already, it ends the oldest as EndSession does. Only while the user is neither suspended
-	// (ErrSuspended) nor deleted (ErrUserNotFound) and the password hash still is
-	// verifiedHash (ErrInvalidCredentials): a session must not be born after what would have ended it.
+	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and the user's last
+	// login, and counts the sign-in (SignIns). If the user already has MaxSessions live sessions,
+	// it ends the oldest as EndSession does. The user must be neither suspended (ErrSuspended) nor
+	// deleted (ErrUserNotFound), and the password hash must still be verifiedHash
+	// (ErrInvalidCredentials), so that no session outlives what should have ended it.
 	CreateSession(ctx context.Context, s *Session, verifiedHash string, a Audit) error
-	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime,
-	// ExpiresAt, TokenHash, LoginHash, Address, UserAgent and Algorithm of the live
-	// session s.ID of s.Sub. It revokes the token before and sets s.StatusList and
-	// s.StatusIndex again. The conditions and errors of CreateSession, and
-	// ErrSessionNotFound when the session is no longer live.
+	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime, ExpiresAt, TokenHash,
+	// LoginHash, Address, UserAgent and Algorithm of the live session s.ID of s.Sub. It revokes the
+	// previous token and sets s.StatusList and s.StatusIndex again. It has the conditions and
+	// errors of CreateSession, and ErrSessionNotFound if the session is no longer live.
 	Reauthenticate(ctx context.Context, s *Session, verifiedHash string, a Audit) error
-	// Session returns a session by its id with its user, live or ended;
-	// ErrSessionNotFound, also when the user is deleted.
+	// Session returns a session by its id with its user, live or ended. ErrSessionNotFound, also if
+	// the user is deleted.
 	Session(ctx context.Context, id string) (Session, User, error)
 	// SessionByLoginHash is Session by the hash of the host-only login cookie.
 	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
 	// Sessions lists the live sessions of a user, newest first, at most MaxSessions.
 	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
-	// TouchSessions notes when sessions (by id) were last seen: of those that have not
-	// ended, and where it is later than what is stored.
+	// TouchSessions stores when live sessions (by id) were last seen, if that is later than the
+	// stored time.
 	TouchSessions(ctx context.Context, seen map[string]time.Time) error
-	// EndSession ends one session of the user and revokes its unspent codes and its grants that have
-	// no offline_access. ErrSessionNotFound when it is not the user's or already ended.
+	// EndSession ends one session of the user and revokes its unspent codes and its grants without
+	// offline_access. ErrSessionNotFound if it is not the user's or has already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time, a Audit) error
-	// EndOtherSessions ends all but one (keep may be empty: all) and says how many; without
-	// any there is no audit row. ErrUserNotFound.
+	// EndOtherSessions ends all sessions but one (keep may be empty: all) and returns how many. If
+	// there are none, it writes no audit row. ErrUserNotFound.
 	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a Audit) (int, error)
-	// EndAllAccess ends every session and revokes every grant of the user, and says how many sessions; without
-	// either there is no audit row. ErrUserNotFound.
+	// EndAllAccess ends every session and revokes every grant of the user, and returns the number
+	// of sessions. If there is neither, it writes no audit row. ErrUserNotFound.
 	EndAllAccess(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
-	// DisownSession ends a session that was not the user's, if it is live, revokes every grant that it made, makes its
-	// address unknown and voids the marks of known devices. It returns when the session began.
-	// ErrSessionNotFound when it is no longer kept.
+	// DisownSession handles a session that was not the user's: it ends it if it is live, revokes
+	// every grant that it made, makes its address unknown and voids the marks of known devices. It
+	// returns when the session began. ErrSessionNotFound if it is no longer stored.
 	DisownSession(ctx context.Context, sub, id string, now time.Time, a Audit) (began time.Time, err error)
-	// KnownAddress reports whether the user has signed in from this address
-	// within the kept sessions, ended or not, and has disowned none of those.
+	// KnownAddress reports whether the user has signed in from this address within the stored
+	// sessions, live or ended, and has disowned none of them.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
 	statuslist.Store
-	// HS256Sessions counts the live sessions whose token is signed with the shared
-	// secret, or may be, and says when the last of them expires.
+	// HS256Sessions counts the live sessions whose token is or may be signed with the shared
+	// secret, and returns when the last of them expires.
 	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)
-	// EndHS256Sessions ends them, as EndOtherSessions does, and says how many.
+	// EndHS256Sessions ends them as EndOtherSessions does, and returns how many.
 	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
 }
 
 // InviteQuery selects invites of a user.
 type InviteQuery struct {
 	Sub   string
-	After InvitePlace // after which to go on, zero: from the newest
+	After InvitePlace // start after this place; zero: with the newest
 	Limit int
 }
 
@@ -175,97 +172,97 @@ type InvitePlace struct {
 
 // InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
 type InviteStore interface {
-	// CreateInvite adds an invite; ErrInviteLimit when the creator already has
-	// limit (negative: none) invites that are open or used.
+	// CreateInvite adds an invite. ErrInviteLimit if the creator already has limit invites that are
+	// open or used; a negative limit means none.
 	CreateInvite(ctx context.Context, i Invite, limit int, a Audit) error
 	// Invites lists invites of a user, newest first.
 	Invites(ctx context.Context, q InviteQuery) ([]Invite, error)
-	// Invite returns an invite by its code. ErrInviteNotFound; also when its creator is suspended or deleted.
+	// Invite returns an invite by its code. ErrInviteNotFound, also if its creator is suspended or
+	// deleted.
 	Invite(ctx context.Context, code string) (Invite, error)
 	// DeleteInvite removes an unused invite of the user. ErrInviteNotFound, ErrInviteUsed.
 	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
-	// OpenInvites lists the invites of all that can be used at a time, those first that stay
-	// open longest, but for the first that are skipped: their codes are not for addresses.
+	// OpenInvites lists the invites of everybody that can be used at a time, without the first
+	// skip. Those that stay open longest come first. Pages are numbered, because codes do not
+	// belong in addresses.
 	OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]Invite, error)
 	// CountOpenInvites counts them.
 	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
-	// RevokeInvite removes an unused invite of anybody and returns it as it was; its creator
-	// is the target of the audit row. ErrInviteNotFound, ErrInviteUsed.
+	// RevokeInvite removes an unused invite of anybody and returns it. Its creator is the target of
+	// the audit row. ErrInviteNotFound, ErrInviteUsed.
 	RevokeInvite(ctx context.Context, code string, a Audit) (Invite, error)
-	// RevokeBranch removes the open invites of a user and of all who came by their invites or
-	// by those of these people, and says how many; without any there is no audit row.
+	// RevokeBranch removes the open invites of a user and of everybody below in the tree of
+	// invites, and returns how many. If there are none, it writes no audit row.
 	RevokeBranch(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
-	// Branches lists those who came by an invite of the user, or with an empty sub who came
-	// without one of a member and have invited somebody, in the order of handles after a handle.
+	// Branches lists the users invited by a user, in the order of handles after a handle. With an
+	// empty sub it lists those who joined without the invite of a member and have invited somebody.
 	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
-	// Register spends the invite, creates the user and, when s is not nil, the
-	// session, in one transaction. Checked in this order: ErrInvalidInvite (unknown, used,
-	// expired, creator suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached),
-	// ErrHandleTaken. A refusal leaves the invite open. u.InvitedBy is set by the store.
+	// Register spends the invite and creates the user and, unless s is nil, the session in one
+	// transaction. It checks in this order: ErrInvalidInvite (unknown, used, expired, creator
+	// suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached), ErrHandleTaken. A
+	// refusal leaves the invite open. The store sets u.InvitedBy.
 	Register(ctx context.Context, code string, u User, s *Session, maxUsers int, now time.Time, a Audit) error
 }
 
 // Branch is a user in the tree of invites.
 type Branch struct {
 	User    User
-	Invited int // who came by their invites
-	Active  int // of these, who have signed in since a time
-	Open    int // open invites of their own
+	Invited int // users who joined with their invites
+	Active  int // of these, those who have signed in since a time
+	Open    int // their own open invites
 }
 
-// ResetStore keeps hashed password reset codes: at most one that an administrator has
-// made and one that was mailed a user.
+// ResetStore keeps hashed password reset codes: for a user at most one of an administrator and one
+// that was mailed.
 type ResetStore interface {
 	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
 	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
-	// CreateMailedResetCode replaces the code that was mailed before, not that of an
-	// administrator. ErrUserNotFound, also for a user who is suspended, whose address is another
-	// one, or who has a password and has not verified the address.
+	// CreateMailedResetCode replaces the previous mailed code, not that of an administrator.
+	// ErrUserNotFound, also for a user who is suspended, has another address, or has a password and
+	// has not verified the address.
 	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
 	// ResetCodeValid reports whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
-	// ResetPassword spends the code, sets the password hash, ends every session
-	// and revokes every grant of the user. A code that was mailed proves the address, unless another
-	// account has proven it. ErrInvalidResetCode for an unknown handle and a
-	// wrong, used or expired code alike.
+	// ResetPassword spends the code, sets the password hash, ends every session and revokes every
+	// grant of the user. A mailed code verifies the address, unless another account has verified
+	// it. ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a Audit) error
 }
 
-// FactorStore keeps second factors. User.SecondFactor is set while there is an
-// authenticator app or a passkey. Recovery codes come with the first of them and go with
-// the last.
+// FactorStore keeps second factors. User.SecondFactor is set while there is an authenticator app or
+// a passkey. Recovery codes are created with the first of them and deleted with the last.
 type FactorStore interface {
-	// Factors describes the second factors of a user.
+	// Factors returns the second factors of a user.
 	Factors(ctx context.Context, sub string) (Factors, error)
 	// AddTOTP adds an authenticator app and reports whether it is the first factor: see NewFactor. ErrFactorExists.
 	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
-	// UseTOTP accepts the code of a time step, and reports whether it was later than that of
-	// any code accepted before (RFC 6238 section 5.2).
+	// UseTOTP stores the time step of a code and reports whether it was later than that of any
+	// earlier code (RFC 6238 section 5.2).
 	UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (bool, error)
 	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
 	RemoveTOTP(ctx context.Context, sub string, o OldFactor) error
-	// ReplaceRecoveryCodes voids the recovery codes before. ErrFactorNotFound when the user
-	// has no second factor. session is where it was asked for: ErrNotAuthenticated when that
-	// has ended, so that nothing new opens an account after its sessions were ended. Empty:
-	// in none.
+	// ReplaceRecoveryCodes replaces the recovery codes. ErrFactorNotFound if the user has no second
+	// factor. session is that of the request, or empty: ErrNotAuthenticated if it has ended, so
+	// that no new code opens an account after its sessions were ended.
 	ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a Audit) error
-	// UseRecoveryCode spends a code, and reports whether it was good.
+	// UseRecoveryCode spends a code, and reports whether it was valid.
 	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
 	// ResetFactors removes all second factors and recovery codes, ends every session and
 	// revokes every grant of the user. ErrUserNotFound.
 	ResetFactors(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SpendOnce reports whether this is the first time that it is called with the hash: of
-	// something that is good once, until it expires by itself.
+	// SpendOnce reports whether it is the first call with the hash, before the expiry, of something
+	// that may be used once.
 	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
 }
 
-// NewFactor is how a second factor is added, in one transaction. With the first one User.SecondFactor is set, the
-// hashes of recovery codes are stored, and the other sessions end as in EndOtherSessions, or lose
-// MethodMultiFactor where they are kept: what they have proven was another factor.
+// NewFactor describes how to add a second factor in one transaction. The first one sets
+// User.SecondFactor and stores the hashes of recovery codes. The other sessions end as in
+// EndOtherSessions, or if they are kept, lose MethodMultiFactor, because they proved another
+// factor.
 //
-// ErrNotAuthenticated when the session, in which it is asked for, has ended: nothing new opens an account after its
-// sessions were ended. ErrReauthenticationRequired when the user has a second factor and the session has not
-// proven one. ErrUserNotFound.
+// ErrNotAuthenticated if the session of the request has ended, so that nothing new opens an account
+// after its sessions were ended. ErrReauthenticationRequired if the user has a second factor that
+// the session has not proven. ErrUserNotFound.
 type NewFactor struct {
 	Session    string
 	KeepOthers bool
@@ -274,10 +271,10 @@ type NewFactor struct {
 	Audit      Audit
 }
 
-// OldFactor is how a second factor is removed, in one transaction. With the last one go User.SecondFactor and the
-// recovery codes. The other sessions end unless they are kept, and those that a removed passkey opened in any
-// case. ErrFactorDemanded when no other factor would be left that satisfies Demanded. ErrNotAuthenticated and
-// ErrReauthenticationRequired as for NewFactor.
+// OldFactor describes how to remove a second factor in one transaction. The last one takes
+// User.SecondFactor and the recovery codes with it. The other sessions end unless they are kept;
+// those that a removed passkey opened end in any case. ErrFactorDemanded if no remaining factor
+// would satisfy Demanded. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
 type OldFactor struct {
 	Session    string
 	KeepOthers bool
@@ -286,27 +283,27 @@ type OldFactor struct {
 	Audit      Audit
 }
 
-// EmailStore keeps what the addresses of users can do. ErrInvalidLink is for all that is
-// used, too old, unknown or not about the address that the user has now.
+// EmailStore keeps verifications and changes of addresses. ErrInvalidLink means used, too old,
+// unknown, or not about the current address of the user.
 type EmailStore interface {
 	// UserByEmail returns the user with this verified address (case-insensitive). ErrUserNotFound.
 	UserByEmail(ctx context.Context, email string) (User, error)
-	// AskVerification sets User.EmailAskedAt while the address of the user is this one and
-	// not verified. ErrInvalidLink.
+	// AskVerification sets User.EmailAskedAt if the user still has this address and has not
+	// verified it. ErrInvalidLink.
 	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
-	// VerifyEmail marks the address as verified, once for what was asked for at that time
-	// and within VerificationLifetime. ErrInvalidLink, ErrEmailTaken.
+	// VerifyEmail marks the address as verified, once for each request and within
+	// VerificationLifetime. ErrInvalidLink, ErrEmailTaken.
 	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
-	// EmailChange returns a change of address that can be undone. ErrInvalidLink.
+	// EmailChange returns a change of address that can still be undone. ErrInvalidLink.
 	EmailChange(ctx context.Context, id string, now time.Time) (EmailChange, error)
-	// FormerEmails lists the changes of the user's address that can be undone, oldest first.
+	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
 	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
-	// UndoEmailChange gives the user the former address again, which is verified unless another
-	// account has proven it since, ends every session, revokes every grant and voids reset codes. The
-	// changes that came after it can no longer be undone; those before it can. The user is the
-	// actor of the audit row. ErrInvalidLink.
+	// UndoEmailChange restores the former address, as verified unless another account has verified
+	// it since. It ends every session, revokes every grant and voids reset codes. Later changes can
+	// no longer be undone; earlier ones can. The user is the actor of the audit row.
+	// ErrInvalidLink.
 	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
-	// QueueMail stores a mail of its own, without an audit row.
+	// QueueMail stores a mail without an audit row.
 	QueueMail(ctx context.Context, m Mail, now time.Time) error
 }
 
@@ -339,17 +336,17 @@ type TOTP struct {
 type PasskeyStore interface {
 	// Passkeys lists those of a user, oldest first, never nil.
 	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
-	// Passkey returns one by its credential id, with its user. ErrPasskeyNotFound.
+	// Passkey returns a passkey by its credential id, with its user. ErrPasskeyNotFound.
 	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
 	// AddPasskey adds p and reports whether it is the first factor: see NewFactor. ErrPasskeyExists, ErrPasskeyLimit
 	// when the user has limit.
 	AddPasskey(ctx context.Context, p Passkey, limit int, n NewFactor) (first bool, err error)
-	// RenamePasskey changes the name of one of the user's. ErrPasskeyNotFound.
+	// RenamePasskey renames a passkey of the user. ErrPasskeyNotFound.
 	RenamePasskey(ctx context.Context, sub string, id []byte, name string, a Audit) error
-	// RemovePasskey removes one of the user's: see OldFactor. ErrPasskeyNotFound.
+	// RemovePasskey removes a passkey of the user: see OldFactor. ErrPasskeyNotFound.
 	RemovePasskey(ctx context.Context, sub string, id []byte, o OldFactor) error
-	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. Where the count is not
-	// higher than the stored one, and not both are zero, it writes the audit row and tells so.
+	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. If the count is not higher than
+	// the stored one, and not both are zero, it writes the audit row and returns true.
 	// ErrPasskeyNotFound.
 	UsePasskey(ctx context.Context, p Passkey, a Audit) (wentBack bool, err error)
 }
@@ -358,24 +355,23 @@ type PasskeyStore interface {
 type SettingsStore interface {
 	// Settings returns the stored settings. ErrNotInitialized before init.
 	Settings(ctx context.Context) (Settings, error)
-	// AmendSettings lets change work on the settings alone, stores
-	// all but HS256Until and returns them. change says what it has changed, for the detail of the
-	// audit row; nothing is stored where it says nothing. An error of change is returned and
-	// nothing is changed. change may be called more than once. ErrNotInitialized.
+	// AmendSettings calls change with the settings, stores all but HS256Until and returns them.
+	// change returns the names of what it changed, for the audit row; if it changed nothing,
+	// nothing is stored. If it returns an error, nothing is stored either. change may be called
+	// more than once. ErrNotInitialized.
 	AmendSettings(ctx context.Context, change func(*Settings) (changed string, err error), a Audit) (Settings, error)
 	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
 	Secret(ctx context.Context, name string) ([]byte, error)
-	// Logo returns the picture of the installation, nil where there is none; its hash is
-	// Settings.Logo.
+	// Logo returns the picture of the installation, whose hash is Settings.Logo, or nil.
 	Logo(ctx context.Context) (png []byte, err error)
-	// ClientLogo returns the logo of an application by its hash, nil where there is none.
+	// ClientLogo returns the logo of an application by its hash, or nil.
 	ClientLogo(ctx context.Context, hash string) (png []byte, err error)
-	// SetLogo replaces it; nil removes it. ErrNotInitialized.
+	// SetLogo replaces the picture, and removes it if nil. ErrNotInitialized.
 	SetLogo(ctx context.Context, png []byte, hash string, a Audit) error
-	// Initialize stores settings and secrets where there are none yet and tells
-	// whether it stored anything; what exists is left as it is.
+	// Initialize stores settings and secrets that do not exist yet and reports whether it stored
+	// anything. It never changes what exists.
 	Initialize(ctx context.Context, s Settings, secrets map[string][]byte) (bool, error)
 }
 
@@ -385,20 +381,20 @@ const (
 	SecretInstallation = "installation" // never leaves the service; other keys are derived from it
 )
 
-// AppStore shows a user the applications (OAuth clients) that have access to the
-// account: by a consent, or by a grant with a code or token that can be used.
+// AppStore keeps the applications (OAuth clients) that have access to an account by a consent, or
+// by a grant with a usable code or token.
 type AppStore interface {
-	// Apps lists them in the order of names.
+	// Apps lists them in the order of their names.
 	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
-	// OfferedApps returns the applications with a home page, and those of these ids, in the
-	// order of their names; none that people cannot sign in to.
+	// OfferedApps returns the applications with a home page and those with the given ids, in the
+	// order of their names, except those without a sign-in.
 	OfferedApps(ctx context.Context, letIn []string) ([]App, error)
-	// RemoveApp deletes the consent and revokes the client's grants of the user.
-	// ErrAppNotFound when Apps would not list it.
+	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound if
+	// Apps would not list it.
 	RemoveApp(ctx context.Context, sub, clientID string, now time.Time, a Audit) error
 }
 
-// App is an application that the user has let in.
+// App is an application that the user gave access.
 type App struct {
 	ClientID   string
 	ClientName string
@@ -407,25 +403,25 @@ type App struct {
 	GrantedAt  time.Time
 	LastUsedAt time.Time // last token issued, zero: never
 
-	// Those that OfferedApps reads.
+	// Only OfferedApps sets these.
 	RequireFlag string // access flag that a user needs, or empty
 	HomeURI     string // where it is found, or empty
 	Logo        string // hash of its logo, or empty
 }
 
-// MailStore is the outbox of mails, which Audit.Mails fill; several instances may share it.
+// MailStore is the outbox of mails, which Audit.Mails fill. Several instances may share it.
 type MailStore interface {
-	// MailsAdded has a value when this process has added mails since it was last read.
+	// MailsAdded receives a value when this process adds mails.
 	MailsAdded() <-chan struct{}
-	// DueMails returns at most limit mails whose time has come and leases them: no other
-	// process gets them before now+lease.
+	// DueMails returns at most limit due mails and leases them: no other process gets them before
+	// now+lease.
 	DueMails(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]QueuedMail, error)
-	// MailDone removes a mail: sent, or given up with an audit row. No error, and no row,
-	// where it was removed already.
+	// MailDone removes a mail that was sent, or given up with an audit row. If it is already gone,
+	// there is no error and no row.
 	MailDone(ctx context.Context, id int64, a *Audit) error
 	// MailFailed counts a failure and sets the time of the next attempt.
 	MailFailed(ctx context.Context, id int64, failure string, next time.Time) error
-	// MailState is what waits.
+	// MailState returns the state of the outbox.
 	MailState(ctx context.Context) (MailState, error)
 }
 
@@ -434,79 +430,78 @@ type QueuedMail struct {
 	ID int64
 	Mail
 	CreatedAt time.Time
-	Attempts  int // that have failed
+	Attempts  int // failed ones
 }
 
-// MailState is how the outbox of mails stands.
+// MailState is the state of the outbox.
 type MailState struct {
 	Waiting int
-	Failing int       // of them have failed, and are tried again
+	Failing int       // of these, those that failed and will be retried
 	Oldest  time.Time // zero: none waits
-	Failure string    // why the last attempt of one that waits has failed; no address in it
+	Failure string    // reason of the last failure, without an address
 }
 
-// AuditStore reads and adds to the audit log, most of whose rows are written by the
-// methods that do what they tell of.
+// AuditStore reads and adds to the audit log. Most rows are written by the methods that they
+// report.
 type AuditStore interface {
 	// AuditLog returns audit rows, newest first.
 	AuditLog(ctx context.Context, q AuditQuery) ([]Audit, error)
-	// Record adds a row. With once it adds none where there is one of the same action and
-	// target that is younger.
+	// Record adds a row. With once it adds none if there is one of the same action and target that
+	// is younger.
 	Record(ctx context.Context, a Audit, once time.Duration) error
-	// SignIns counts the sign-ins of each of so many days (UTC), the first of which is that of from.
+	// SignIns counts the sign-ins of each of the given number of days (UTC), beginning with that of
+	// from.
 	SignIns(ctx context.Context, from time.Time, days int) ([]int, error)
 }
 
-// AuditQuery selects audit rows. What is zero does not restrict them.
+// AuditQuery selects audit rows. Zero fields select all.
 type AuditQuery struct {
 	Person   string    // handle of the actor or the target
 	Kind     string    // an action, or its beginning: "user" or "user." for all user.*
-	From, To time.Time // To is the first second that is not asked for
-	Before   int64     // id of a row, than which all are older
+	From, To time.Time // To is exclusive
+	Before   int64     // id: older rows only
 	Limit    int
 }
 
-// Audit is a row of the audit log: what somebody did that matters for an account.
+// Audit is a row of the audit log, about an act that matters for an account.
 type Audit struct {
 	ID        int64
 	At        time.Time
-	Actor     string // handle, or "operator" for the command line; empty: somebody who has proved nothing
+	Actor     string // handle, or "operator" for the command line; empty: somebody unknown
 	Action    string // user.suspend, user.flags, ...
 	Target    string // handle or name of what was changed
 	Detail    string // never a secret or a code
 	Address   string
 	RequestID string
-	// Mails are to be sent because of it: they are stored with the row, or not at all.
+	// Mails are stored with the row, in the same transaction.
 	Mails []Mail
-	// KeepEmail is for a change of the address: the id under which the verified address
-	// before is kept, so that its owner can undo the change. Empty: neither this change nor
-	// those before can be undone from now on.
+	// KeepEmail is set for a change of address that can be undone: the id of the previous verified
+	// address. If it is empty, neither this change nor earlier ones can be undone.
 	KeepEmail string
-	// EndOthers is for a change of the address: the other sessions end with it, but for Session.
+	// EndOthers ends the other sessions with a change of address, except Session.
 	EndOthers bool
-	// Session is the session in which it is asked for; one that has ended refuses a change of the
-	// address (ErrNotAuthenticated). Empty: in none.
+	// Session is that of the request, or empty. A change of address is refused if it has ended
+	// (ErrNotAuthenticated).
 	Session string
 }
 
-// Row is what pages show of it.
+// Row returns the row for pages.
 func (a Audit) Row() templates.AuditRow {
 	return templates.AuditRow{
 		At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address, RequestID: a.RequestID,
 	}
 }
 
-// Mail is a message that waits to be sent. What it says is made when it is sent, from
-// the kind and the data, in the language.
+// Mail is a waiting message. Its text is composed when it is sent, from kind, data and language.
 type Mail struct {
 	Kind     string
-	Sub      string // whom it is about, or empty
+	Sub      string // the user it is about, or empty
 	Address  string
 	Language string            // BCP 47; empty: English
 	Data     map[string]string // never a secret or a code
 }
 
-// with adds mails to the row.
+// with returns the row with more mails.
 func (a Audit) with(mails ...Mail) Audit {
 	a.Mails = append(a.Mails, mails...)
 	return a

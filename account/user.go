@@ -27,7 +27,7 @@ type User struct {
 	DisplayName   string
 	Email         string
 	EmailVerified bool
-	EmailAskedAt  time.Time // when a mail was last made by which the address can be verified
+	EmailAskedAt  time.Time // when the latest verification mail was requested
 	Profile       Profile
 	PasswordHash  string   // PHC string
 	Flags         []string // those that are on, sorted
@@ -37,8 +37,8 @@ type User struct {
 	UpdatedAt     time.Time
 	LastLoginAt   time.Time
 	InvitedBy     string // handle of the member whose invite it was, or empty
-	// SecondFactor tells that the user has a passkey or an authenticator app: no
-	// session is made with the password alone.
+	// SecondFactor is set if the user has a passkey or an authenticator app: then a password alone
+	// opens no session.
 	SecondFactor bool
 	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markOf.
 	DevicesVoidedAt time.Time
@@ -67,8 +67,8 @@ var (
 	flagForm   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 )
 
-// CanonicalHandle maps what a person typed to the stored handle (RFC 8265
-// UsernameCaseMapped, then the ASCII rule) or returns ErrInvalidHandle.
+// CanonicalHandle returns the stored form of a typed handle (RFC 8265 UsernameCaseMapped, then the
+// ASCII rule). ErrInvalidHandle.
 func CanonicalHandle(typed string) (string, error) {
 	if len(typed) > 256 || !utf8.ValidString(typed) {
 		return "", ErrInvalidHandle
@@ -80,11 +80,11 @@ func CanonicalHandle(typed string) (string, error) {
 	return mapped, nil
 }
 
-// withoutAt takes the @ off a handle that was typed as pages show it. A new handle
-// does not go through here: what a person chooses is taken as typed.
+// withoutAt removes the @ of a handle that was typed as pages show it. New handles are not changed
+// by it.
 func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpace(typed), "@") }
 
-// reservedHandles would read as the service itself in a URL or a message.
+// reservedHandles could be mistaken for the service itself in a URL or a message.
 var reservedHandles = []string{
 	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout", "register", "account", "me", "cairn",
 }
@@ -100,8 +100,8 @@ func CheckDisplayName(name string) (string, error) {
 	return name, nil
 }
 
-// visible reports whether a character alone leaves a mark: a name of joiners or
-// fillers would be unreadable.
+// visible reports whether a character alone can be seen. A name of joiners or fillers would be
+// unreadable.
 func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
 }

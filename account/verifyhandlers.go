@@ -13,12 +13,12 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Forward authentication: a reverse proxy asks before each request of an application
-// whether the visitor is signed in, and passes the answer's headers on.
+// Forward authentication: before each request to an application, a reverse proxy asks whether the
+// visitor is signed in, and passes on the headers of the response.
 
 var errFlagMissing = web.NewProblem(403, "flag_required", "Your account has no access to this application. Ask an administrator of your community.")
 
-// sealReturn is for addresses of applications to which a sign-in leads back.
+// sealReturn is the purpose of sealed addresses of applications, to which a sign-in leads back.
 const sealReturn = "return"
 
 // returnAddress is sealed into the address of the sign-in page.
@@ -26,10 +26,10 @@ type returnAddress struct {
 	URL string `json:"url"`
 }
 
-// apiVerify answers a proxy: 200 with who it is, 401 with the sign-in page as Location, 403
-// where a flag or a second factor is missing. With redirect=1, for proxies that hand the
-// answer on, a browser is sent to the sign-in page instead. Every parameter that is not
-// known is refused: flags= for flag= would let everybody in.
+// apiVerify answers a proxy: 200 with the user, 401 with the sign-in page as Location, 403 if a
+// flag or a second factor is missing. With redirect=1, for proxies that pass the response on, a
+// browser is redirected to the sign-in page instead. Unknown parameters are refused, because a
+// typing error such as flag= for flags= would let everybody in.
 func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	known := err == nil
@@ -39,8 +39,8 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	if !known {
 		return web.BadRequest("The parameters are flag=NAME, which may be repeated, and redirect=1.")
 	}
-	// Requests of members are those of their applications; only the others are counted, and refused before a
-	// signature is verified.
+	// Requests of members belong to their applications. Only the others are counted, and refused
+	// before a signature is verified.
 	address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 	b := s.sharedCookie(r)
 	if err := s.limits.Blocked(r.Context(), address); err != nil && !slices.ContainsFunc(b.tokens, s.isProven) {
@@ -49,7 +49,7 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.verify(r.Context(), b, q["flag"])
 	if err == nil {
 		h := w.Header()
-		email := "" // not left out: a proxy then has nothing of the client's to keep
+		email := "" // always present, so that the proxy overwrites a header of the client
 		if id.User.EmailVerified {
 			email = id.User.Email
 		}
@@ -84,7 +84,7 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusSeeOther)
 		return nil
 	case browser && p.Status == http.StatusForbidden:
-		// Plain text: the style of a page is at another host.
+		// Plain text, because the style sheet of a page is at another host.
 		l := templates.LanguageOf(r.Context())
 		web.Note(r.Context(), p.Code)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -96,7 +96,7 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// verify finds who may use an application that wants all of these flags.
+// verify returns the user of an application that requires all of these flags.
 func (s *Service) verify(ctx context.Context, b browser, flags []string) (*Identity, error) {
 	id, err := s.live(ctx, s.byToken(ctx, b))
 	if err == nil {
@@ -108,15 +108,15 @@ func (s *Service) verify(ctx context.Context, b browser, flags []string) (*Ident
 	return id, err
 }
 
-// sharedCookie is what the applications get of a browser: the session token alone, of several the first. With a
-// cookie domain it opens nothing of this service.
+// sharedCookie returns the cookie that applications get from a browser: the first session token.
+// With a cookie domain it opens nothing of this service.
 func (s *Service) sharedCookie(r *http.Request) browser {
 	tokens := s.sessionCookies(r).tokens
 	return browser{tokens: tokens[:min(len(tokens), 1)]}
 }
 
-// signInAddress is the sign-in page, from which the browser comes back to what it asked
-// the proxy for.
+// signInAddress returns the address of the sign-in page, from which the browser returns to the
+// address that it asked the proxy for.
 func (s *Service) signInAddress(r *http.Request, q url.Values) string {
 	if back, ok := s.returnTo(askedFor(r)); ok {
 		if sealed, err := s.seal.Seal(sealReturn, returnAddress{back}); err == nil {
@@ -129,8 +129,8 @@ func (s *Service) signInAddress(r *http.Request, q url.Values) string {
 	return s.URL("/login/?" + q.Encode())
 }
 
-// askedFor is the address that the browser asked the proxy for, "" where no trusted
-// proxy says.
+// askedFor returns the address that the browser asked the proxy for, or "" if no trusted proxy
+// sends it.
 func askedFor(r *http.Request) string {
 	if !web.FromProxy(r.Context()) {
 		return ""
@@ -153,8 +153,8 @@ var hostForm = regexp.MustCompile(`^([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{
 
 const maxReturn = 2048
 
-// returnTo is the address if a sign-in may lead there: with the scheme of this service, on
-// a host that gets the session cookie.
+// returnTo returns the address if a sign-in may lead there: with the scheme of this service, on a
+// host that gets the session cookie.
 func (s *Service) returnTo(address string) (string, bool) {
 	for i := range len(address) {
 		if c := address[i]; c <= ' ' || c > '~' || strings.IndexByte(`\"<>`, c) >= 0 {
@@ -177,9 +177,8 @@ func (s *Service) returnTo(address string) (string, bool) {
 	return address, host[1] == domain || strings.HasSuffix(host[1], "."+domain)
 }
 
-// loops reports whether a browser that is signed in here would come straight
-// back from an application behind a proxy: it has lost the session token, which a new
-// proof of who it is sets again.
+// loops reports whether a browser that is signed in here would be sent straight back by an
+// application behind a proxy. It has lost the session token, which a new sign-in sets again.
 func (s *Service) loops(r *http.Request, continuation string) bool {
 	if _, ok := s.opened(continuation); !ok {
 		return false
@@ -188,8 +187,8 @@ func (s *Service) loops(r *http.Request, continuation string) bool {
 	return errors.Is(err, ErrNotAuthenticated)
 }
 
-// opened is the address that a continuation leads back to, if it is of that kind. It is
-// checked again: the cookie domain may be another one by now.
+// opened returns the address of a continuation of this kind. It checks the address again, because
+// the cookie domain may have changed.
 func (s *Service) opened(continuation string) (string, bool) {
 	var to returnAddress
 	if continuation == "" || s.seal.Open(sealReturn, continuation, &to) != nil {

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// touchInterval is how often a visit of a session is written down at most.
+	// touchInterval is the minimum time between two stored visits of a session.
 	touchInterval = time.Minute
-	// visitInterval is how often collected visits are written.
+	// visitInterval is the time between two writes of collected visits.
 	visitInterval = 5 * time.Second
-	// visitTimeout bounds the last batch: a stop does not wait for a database that is away.
+	// visitTimeout limits the last write, so that a stop does not wait for a database that is down.
 	visitTimeout = 5 * time.Second
-	// maxVisits is how many wait at most. Those beyond it are noted again by the next
-	// request of their session.
+	// maxVisits limits the collected visits. A visit beyond it is collected at the next request of
+	// its session.
 	maxVisits = 10_000
 )
 
-// visits are the sessions that were seen and when, until they are written. No
-// request waits for that: it is a write, and another process may hold the database.
+// visits are the times at which sessions were seen, until they are written. No request waits for
+// the write, because another process may hold the database.
 type visits struct {
 	mu   sync.Mutex
 	seen map[string]time.Time // by session
@@ -39,7 +39,7 @@ func (v *visits) note(session string, at time.Time) {
 	v.seen[session] = at
 }
 
-// take empties it.
+// take returns the visits and empties them.
 func (v *visits) take() map[string]time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -48,7 +48,7 @@ func (v *visits) take() map[string]time.Time {
 	return seen
 }
 
-// seenStore lists sessions with the visits that are not written yet.
+// seenStore is a Store whose sessions include the visits that are not written yet.
 type seenStore struct {
 	Store
 	visits *visits
@@ -67,8 +67,8 @@ func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]S
 	return list, err
 }
 
-// WriteVisits writes when sessions were last seen, in batches. It returns when ctx
-// ends, and then has written what came before.
+// WriteVisits stores in batches when sessions were last seen. When ctx ends, it writes the rest and
+// returns.
 func (s *Service) WriteVisits(ctx context.Context) {
 	tick := time.NewTicker(visitInterval)
 	defer tick.Stop()
