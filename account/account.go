@@ -116,7 +116,8 @@ func New(o Options) (*Service, error) {
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, mails: o.Mail, clock: o.Now, log: o.Log,
 	}
 	s.proofs = s.sessionProofs()
-	s.settings = web.NewCache(settingsTTL, o.Now, func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
+	s.settings = web.NewCache(settingsTTL, o.Now,
+		func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})

@@ -17,7 +17,8 @@ type memberPage func(r *http.Request, m templates.Member) (templates.Page, error
 // memberPages maps the rest of the path under /account/ to a page.
 func (s *Service) memberPages() map[string]memberPage {
 	return map[string]memberPage{
-		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage, "invites": s.invitesPage, "data": s.dataPage,
+		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
+		"invites": s.invitesPage, "data": s.dataPage,
 	}
 }
 
@@ -30,19 +31,22 @@ var notices = map[string]struct {
 	"profile-saved":     {"", "profile", "Your profile is saved."},
 	"email-verified":    {"", "verify-email", "Your email address is verified."},
 	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
-	"password-changed":  {"security", "password", "Your password is changed. Your other sessions have ended, and applications have lost their access."},
-	"passkey-added":     {"security", "passkeys", "The passkey is added."},
-	"passkey-renamed":   {"security", "passkeys", "The passkey is renamed."},
-	"passkey-removed":   {"security", "passkeys", "The passkey is removed. Delete it in your device or password manager, too."},
-	"totp-added":        {"security", "second-factor", "Your authenticator app is set up."},
-	"totp-removed":      {"security", "second-factor", "Your authenticator app is removed. Delete its entry in the app too."},
-	"session-ended":     {"devices", "sessions", "The session has ended."},
-	"sessions-ended":    {"devices", "sessions", "All other sessions have ended."},
-	"invite-created":    {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
-	"invite-mailed":     {"invites", "invites", "The invite is on its way by mail. Its link is also below."},
-	"invite-deleted":    {"invites", "invites", "The invite is deleted."},
-	"app-removed":       {"apps", "apps", "The application no longer has access to your account."},
-	"account-deleted":   {"data", "data", ""},
+	"password-changed": {"security", "password",
+		"Your password is changed. Your other sessions have ended, and applications have lost their access."},
+	"passkey-added":   {"security", "passkeys", "The passkey is added."},
+	"passkey-renamed": {"security", "passkeys", "The passkey is renamed."},
+	"passkey-removed": {"security", "passkeys",
+		"The passkey is removed. Delete it in your device or password manager, too."},
+	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
+	"totp-removed": {"security", "second-factor",
+		"Your authenticator app is removed. Delete its entry in the app too."},
+	"session-ended":   {"devices", "sessions", "The session has ended."},
+	"sessions-ended":  {"devices", "sessions", "All other sessions have ended."},
+	"invite-created":  {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
+	"invite-mailed":   {"invites", "invites", "The invite is on its way by mail. Its link is also below."},
+	"invite-deleted":  {"invites", "invites", "The invite is deleted."},
+	"app-removed":     {"apps", "apps", "The application no longer has access to your account."},
+	"account-deleted": {"data", "data", ""},
 }
 
 // accountPage returns the handler of a page, which shows the notice that the query names if it
@@ -51,7 +55,8 @@ func (s *Service) accountPage(name string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m := s.member(r)
 		if done := notices[r.URL.Query().Get("notice")]; done.page == name && done.text != "" {
-			m.Answer = templates.Answer{Section: done.section, Notice: templates.LanguageOf(r.Context()).Text(done.text)}
+			m.Answer = templates.Answer{Section: done.section,
+				Notice: templates.LanguageOf(r.Context()).Text(done.text)}
 		}
 		return s.showMember(w, r, http.StatusOK, name, m)
 	}
@@ -88,7 +93,8 @@ func (s *Service) accountRefused(w http.ResponseWriter, r *http.Request, page, s
 		return err
 	}
 	m := s.member(r)
-	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, refusedField(section, p)
+	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
+		refusedField(section, p)
 	if section == "passkeys" {
 		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
 	}
@@ -121,7 +127,9 @@ func (s *Service) member(r *http.Request) templates.Member {
 	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(FlagAdmin), Flags: u.Flags}
 }
 
-func (s *Service) showMember(w http.ResponseWriter, r *http.Request, status int, name string, m templates.Member) error {
+func (s *Service) showMember(
+	w http.ResponseWriter, r *http.Request, status int, name string, m templates.Member,
+) error {
 	page, err := s.memberPages()[name](r, m)
 	if err != nil {
 		return err
@@ -137,7 +145,8 @@ func (s *Service) securityPage(r *http.Request, m templates.Member) (templates.P
 		return nil, err
 	}
 	page := templates.AccountSecurity{Member: m, MinPassword: settings.MinPassword}
-	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeDemand, s.describePasskeys, s.describeFactors, s.describeHistory} {
+	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeDemand,
+		s.describePasskeys, s.describeFactors, s.describeHistory} {
 		if err := describe(r, &page); err != nil {
 			return nil, err
 		}
@@ -204,7 +213,9 @@ func (s *Service) invitePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Show(w, r, http.StatusOK, templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, ExpiresAt: i.ExpiresAt})
+	s.Show(w, r, http.StatusOK,
+		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note,
+			ExpiresAt: i.ExpiresAt})
 	return nil
 }
 
@@ -222,13 +233,16 @@ func (s *Service) describeProfile(r *http.Request, m templates.Member) templates
 	if f.Address != nil {
 		a = *f.Address
 	}
-	page := templates.Account{Member: m, EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified, Values: map[string]string{
-		"display_name": u.DisplayName, "email": u.Email,
-		"given_name": f.GivenName, "family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname, "profile": f.Page, "picture": f.Picture,
-		"website": f.Website, "gender": f.Gender, "birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale, "phone_number": f.PhoneNumber,
-		"address.formatted": a.Formatted, "address.street_address": a.StreetAddress, "address.locality": a.Locality,
-		"address.region": a.Region, "address.postal_code": a.PostalCode, "address.country": a.Country,
-	}}
+	page := templates.Account{Member: m, EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
+		Values: map[string]string{
+			"display_name": u.DisplayName, "email": u.Email,
+			"given_name": f.GivenName, "family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
+			"profile": f.Page, "picture": f.Picture,
+			"website": f.Website, "gender": f.Gender, "birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale,
+			"phone_number":      f.PhoneNumber,
+			"address.formatted": a.Formatted, "address.street_address": a.StreetAddress, "address.locality": a.Locality,
+			"address.region": a.Region, "address.postal_code": a.PostalCode, "address.country": a.Country,
+		}}
 	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
 		page.Verify, page.VerifyCode = u.Email, s.verifiable(u)
 	}
@@ -239,7 +253,8 @@ func (s *Service) describeProfile(r *http.Request, m templates.Member) templates
 func (s *Service) refusedProfile(r *http.Request, m templates.Member, faults []web.FieldError) templates.Account {
 	page := s.describeProfile(r, m)
 	page.KeepOthers = keepOthers(r)
-	page.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.", "count", len(faults))
+	page.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.",
+		"count", len(faults))
 	page.FieldErrors = map[string]string{}
 	for _, f := range faults {
 		page.FieldErrors[strings.ReplaceAll(f.Pointer[1:], "/", ".")] = string(f.Detail)

@@ -103,9 +103,10 @@ var Acts = []Act{
 	{Name: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: EndsAccess, Routes: []string{
 		"POST /undo-email/",
 	}},
-	{Name: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: EndsOthersAndGrants, Routes: []string{
-		"PUT /api/me/password", "POST /account/password",
-	}},
+	{Name: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: EndsOthersAndGrants,
+		Routes: []string{
+			"PUT /api/me/password", "POST /account/password",
+		}},
 	{Name: "password.forgot", Routes: []string{
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}},
@@ -190,7 +191,8 @@ var Acts = []Act{
 		"POST /api/admin/invites/revoke", "POST /admin/invites/revoke",
 	}},
 	{Name: "settings.update", Proof: ProofFresh, Routes: []string{
-		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags", "POST /admin/settings/security",
+		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags",
+		"POST /admin/settings/security",
 	}},
 	{Name: "settings.steps", Proof: ProofFresh, Routes: []string{"POST /admin/steps"}},
 	{Name: "settings.logo", Proof: ProofFresh, Routes: []string{
@@ -209,7 +211,9 @@ var actsByName = func() map[string]Act {
 // begin starts an operation on the account of u. It checks that the caller has given the proof that
 // the act requires, and returns the audit row with the mails that notify the owner. detail must not
 // contain a secret or a code; data are pairs for the mails. ErrReauthenticationRequired.
-func (a *Administration) begin(ctx context.Context, by Caller, name string, u User, detail string, data ...string) (Audit, error) {
+func (a *Administration) begin(
+	ctx context.Context, by Caller, name string, u User, detail string, data ...string,
+) (Audit, error) {
 	act := actsByName[name]
 	if err := a.Allow(by, name); err != nil {
 		return Audit{}, err

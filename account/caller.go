@@ -41,7 +41,8 @@ func (c Caller) as(u User) Caller {
 // Audit returns the audit row of an operation. detail must not contain a secret or a code.
 func (c Caller) Audit(at time.Time, action, target, detail string) Audit {
 	return Audit{
-		At: at, Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address, RequestID: c.RequestID,
+		At: at, Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address,
+		RequestID: c.RequestID,
 	}
 }
 

@@ -40,7 +40,8 @@ const (
 const maxForm = 2 * web.MaxBody
 
 // errUnsure means that the act of a form asks a question first.
-var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed", "Send sure=yes to do this. Nothing was changed.").Interrupting()
+var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed",
+	"Send sure=yes to do this. Nothing was changed.").Interrupting()
 
 // askFirst is errUnsure with the act.
 type askFirst struct{ act Act }
@@ -119,7 +120,9 @@ func (s *Service) carry(r *http.Request) *templates.Confirm {
 // confirmInForm confirms the sender of a form by its confirmFields and removes them. It returns the
 // request in the confirmed session, or the page to show if the proof was refused. Without such
 // fields it returns the request unchanged.
-func (s *Service) confirmInForm(w http.ResponseWriter, r *http.Request) (confirmed *http.Request, refused *templates.Confirm, err error) {
+func (s *Service) confirmInForm(
+	w http.ResponseWriter, r *http.Request,
+) (confirmed *http.Request, refused *templates.Confirm, err error) {
 	take := func(name string) string {
 		value := r.PostForm.Get(confirmPrefix + name)
 		r.PostForm.Del(confirmPrefix + name)
@@ -138,7 +141,8 @@ func (s *Service) confirmInForm(w http.ResponseWriter, r *http.Request) (confirm
 	}
 	if err == nil {
 		s.setCookies(w, out)
-		return withIdentity(r, &Identity{User: out.User, Session: out.Session, algorithm: s.minter.algorithm}), nil, nil
+		return withIdentity(r,
+			&Identity{User: out.User, Session: out.Session, algorithm: s.minter.algorithm}), nil, nil
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {

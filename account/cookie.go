@@ -81,7 +81,8 @@ type sessionClaims struct {
 // StatusClaim is the claim status of a token with an index in the token status lists of the issuer
 // (draft-ietf-oauth-status-list section 6.1).
 func StatusClaim(issuer string, list, index int) map[string]session.StatusRef {
-	return map[string]session.StatusRef{"status_list": {Index: index, URI: issuer + "/oauth2/status/" + strconv.Itoa(list)}}
+	return map[string]session.StatusRef{"status_list": {Index: index,
+		URI: issuer + "/oauth2/status/" + strconv.Itoa(list)}}
 }
 
 func (m *minter) token(u User, s *Session, jti string) (string, error) {
@@ -90,7 +91,8 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 		groups = []string{}
 	}
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
-		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(), Expires: s.ExpiresAt.Unix(),
+		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(),
+		Expires:  s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
 		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: StatusClaim(m.issuer, s.StatusList, s.StatusIndex),
@@ -112,7 +114,8 @@ func CheckSecrets(ctx context.Context, issuer string, secret []byte, keys []jose
 		return err
 	}
 	n := &Session{
-		ID: rand.Text(), AuthTime: now, ExpiresAt: now.Add(SessionLifetime), StatusList: 1, AMR: []string{MethodPassword},
+		ID: rand.Text(), AuthTime: now, ExpiresAt: now.Add(SessionLifetime), StatusList: 1,
+		AMR: []string{MethodPassword},
 	}
 	token, err := m.token(User{Sub: rand.Text(), Handle: "check", Flags: []string{}}, n, rand.Text())
 	if err != nil {

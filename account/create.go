@@ -50,7 +50,9 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	var unknown error
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) {
-			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags", "There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", strconv.Quote(text.Cut(f, 32)))
+			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags",
+				"There is no access flag {flag} here. An administrator can add flags in the settings.", "flag",
+				strconv.Quote(text.Cut(f, 32)))
 		}
 	}
 	err := web.AllFaults(refused, change.Apply(&u), unknown)
@@ -153,7 +155,8 @@ func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser
 	if _, err := st.Initialize(ctx, settings, secrets); err != nil {
 		return User{}, fmt.Errorf("store settings and secrets: %w", err)
 	}
-	if err := st.CreateUser(ctx, u, Operator().Audit(u.CreatedAt, "user.create", u.Handle, "first administrator")); err != nil {
+	if err := st.CreateUser(ctx, u,
+		Operator().Audit(u.CreatedAt, "user.create", u.Handle, "first administrator")); err != nil {
 		return User{}, fmt.Errorf("create the administrator: %w", err)
 	}
 	return u, nil

@@ -31,7 +31,8 @@ const (
 
 // verifiable reports whether the latest mail can still verify the address.
 func (s *Service) verifiable(u User) bool {
-	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() && s.now().Sub(u.EmailAskedAt) < VerificationLifetime
+	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() &&
+		s.now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
 
 // emailCode returns the code of six digits that verifies the address. It is derived from the
@@ -78,7 +79,8 @@ func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 	if now := s.now(); now.Sub(u.EmailAskedAt) >= sameVerification {
 		u.EmailAskedAt = now
 	}
-	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.now(), "asked", strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
+	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.now(), "asked",
+		strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
 }
 
 // verificationLimit counts a mail to an address that a user entered, so that nobody fills the

@@ -81,7 +81,9 @@ type AddedFactor struct {
 
 // addFactor adds a second factor by calling add, which reports whether it is the first. The session
 // then has proven the factor too, so the person can continue.
-func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, factor, method, name string, add func(NewFactor) (bool, error)) (out AddedFactor, err error) {
+func (s *Service) addFactor(
+	ctx context.Context, c Caller, keepOthers bool, factor, method, name string, add func(NewFactor) (bool, error),
+) (out AddedFactor, err error) {
 	if !c.strong() {
 		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
@@ -99,7 +101,8 @@ func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, fact
 	amr := slices.Clone(c.Session.AMR)
 	if first {
 		out.Codes = codes
-		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword }) // the other methods used factors that were removed
+		// The other methods used factors that were removed.
+		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword })
 	}
 	adds := []string{method, MethodMultiFactor}
 	if method != MethodOTP {
@@ -115,14 +118,17 @@ func (s *Service) addFactor(ctx context.Context, c Caller, keepOthers bool, fact
 	}
 	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
 	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, "session.confirm"); err != nil {
-		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err) // do not fail: the codes are shown only once
+		// Do not fail: the codes are shown only once.
+		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err)
 	}
 	return out, nil
 }
 
 // removeFactor removes a second factor by calling remove. The other sessions end, unless
 // keepOthers. ErrFactorDemanded if it is the last one and a factor is required.
-func (s *Service) removeFactor(ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error) error {
+func (s *Service) removeFactor(
+	ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error,
+) error {
 	a, err := s.begin(ctx, c, "factor.remove", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
 		return err
@@ -234,7 +240,9 @@ func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
 // ConfirmTOTP adds the authenticator app that shows the right code. The session was fresh when the
 // secret was made, which is proof enough for the lifetime of the token. With the first factor the
 // other sessions end, unless keepOthers.
-func (s *Service) ConfirmTOTP(ctx context.Context, c Caller, token, typed string, keepOthers bool) (AddedFactor, error) {
+func (s *Service) ConfirmTOTP(
+	ctx context.Context, c Caller, token, typed string, keepOthers bool,
+) (AddedFactor, error) {
 	key, err := s.openEnrolment(c, token)
 	if err != nil {
 		return AddedFactor{}, err

@@ -68,7 +68,8 @@ func (s *Service) totpPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Show(w, r, http.StatusOK, templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor})
+	s.Show(w, r, http.StatusOK,
+		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor})
 	return nil
 }
 
@@ -154,7 +155,8 @@ func (s *Service) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error
 	if s.passkeys.party == nil {
 		return s.passkeys.unavailable
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string]string{"enroll": s.URL(passkeysPath), "manage": s.URL(passkeysPath)})
+	return web.WriteJSON(w, http.StatusOK,
+		map[string]string{"enroll": s.URL(passkeysPath), "manage": s.URL(passkeysPath)})
 }
 
 func (s *Service) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
@@ -251,7 +253,9 @@ func (s *Service) describePasskeys(r *http.Request, page *templates.AccountSecur
 		page.Passkeys.Unavailable = s.passkeys.unavailable.In(templates.LanguageOf(r.Context())).Detail
 	}
 	for _, k := range keys {
-		page.Passkeys.Rows = append(page.Passkeys.Rows, templates.PasskeyRow{ID: k.shownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt})
+		page.Passkeys.Rows = append(page.Passkeys.Rows,
+			templates.PasskeyRow{ID: k.shownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
+				LastUsedAt: k.LastUsedAt})
 	}
 	return nil
 }
@@ -265,7 +269,8 @@ func (s *Service) describeFactors(r *http.Request, page *templates.AccountSecuri
 	}
 	page.Factors = templates.SecondFactors{Any: u.SecondFactor, RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
-		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt, f.TOTP.LastUsedAt
+		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt,
+			f.TOTP.LastUsedAt
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 const MailedResetLifetime = time.Hour
 
 // mailOffContact is the text of ErrMailOff with the contact of the administrators.
-const mailOffContact templates.Text = "This service sends no mail. Ask an administrator of your community. Contact: {contact}"
+const mailOffContact templates.Text = "This service sends no mail. Ask an administrator of your community. Contact: " +
+	"{contact}"
 
 // ForgotPassword queues the mail for a forgotten password. It does not look up the account, so
 // neither the response nor its time reveals whether the account exists. The lookup happens when
@@ -30,7 +31,9 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) er
 		return nil
 	}
 	web.Note(ctx, "password_forgotten")
-	return s.store.QueueMail(ctx, Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(), Data: map[string]string{"name": name}}, s.now())
+	return s.store.QueueMail(ctx,
+		Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(),
+			Data: map[string]string{"name": name}}, s.now())
 }
 
 // accountName returns the handle or address that was typed. Other text, which people may enter by

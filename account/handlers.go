@@ -32,7 +32,8 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
 	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
-	handle("/api/me", web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
+	handle("/api/me",
+		web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
 	handle("/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
 	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
@@ -64,7 +65,8 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
 	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
-	for purpose, find := range map[string]findLinked{purposeVerify: s.verifyLinked, purposeUndo: s.undoLinked, purposeNotMe: s.notMeLinked} {
+	for purpose, find := range map[string]findLinked{purposeVerify: s.verifyLinked, purposeUndo: s.undoLinked,
+		purposeNotMe: s.notMeLinked} {
 		follow := s.Do(s.followLink(purpose, find))
 		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})
 	}
@@ -84,7 +86,8 @@ func (s *Service) Mount(m *mux.Router) {
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
 	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
 	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
-	handle("/account/passkeys/remove", web.Methods{"POST": form("passkey-removed", s.asking("factor.remove", s.removePasskey))})
+	handle("/account/passkeys/remove",
+		web.Methods{"POST": form("passkey-removed", s.asking("factor.remove", s.removePasskey))})
 	handle("/account/sessions/end", web.Methods{"POST": form("session-ended", s.endOwnSession)})
 	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOtherSessions)})
 	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
@@ -157,7 +160,8 @@ func (s *Service) Caller(r *http.Request) Caller {
 	c := Caller{Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
 	c.UserAgent, c.Device = text.Cut(r.UserAgent(), 256), web.Device(r.UserAgent())
 	c.browser = s.sessionCookies(r)
-	for name, value := range map[string]*string{s.stepCookie("", 0).Name: &c.browser.step, s.hostOnly(passkeyCookie): &c.browser.passkey} {
+	for name, value := range map[string]*string{s.stepCookie("", 0).Name: &c.browser.step,
+		s.hostOnly(passkeyCookie): &c.browser.passkey} {
 		if cookie, err := r.Cookie(name); err == nil {
 			*value = cookie.Value
 		}
@@ -266,7 +270,8 @@ func (s *Service) require(next http.HandlerFunc, flag string, page bool) http.Ha
 
 // factorPaths are the paths, with everything below them, where a second factor is set up.
 var factorPaths = []string{
-	"/account/security", "/account/passkeys", "/api/me/factors", "/api/me/totp", "/api/me/passkeys", "/api/me/recovery-codes",
+	"/account/security", "/account/passkeys", "/api/me/factors", "/api/me/totp", "/api/me/passkeys",
+	"/api/me/recovery-codes",
 }
 
 // forFactors reports whether a request serves to set up a second factor, or changes nothing there.
@@ -279,9 +284,10 @@ func (s *Service) forFactors(r *http.Request, refusal error) bool {
 	case "/account/confirm", "/api/auth/confirm", "/api/auth/passkey/finish": // they prove the factor
 		return true
 	}
-	return (reads || errors.Is(refusal, ErrSecondFactorSetupRequired)) && slices.ContainsFunc(factorPaths, func(p string) bool {
-		return path == p || strings.HasPrefix(path, p+"/")
-	})
+	return (reads || errors.Is(refusal, ErrSecondFactorSetupRequired)) &&
+		slices.ContainsFunc(factorPaths, func(p string) bool {
+			return path == p || strings.HasPrefix(path, p+"/")
+		})
 }
 
 // sendToFactor redirects from a page to the one that resolves the refusal.

@@ -28,7 +28,8 @@ type ImportRow struct {
 
 // ImportMembers returns the names of the members that a row may have.
 func ImportMembers() []string {
-	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "created_at"}, UserMembers()...)
+	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "created_at"},
+		UserMembers()...)
 }
 
 // ImportOptions decide about rows that need a decision.
@@ -118,7 +119,8 @@ func (a *Administration) CheckImport(
 	if err != nil {
 		return nil, err
 	}
-	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, preferences: map[string]map[string]string{}}
+	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers,
+		preferences: map[string]map[string]string{}}
 	first := map[string]int{} // row by handle, sub or verified address, whose forms differ
 	var handles, subs, emails []string
 	for i, row := range rows {
@@ -173,8 +175,10 @@ func (a *Administration) CheckImport(
 	}
 	if there, _, err := a.store.CountUsers(ctx, UserQuery{}); err != nil {
 		return nil, err
-	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers && out.Count(ImportCreated) > 0 {
-		return nil, fmt.Errorf("there would be %d users, and max_users is %d: raise it with cairn settings set max_users %d", all, settings.MaxUsers, all)
+	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers &&
+		out.Count(ImportCreated) > 0 {
+		return nil, fmt.Errorf("there would be %d users, and max_users is %d: raise it with cairn settings set "+
+			"max_users %d", all, settings.MaxUsers, all)
 	}
 	return out, nil
 }
@@ -223,7 +227,8 @@ func (row ImportRow) user(
 	}
 	n := NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
 	if flags, given := m["flags"]; given {
-		n.Flags = append([]string{}, strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
+		n.Flags = append([]string{},
+			strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
 		slices.Sort(n.Flags)
 		n.Flags = slices.Compact(n.Flags)
 	}
@@ -276,7 +281,8 @@ func (row ImportRow) user(
 // checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
-		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !text.Printable(name) || len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !text.Printable(name) ||
+			len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return ErrInvalidPreference
 		}
 	}
@@ -296,7 +302,8 @@ func readBool(s string) (bool, error) {
 
 // ReadTime parses the times that databases write. A time without a zone is UTC.
 func ReadTime(s string) (time.Time, error) {
-	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
+	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime,
+		"2006-01-02T15:04:05", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
 			return t.UTC().Truncate(time.Second), nil
 		}
@@ -329,8 +336,10 @@ func Exported(u User) (map[string]string, error) {
 		return nil, fmt.Errorf("export %s: %w", u.Handle, err)
 	}
 	maps.Copy(m, map[string]string{
-		"sub": u.Sub, "handle": u.Handle, "display_name": u.DisplayName, "email": u.Email, "email_verified": strconv.FormatBool(u.EmailVerified),
-		"flags": strings.Join(u.Flags, " "), "suspended": strconv.FormatBool(u.Suspended()), "suspend_reason": u.SuspendReason, "created_at": u.CreatedAt.UTC().Format(time.RFC3339),
+		"sub": u.Sub, "handle": u.Handle, "display_name": u.DisplayName, "email": u.Email,
+		"email_verified": strconv.FormatBool(u.EmailVerified),
+		"flags":          strings.Join(u.Flags, " "), "suspended": strconv.FormatBool(u.Suspended()),
+		"suspend_reason": u.SuspendReason, "created_at": u.CreatedAt.UTC().Format(time.RFC3339),
 	})
 	return m, nil
 }

@@ -50,7 +50,8 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 		return Invite{}, ErrInvalidText
 	}
 	now = now.UTC().Truncate(time.Second)
-	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now, ExpiresAt: now.Add(InviteLifetime)}, nil
+	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
+		ExpiresAt: now.Add(InviteLifetime)}, nil
 }
 
 // CreateInvite creates an invite of the caller within the limits, and mails the link if an email
@@ -197,21 +198,22 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 // Only a possible guess counts: neither a user who tries handles with a valid invite is an
 // attacker, nor a group behind one address that shares the link of a used invite.
 func (s *Service) openInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
-	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}}, errUnknownInvite, func() error {
-		code := canonicalCode(typed, inviteCodeLength)
-		if code == "" {
-			return errUnknownInvite
-		}
-		i, err = s.store.Invite(ctx, code)
-		switch {
-		case errors.Is(err, ErrInviteNotFound):
-			return errUnknownInvite
-		case err != nil:
-			return err
-		case !i.Open(s.now()):
-			return ErrInvalidInvite
-		}
-		return nil
-	})
+	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}},
+		errUnknownInvite, func() error {
+			code := canonicalCode(typed, inviteCodeLength)
+			if code == "" {
+				return errUnknownInvite
+			}
+			i, err = s.store.Invite(ctx, code)
+			switch {
+			case errors.Is(err, ErrInviteNotFound):
+				return errUnknownInvite
+			case err != nil:
+				return err
+			case !i.Open(s.now()):
+				return ErrInvalidInvite
+			}
+			return nil
+		})
 	return i, err
 }

@@ -21,7 +21,8 @@ const (
 )
 
 // ErrInvalidLogo is for everything that is not a picture of that size.
-var ErrInvalidLogo = web.ForField(400, "invalid_logo", "/logo", "The picture has to be a PNG or WebP of at most 64 KiB and 1024 pixels a side. Nothing was changed.")
+var ErrInvalidLogo = web.ForField(400, "invalid_logo", "/logo",
+	"The picture has to be a PNG or WebP of at most 64 KiB and 1024 pixels a side. Nothing was changed.")
 
 // Picture is a logo as it is stored: a PNG, and the hash by which it is served.
 type Picture struct {
@@ -65,7 +66,9 @@ func halved(picture image.Image) image.Image {
 				r, g, b, a := picture.At(min(b.Min.X+2*x+i%2, b.Max.X-1), min(b.Min.Y+2*y+i/2, b.Max.Y-1)).RGBA()
 				sum[0], sum[1], sum[2], sum[3] = sum[0]+r, sum[1]+g, sum[2]+b, sum[3]+a
 			}
-			half.Set(x, y, color.RGBA64{R: uint16(sum[0] / 4), G: uint16(sum[1] / 4), B: uint16(sum[2] / 4), A: uint16(sum[3] / 4)})
+			half.Set(x, y,
+				color.RGBA64{R: uint16(sum[0] / 4), G: uint16(sum[1] / 4), B: uint16(sum[2] / 4),
+					A: uint16(sum[3] / 4)})
 		}
 	}
 	return half

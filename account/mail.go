@@ -30,7 +30,8 @@ func (s *Service) composers() map[string]composer {
 			return TestMail(l), nil
 		},
 		MailEmailChanged: s.composeEmailChanged, MailNewDevice: s.composeNewDevice, MailVerify: s.composeVerify,
-		MailForgot: s.composeForgot, MailReset: s.composeReset, MailInvite: s.composeInvite, MailWelcome: s.composeWelcome,
+		MailForgot: s.composeForgot, MailReset: s.composeReset, MailInvite: s.composeInvite,
+		MailWelcome: s.composeWelcome,
 	}
 	for kind := range plainNotices {
 		all[kind] = s.composeNotice

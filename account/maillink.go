@@ -35,7 +35,8 @@ type notMeLink struct {
 }
 
 // ErrOtherAccount is returned by the button of verifyLinked.
-var errOtherAccount = web.NewProblem(403, "other_account", "You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
+var errOtherAccount = web.NewProblem(403, "other_account",
+	"You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
 
 // mailLink returns a link to the page of the purpose, with v sealed.
 func (s *Service) mailLink(purpose string, v any, label string) (*templates.MailLink, error) {
@@ -43,7 +44,8 @@ func (s *Service) mailLink(purpose string, v any, label string) (*templates.Mail
 	if err != nil {
 		return nil, err
 	}
-	return &templates.MailLink{Label: label, URL: s.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
+	return &templates.MailLink{Label: label,
+		URL: s.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
 }
 
 // linked is the page of a link, and its act.
@@ -117,7 +119,8 @@ func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (link
 		if err != nil {
 			return err
 		}
-		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email { // otherwise the former address may be the stolen one
+		// Otherwise the former address may be the stolen one.
+		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email {
 			a.Mails = nil
 		}
 		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.now(), a))

@@ -102,7 +102,9 @@ func AppEntries(list []App) []AppEntry {
 		if scopes == nil {
 			scopes = []string{}
 		}
-		out = append(out, AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(), LastUsedAt: web.TimeOrNull(a.LastUsedAt)})
+		out = append(out,
+			AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(),
+				LastUsedAt: web.TimeOrNull(a.LastUsedAt)})
 	}
 	return out
 }
@@ -111,7 +113,9 @@ func AppEntries(list []App) []AppEntry {
 func AppRows(list []App) []templates.AppRow {
 	out := make([]templates.AppRow, 0, len(list))
 	for _, a := range list {
-		out = append(out, templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt, LastUsedAt: a.LastUsedAt, HomeURI: a.HomeURI, Logo: a.Logo})
+		out = append(out,
+			templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt,
+				LastUsedAt: a.LastUsedAt, HomeURI: a.HomeURI, Logo: a.Logo})
 	}
 	return out
 }
@@ -228,11 +232,14 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 	return export{
 		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
-			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified, Flags: flags,
-			InvitedBy: web.TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
+			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
+			EmailVerified: u.EmailVerified, Flags: flags,
+			InvitedBy: web.TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(),
+			LastLoginAt:  web.TimeOrNull(u.LastLoginAt),
 			shownProfile: shown(u.Profile),
 		},
-		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.list(), Passkeys: passkeyEntries(keys),
-		Invites: s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
+		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.list(),
+		Passkeys: passkeyEntries(keys),
+		Invites:  s.listInvites(ctx, u, func(i Invite) any { return exportedInvite{s.inviteEntry(i), i.Note} }),
 	}, nil
 }

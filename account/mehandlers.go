@@ -50,7 +50,8 @@ func (s *Service) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 	const keepMember = "keep_other_sessions"
 	keep := false
 	if value, given := in[keepMember]; given && json.Unmarshal(value, &keep) != nil {
-		return web.BadRequest("A member has the wrong type.", web.FieldError{Pointer: "/" + keepMember, Detail: "must be a boolean"})
+		return web.BadRequest("A member has the wrong type.",
+			web.FieldError{Pointer: "/" + keepMember, Detail: "must be a boolean"})
 	}
 	delete(in, keepMember)
 	c, err := userChange(in, ownMember)
@@ -165,7 +166,8 @@ func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) passwordForm(_ http.ResponseWriter, r *http.Request) error {
-	return s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"), r.PostForm.Get("new_password"))
+	return s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
+		r.PostForm.Get("new_password"))
 }
 
 func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
@@ -336,7 +338,8 @@ func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, sessionList{Sessions: SessionEntries(page, id.Session.ID), NextCursor: next})
+	return web.WriteJSON(w, http.StatusOK,
+		sessionList{Sessions: SessionEntries(page, id.Session.ID), NextCursor: next})
 }
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.

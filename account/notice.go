@@ -46,8 +46,9 @@ const (
 // else in that of the request. data are pairs.
 func userMail(ctx context.Context, u User, address, kind string, now time.Time, data ...string) Mail {
 	m := Mail{
-		Kind: kind, Sub: u.Sub, Address: address, Language: templates.PickLanguage(u.Profile.Locale, templates.LanguageOf(ctx).Tag()).Tag(),
-		Data: map[string]string{"handle": u.Handle, "at": strconv.FormatInt(now.Unix(), 10)},
+		Kind: kind, Sub: u.Sub, Address: address,
+		Language: templates.PickLanguage(u.Profile.Locale, templates.LanguageOf(ctx).Tag()).Tag(),
+		Data:     map[string]string{"handle": u.Handle, "at": strconv.FormatInt(now.Unix(), 10)},
 	}
 	for i := 0; i+1 < len(data); i += 2 {
 		m.Data[data[i]] = data[i+1]
@@ -108,7 +109,8 @@ const (
 
 var plainNotices = map[string]plainNotice{
 	MailPasswordChanged: {
-		"Your password was changed", "The password of your account @{handle} was changed on {time}.", notYou, setANew, "/forgot-password/",
+		"Your password was changed", "The password of your account @{handle} was changed on {time}.", notYou, setANew,
+		"/forgot-password/",
 	},
 	MailFactorAdded: {
 		"A way to sign in was added",
@@ -121,41 +123,51 @@ var plainNotices = map[string]plainNotice{
 	},
 	MailFactorsReset: {
 		"Your second factors were removed",
-		"An administrator removed all passkeys, authenticator apps and recovery codes of your account @{handle} on {time}. All your sessions have ended.",
+		"An administrator removed all passkeys, authenticator apps and recovery codes of your account @{handle} on " +
+			"{time}. All your sessions have ended.",
 		tellAdmin, "", "",
 	},
 	MailFactorCounter: {
 		"A passkey may have been copied",
 		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter went back. " +
 			"This can mean that there is a copy of it.",
-		"If you do not know why, remove the passkey and add it again.", "Security of your account", "/account/security",
+		"If you do not know why, remove the passkey and add it again.", "Security of your account",
+		"/account/security",
 	},
 	MailRecoveryCodeUsed: {
-		"A recovery code was used", "A recovery code of your account @{handle} was used on {time}. It no longer works.",
+		"A recovery code was used",
+		"A recovery code of your account @{handle} was used on {time}. It no longer works.",
 		notYou, setANew, "/forgot-password/",
 	},
 	MailFlagsChanged: {
-		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.", askAdmin, "", "",
+		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.",
+		askAdmin, "", "",
 	},
 	MailResetCodeMade: {
 		"A code for a new password was created",
-		"An administrator created a code on {time} that can set a new password for your account @{handle}.", tellAdmin, "", "",
+		"An administrator created a code on {time} that can set a new password for your account @{handle}.",
+		tellAdmin, "", "",
 	},
 	MailSessionsEnded: {
-		"You were signed out", "An administrator ended sessions of your account @{handle} on {time}. Sign in again.", askAdmin, "", "",
+		"You were signed out", "An administrator ended sessions of your account @{handle} on {time}. Sign in again.",
+		askAdmin, "", "",
 	},
 	MailSuspended: {
-		"Your account is suspended", "An administrator suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
+		"Your account is suspended",
+		"An administrator suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
 	},
 	MailUnsuspended: {
 		"Your account is open again",
-		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "", "",
+		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "",
+		"",
 	},
 	MailExported: {
-		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou, setANew, "/forgot-password/",
+		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
+		setANew, "/forgot-password/",
 	},
 	MailDeleted: {
-		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.", askAdmin, "", "",
+		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.",
+		askAdmin, "", "",
 	},
 }
 
@@ -192,7 +204,8 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
 	out := templates.Mail{
-		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(text, m.texts(l)...)}, Reason: recipientReason(l, m.Data["handle"]),
+		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(text, m.texts(l)...)},
+		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
 	for _, flag := range strings.Fields(m.Data["flags"]) {
@@ -217,18 +230,21 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 // composeEmailChanged notifies the previous address, even if the change can no longer be undone.
 func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
-		Subject:    l.Text("Your email address was changed"),
-		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no longer this one.", m.texts(l)...)},
-		Reason:     recipientReason(l, m.Data["handle"]),
+		Subject: l.Text("Your email address was changed"),
+		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no "+
+			"longer this one.", m.texts(l)...)},
+		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	add := func(text templates.Text) { out.Paragraphs = append(out.Paragraphs, l.Text(text)) }
 	id := m.Data["change"]
 	switch {
 	case m.Data["undone"] != "":
-		add("Somebody with access to the earlier address undid the change, and all your sessions have ended. If you do not know why, tell an administrator.")
+		add("Somebody with access to the earlier address undid the change, and all your sessions have ended. If you " +
+			"do not know why, tell an administrator.")
 		return out, nil
 	case id == "":
-		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, or whether it counts as verified.", m.texts(l)...)
+		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, "+
+			"or whether it counts as verified.", m.texts(l)...)
 		add(askAdmin)
 		return out, nil
 	}
@@ -255,7 +271,8 @@ func (s *Service) composeNewDevice(_ context.Context, m Mail, l *templates.Langu
 	return templates.Mail{
 		Subject: l.Text("Sign-in from a new device"),
 		Paragraphs: []string{
-			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.", m.texts(l)...),
+			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.",
+				m.texts(l)...),
 			l.Text("Device: {device}", "device", device),
 			l.Text("Address: {address}", "address", m.Data["address"]),
 			l.Text("If that was you, there is nothing to do. If not, end the session and set a new password."),
@@ -267,17 +284,20 @@ func (s *Service) composeNewDevice(_ context.Context, m Mail, l *templates.Langu
 func (s *Service) composeVerify(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	u, err := s.store.UserBySub(ctx, m.Sub)
 	asked := m.time("asked")
-	if errors.Is(err, ErrUserNotFound) || err == nil && (u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !s.verifiable(u)) {
+	if errors.Is(err, ErrUserNotFound) || err == nil &&
+		(u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !s.verifiable(u)) {
 		return templates.Mail{}, errMailPointless
 	}
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	link, err := s.mailLink(purposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()}, l.Text("Verify the address"))
+	link, err := s.mailLink(purposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()},
+		l.Text("Verify the address"))
 	return templates.Mail{
 		Subject: l.Text("Verify your email address"),
 		Paragraphs: []string{
-			l.Text("The account @{handle} has this address. Verify that it is yours: open the link, or enter the code in your profile.", "handle", u.Handle),
+			l.Text("The account @{handle} has this address. Verify that it is yours: open the link, or enter the "+
+				"code in your profile.", "handle", u.Handle),
 		},
 		Link: link, Code: s.emailCode(u),
 		Notes: []string{
@@ -309,8 +329,9 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 		return templates.Mail{}, err
 	}
 	return templates.Mail{
-		Subject:    l.Text("Set a new password"),
-		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was you, open the link.", "handle", u.Handle)},
+		Subject: l.Text("Set a new password"),
+		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was "+
+			"you, open the link.", "handle", u.Handle)},
 		Link: &templates.MailLink{
 			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + mailedField + "=1",
 		},
@@ -370,7 +391,8 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 		return templates.Mail{}, errMailPointless
 	}
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}
-	const invites = "@{handle} invites you to become a member of {instance}. Open the link to choose a name and a password."
+	const invites = "@{handle} invites you to become a member of {instance}. Open the link to choose a name and a " +
+		"password."
 	paragraphs := []string{l.Text(invites, texts...)}
 	if invite.Note != "" {
 		paragraphs = append(paragraphs, l.Text("“{note}”", texts...))
@@ -379,7 +401,9 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 		Subject:    l.Text("@{handle} invites you to {instance}", texts...),
 		Paragraphs: paragraphs,
 		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite)},
-		Notes:      []string{l.Text("The invite is for one person, until {time}.", "time", mailTime(l, invite.ExpiresAt))},
-		Reason:     l.Text("You receive this mail because @{handle} has entered your address. If you do not know them, ignore it.", "handle", u.Handle),
+		Notes: []string{l.Text("The invite is for one person, until {time}.", "time",
+			mailTime(l, invite.ExpiresAt))},
+		Reason: l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+
+			"them, ignore it.", "handle", u.Handle),
 	}, nil
 }

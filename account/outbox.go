@@ -86,7 +86,9 @@ func (s *Service) sendMail(ctx context.Context, m QueuedMail) error {
 	if err != nil {
 		return fmt.Errorf("compose: %w", err)
 	}
-	return s.mails.Send(ctx, mail.Message{To: m.Address, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag()})
+	return s.mails.Send(ctx,
+		mail.Message{To: m.Address, Subject: written.Subject, Text: written.Text, HTML: written.HTML,
+			Language: l.Tag()})
 }
 
 // giveUpMail removes a mail and records that in the audit log.
@@ -100,7 +102,8 @@ func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error
 		return err
 	}
 	return s.store.MailDone(ctx, m.ID, &Audit{
-		At: s.now(), Action: "mail.failed", Target: handle, Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
+		At: s.now(), Action: "mail.failed", Target: handle,
+		Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
 	})
 }
 

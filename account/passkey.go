@@ -55,10 +55,13 @@ func newPasskeys(issuer string) (passkeys, error) {
 	host := u.Hostname()
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost")
 	if _, err := netip.ParseAddr(host); err == nil {
-		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service is reached by an IP address. Whoever runs it can give it a name and write https with that name as its issuer.")}, nil
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service " +
+			"is reached by an IP address. Whoever runs it can give it a name and write https with that name as its " +
+			"issuer.")}, nil
 	}
 	if u.Scheme != "https" && !local {
-		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service is reached by plain http. Whoever runs it can set up https and write that address as its issuer.")}, nil
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service " +
+			"is reached by plain http. Whoever runs it can set up https and write that address as its issuer.")}, nil
 	}
 	party, err := webauthn.New(&webauthn.Config{
 		RPID: host, RPDisplayName: host, RPOrigins: []string{u.Scheme + "://" + u.Host},
@@ -66,11 +69,13 @@ func newPasskeys(issuer string) (passkeys, error) {
 		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
 		AttestationPreference:             protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{
-			RequireResidentKey: protocol.ResidentKeyRequired(), ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired,
+			RequireResidentKey: protocol.ResidentKeyRequired(), ResidentKey: protocol.ResidentKeyRequirementRequired,
+			UserVerification: protocol.VerificationRequired,
 		},
 	})
 	if err != nil {
-		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because the name of this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.")}, nil
+		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because the name of " +
+			"this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.")}, nil
 	}
 	return passkeys{party: party}, nil
 }
@@ -88,8 +93,10 @@ func (u passkeyUser) WebAuthnDisplayName() string { return u.DisplayName }
 func (u passkeyUser) WebAuthnCredentials() []webauthn.Credential {
 	out := make([]webauthn.Credential, len(u.keys))
 	for i, k := range u.keys {
-		c := webauthn.Credential{ID: k.ID, PublicKey: k.PublicKey, Flags: webauthn.CredentialFlags{BackupEligible: k.BackupEligible, BackupState: k.BackupState}}
-		c.Authenticator = webauthn.Authenticator{AAGUID: k.AAGUID, SignCount: k.SignCount, Attachment: protocol.AuthenticatorAttachment(k.Attachment)}
+		c := webauthn.Credential{ID: k.ID, PublicKey: k.PublicKey,
+			Flags: webauthn.CredentialFlags{BackupEligible: k.BackupEligible, BackupState: k.BackupState}}
+		c.Authenticator = webauthn.Authenticator{AAGUID: k.AAGUID, SignCount: k.SignCount,
+			Attachment: protocol.AuthenticatorAttachment(k.Attachment)}
 		for _, t := range k.Transports {
 			c.Transport = append(c.Transport, protocol.AuthenticatorTransport(t))
 		}
@@ -144,7 +151,8 @@ func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options
 // openCeremony opens a state. ErrPasskeyExpired also if it is for another purpose or browser.
 func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error) {
 	var c ceremony
-	if err := s.seal.Open(sealPasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" || subtle.ConstantTimeCompare(c.Browser, hashOf(browser)) != 1 {
+	if err := s.seal.Open(sealPasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" ||
+		subtle.ConstantTimeCompare(c.Browser, hashOf(browser)) != 1 {
 		return ceremony{}, ErrPasskeyExpired
 	}
 	return c, nil
@@ -160,7 +168,8 @@ func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
 }
 
 func (c ceremony) session() webauthn.SessionData {
-	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub), UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
+	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub),
+		UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
 }
 
 // BeginPasskey starts a proof by passkey: a sign-in with a discoverable credential, the second step
@@ -214,7 +223,9 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 // provePasskey verifies the answer to a challenge, under the limit of the address, and stores the
 // use of the passkey. ErrInvalidPasskey whatever is wrong, ErrPasskeyExpired, and ErrSuspended
 // after a right answer.
-func (s *Service) provePasskey(ctx context.Context, by Caller, purpose, browser string, in answeredCeremony) (p proven, err error) {
+func (s *Service) provePasskey(
+	ctx context.Context, by Caller, purpose, browser string, in answeredCeremony,
+) (p proven, err error) {
 	if s.passkeys.party == nil {
 		return p, s.passkeys.unavailable
 	}
@@ -275,14 +286,18 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 	}
 	owner := passkeyUser{u, []Passkey{k}}
 	if c.Sub == "" {
-		_, _, err = s.passkeys.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return owner, nil }, c.session(), answer)
+		_, _, err = s.passkeys.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) {
+			return owner,
+				nil
+		}, c.session(), answer)
 	} else {
 		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // it compares the id of the user
 	}
 	if err != nil {
 		return User{}, Passkey{}, ErrInvalidPasskey
 	}
-	k.SignCount, k.BackupState = answer.Response.AuthenticatorData.Counter, answer.Response.AuthenticatorData.Flags.HasBackupState()
+	k.SignCount, k.BackupState = answer.Response.AuthenticatorData.Counter,
+		answer.Response.AuthenticatorData.Flags.HasBackupState()
 	return u, k, nil
 }
 
@@ -296,7 +311,8 @@ func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 	}
 	wentBack, err := s.store.UsePasskey(ctx, k, a)
 	if wentBack {
-		s.log.WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.shownID(), "request_id", c.RequestID)
+		s.log.WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.shownID(),
+			"request_id", c.RequestID)
 	}
 	if errors.Is(err, ErrPasskeyNotFound) {
 		return ErrInvalidPasskey // removed in the meantime

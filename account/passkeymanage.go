@@ -29,7 +29,8 @@ type passkeyEntry struct {
 func (k Passkey) shownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
 
 func (k Passkey) entry() passkeyEntry {
-	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
+	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
+		CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
 }
 
 func passkeyEntries(keys []Passkey) []passkeyEntry {
@@ -68,7 +69,9 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
 // its authenticator. With the first factor the other sessions end, unless keepOthers.
-func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony, name string, keepOthers bool) (k Passkey, out AddedFactor, err error) {
+func (s *Service) AddPasskey(
+	ctx context.Context, c Caller, in answeredCeremony, name string, keepOthers bool,
+) (k Passkey, out AddedFactor, err error) {
 	if err := s.allow(c, "factor.add"); err != nil {
 		return k, out, err
 	}
@@ -115,7 +118,8 @@ func (s *Service) AddPasskey(ctx context.Context, c Caller, in answeredCeremony,
 	return k, out, err
 }
 
-var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard, protocol.Hybrid, protocol.Internal}
+var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard,
+	protocol.Hybrid, protocol.Internal}
 
 // passkeyName checks the name that somebody gives a passkey. ErrInvalidPasskeyName.
 func passkeyName(text string) (string, error) {

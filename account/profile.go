@@ -84,7 +84,8 @@ var userMembers = []userMember{
 		}
 		return err
 	}},
-	verified("email_verified", "There is no email address that could be verified.", func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
+	verified("email_verified", "There is no email address that could be verified.",
+		func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
 	claim("given_name", text.Line(100), func(p *Profile) *string { return &p.GivenName }),
 	claim("family_name", text.Line(100), func(p *Profile) *string { return &p.FamilyName }),
 	claim("middle_name", text.Line(100), func(p *Profile) *string { return &p.MiddleName }),
@@ -97,7 +98,8 @@ var userMembers = []userMember{
 	claim("zoneinfo", text.Zoneinfo, func(p *Profile) *string { return &p.Zoneinfo }),
 	claim("locale", text.Locale, func(p *Profile) *string { return &p.Locale }),
 	claim("phone_number", text.PhoneNumber, func(p *Profile) *string { return &p.PhoneNumber }),
-	verified("phone_number_verified", "There is no phone number that could be verified.", func(u *User) (string, *bool) { return u.Profile.PhoneNumber, &u.Profile.PhoneNumberVerified }),
+	verified("phone_number_verified", "There is no phone number that could be verified.",
+		func(u *User) (string, *bool) { return u.Profile.PhoneNumber, &u.Profile.PhoneNumberVerified }),
 	claim("address.formatted", text.Lines(500), func(p *Profile) *string { return &p.Address.Formatted }),
 	claim("address.street_address", text.Lines(200), func(p *Profile) *string { return &p.Address.StreetAddress }),
 	claim("address.locality", text.Line(100), func(p *Profile) *string { return &p.Address.Locality }),
@@ -177,7 +179,8 @@ func UserMembers() []string {
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
 		if !slices.Contains(UserMembers(), name) {
-			return web.BadRequest("The body has a member that is not known here.", web.FieldError{Pointer: pointerTo(text.Cut(name, 64)), Detail: "not known"})
+			return web.BadRequest("The body has a member that is not known here.",
+				web.FieldError{Pointer: pointerTo(text.Cut(name, 64)), Detail: "not known"})
 		}
 	}
 	var refused []error

@@ -44,7 +44,8 @@ func (s *Service) registerPage(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note
 	case errors.Is(err, ErrInvalidInvite):
-		status, page.Error, page.ErrorCode = ErrInvalidInvite.Status, ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, ErrInvalidInvite.Code
+		status, page.Error, page.ErrorCode = ErrInvalidInvite.Status,
+			ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, ErrInvalidInvite.Code
 	case !errors.Is(err, web.ErrRateLimited):
 		return err
 	}
@@ -74,7 +75,8 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := r.PostForm
 	next, _ := s.continuation(w, r, f)
-	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"), DisplayName: f.Get("display_name"), Email: f.Get("email")}
+	in := Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
+		DisplayName: f.Get("display_name"), Email: f.Get("email")}
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {
 		s.setCookies(w, out)
@@ -85,8 +87,10 @@ func (s *Service) registerForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.Register{
-		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64), Email: text.Cut(in.Email, 256), Continue: next,
-		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, ErrRegistrationFull), FieldErrors: map[string]string{},
+		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64),
+		Email: text.Cut(in.Email, 256), Continue: next,
+		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, ErrRegistrationFull),
+		FieldErrors: map[string]string{},
 	}
 	// On a phone the browser scrolls to the field, so the error is shown there too.
 	switch {
@@ -138,7 +142,8 @@ func (s *Service) apiCreateInvite(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusCreated, inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
+	return web.WriteJSON(w, http.StatusCreated,
+		inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
 }
 
 func (s *Service) inviteForm(_ http.ResponseWriter, r *http.Request) error {

@@ -15,7 +15,9 @@ func (s *Service) apiResetPassword(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	if _, err := s.ResetPassword(r.Context(), s.Caller(r), in); errors.Is(err, ErrInvalidResetCode) {
-		return s.withContact(r.Context(), ErrInvalidResetCode, "The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new one. Contact: {contact}")
+		return s.withContact(r.Context(), ErrInvalidResetCode,
+			"The handle and the code do not go together, or the code is used or expired. Ask an administrator for a "+
+				"new one. Contact: {contact}")
 	} else if err != nil {
 		return err
 	}

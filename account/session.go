@@ -74,9 +74,11 @@ type Identity struct {
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	now, jti := s.now(), rand.Text()
 	n := &Session{
-		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now, ConfirmedAt: now,
-		ExpiresAt: now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent, Algorithm: s.minter.algorithm,
-		AMR: p.amr, Passkey: p.passkey,
+		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
+		ConfirmedAt: now,
+		ExpiresAt:   now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent,
+		Algorithm: s.minter.algorithm,
+		AMR:       p.amr, Passkey: p.passkey,
 	}
 	out := SignedIn{User: p.user, token: jti}
 	if s.cookies.login != "" {
@@ -303,7 +305,8 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	if err != nil {
 		return provenToken{}, err
 	}
-	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: hashOf(c.ID), from: now, until: now.Add(provenFor)}
+	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: hashOf(c.ID), from: now,
+		until: now.Add(provenFor)}
 	if c.ExpiresAt.Before(t.until) {
 		t.until = c.ExpiresAt
 	}
@@ -335,8 +338,10 @@ func SessionEntries(list []Session, current string) []SessionEntry {
 	out := make([]SessionEntry, 0, len(list))
 	for _, s := range list {
 		out = append(out, SessionEntry{
-			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent, Address: s.Address,
-			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(), ExpiresAt: s.ExpiresAt.UTC(),
+			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent,
+			Address:   s.Address,
+			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(),
+			ExpiresAt: s.ExpiresAt.UTC(),
 		})
 	}
 	return out

@@ -66,7 +66,9 @@ var SettingsMembers = settingsMembers()
 func settingsMembers() (list []SettingsMember) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
 		if help := f.Tag.Get("help"); help != "" {
-			list = append(list, SettingsMember{f.Tag.Get("json"), help, func(v Settings) any { return reflect.ValueOf(v).FieldByIndex(f.Index).Interface() }})
+			list = append(list,
+				SettingsMember{f.Tag.Get("json"), help,
+					func(v Settings) any { return reflect.ValueOf(v).FieldByIndex(f.Index).Interface() }})
 		}
 	}
 	return list
@@ -77,13 +79,15 @@ func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
 		InvitesPerMember: 3, MinPassword: password.DefaultMinimum,
-		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity}, FlagDescriptions: maps.Clone(builtIn),
+		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
+		FlagDescriptions:  maps.Clone(builtIn),
 		SecondFactorFlags: []string{}, AuditDays: 365,
 	}
 }
 
 // builtIn describes the flags that every installation has.
-var builtIn = map[string]string{FlagActivity: "Uses the activity application.", FlagAdmin: "Administers this installation: users, flags and settings."}
+var builtIn = map[string]string{FlagActivity: "Uses the activity application.",
+	FlagAdmin: "Administers this installation: users, flags and settings."}
 
 // Maximum lengths of texts in settings, in runes.
 const (
@@ -157,7 +161,8 @@ func (s Settings) Check() (Settings, error) {
 		case !slices.Contains(s.Flags, f):
 			add("/flag_descriptions"+web.Pointer(text.Cut(f, 32)), "only flags of this installation")
 		case utf8.RuneCountInString(description) > maxFlagDescription || !text.Printable(description):
-			add("/flag_descriptions/"+f, "at most {count} characters, no control characters", "count", maxFlagDescription)
+			add("/flag_descriptions/"+f, "at most {count} characters, no control characters", "count",
+				maxFlagDescription)
 		case description != "":
 			descriptions[f] = description
 		}
@@ -166,11 +171,13 @@ func (s Settings) Check() (Settings, error) {
 	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
 		add("/contact", "at most {count} characters, no control characters", "count", maxContact)
 	}
-	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" && !colourForm.MatchString(s.AccentColour) {
+	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" &&
+		!colourForm.MatchString(s.AccentColour) {
 		add("/accent_colour", "# and six hexadecimal digits")
 	}
 	if wrong != nil {
-		return s, web.NewProblem(400, "invalid_settings", "Some settings are invalid. The reasons are next to them.", wrong...)
+		return s, web.NewProblem(400, "invalid_settings",
+			"Some settings are invalid. The reasons are next to them.", wrong...)
 	}
 	return s, nil
 }
@@ -208,7 +215,8 @@ func (c SettingsChange) apply(v *Settings) error {
 	before := v.clone()
 	given := maps.Clone(c)
 	maps.DeleteFunc(given, func(name string, value any) bool {
-		return value == nil && slices.ContainsFunc(SettingsMembers, func(m SettingsMember) bool { return m.Name == name })
+		return value == nil &&
+			slices.ContainsFunc(SettingsMembers, func(m SettingsMember) bool { return m.Name == name })
 	})
 	text, err := json.Marshal(given)
 	if err != nil {
@@ -288,7 +296,8 @@ func (s *Service) ChangeSettings(ctx context.Context, by Caller, change Settings
 }
 
 func (s Settings) clone() Settings {
-	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags), maps.Clone(s.FlagDescriptions)
+	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags),
+		maps.Clone(s.FlagDescriptions)
 	s.SecondFactorFlags = slices.Clone(s.SecondFactorFlags)
 	return s
 }

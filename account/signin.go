@@ -174,10 +174,11 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
 	code, isTOTP := totpCode(typed)
 	if isTOTP {
-		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
-			s.recordLimited(ctx, c, u, "session.limited", refusal)
-			return refusal
-		}})
+		limits = append(limits,
+			web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
+				s.recordLimited(ctx, c, u, "session.limited", refusal)
+				return refusal
+			}})
 	}
 	return s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
@@ -478,7 +479,9 @@ func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p pro
 	return s.renew(ctx, c, old, p, *row, out, action)
 }
 
-func (s *Service) renew(ctx context.Context, c Caller, old Session, p proven, row Session, out SignedIn, action string) (SignedIn, error) {
+func (s *Service) renew(
+	ctx context.Context, c Caller, old Session, p proven, row Session, out SignedIn, action string,
+) (SignedIn, error) {
 	row.ID, row.CreatedAt = old.ID, old.CreatedAt
 	a := s.signInAudit(c.as(p.user), action, &row)
 	if err := s.store.Reauthenticate(ctx, &row, p.user.PasswordHash, a); err != nil {
@@ -488,7 +491,9 @@ func (s *Service) renew(ctx context.Context, c Caller, old Session, p proven, ro
 }
 
 // signedIn finishes a sign-in whose session is stored by signing the token.
-func (s *Service) signedIn(ctx context.Context, c Caller, p proven, row *Session, out SignedIn) (_ SignedIn, err error) {
+func (s *Service) signedIn(
+	ctx context.Context, c Caller, p proven, row *Session, out SignedIn,
+) (_ SignedIn, err error) {
 	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
 		out.marks = s.withMark(c.browser.marks, p.user)
@@ -521,7 +526,8 @@ func (s *Service) withMark(marks []string, u User) []string {
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
 // mark. There are none for the very first sign-in. u is the user before the sign-in.
 func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
-	known := slices.ContainsFunc(c.browser.marks, func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
+	known := slices.ContainsFunc(c.browser.marks,
+		func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
 	if known || u.LastLoginAt.IsZero() {
 		return nil, nil
 	}

@@ -42,7 +42,8 @@ func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out Sig
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+	return web.WriteJSON(w, http.StatusOK,
+		signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
 }
 
 // forgetStep clears the cookie of a finished sign-in in two steps.
@@ -129,7 +130,8 @@ func (s *Service) endedSession(r *http.Request) (handle, why string, err error) 
 	case id.Session.EndedAt.IsZero():
 		text = "Your session has expired. Sign in again."
 	default:
-		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. Sign in again."
+		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. " +
+			"Sign in again."
 	}
 	return id.User.Handle, l.Text(text), nil
 }
@@ -144,7 +146,8 @@ func (s *Service) withAdminContact(ctx context.Context, err error) error {
 
 // suspended returns ErrSuspended with how to reach an administrator.
 func (s *Service) suspended(ctx context.Context) *web.Problem {
-	return s.withContact(ctx, ErrSuspended, "This account is suspended. Ask an administrator of your community. Contact: {contact}")
+	return s.withContact(ctx, ErrSuspended,
+		"This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }
 
 // NameApplications sets how the sign-in page gets the name, logo and language
@@ -162,7 +165,9 @@ func (s *Service) DescribeScopes(texts func(ctx context.Context, scopes []string
 
 // continuation returns the sealed authorization request that a page continues with, and its
 // application. The page gets the application's language, and a popup keeps its opener.
-func (s *Service) continuation(w http.ResponseWriter, r *http.Request, v url.Values) (sealed string, application templates.Application) {
+func (s *Service) continuation(
+	w http.ResponseWriter, r *http.Request, v url.Values,
+) (sealed string, application templates.Application) {
 	sealed = continuation(v)
 	if back, ok := s.opened(sealed); ok {
 		return sealed, templates.Application{Name: web.HostOf(back)}
@@ -321,7 +326,9 @@ func (s *Service) secondFactorPage(w http.ResponseWriter, r *http.Request) error
 
 // showSecondFactor shows the form in the browser in which the password was right. Other browsers
 // start again.
-func (s *Service) showSecondFactor(w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor) error {
+func (s *Service) showSecondFactor(
+	w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor,
+) error {
 	page.Continue, _ = s.continuation(w, r, v)
 	u, _, err := s.pendingSignIn(r.Context(), s.Caller(r))
 	if errors.Is(err, ErrSignInExpired) {
@@ -370,7 +377,8 @@ func (s *Service) secondFactorForm(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return s.showSecondFactor(w, r, p.Status, r.PostForm, templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
+	return s.showSecondFactor(w, r, p.Status, r.PostForm,
+		templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
 }
 
 // apiPasskeyBegin returns a challenge.
@@ -437,7 +445,8 @@ func (s *Service) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error
 
 // passkeyInForm returns the answer that the script put into a form of a page.
 func passkeyInForm(r *http.Request, prefix string) (answeredCeremony, bool) {
-	in := answeredCeremony{State: r.PostForm.Get(prefix + "state"), Credential: []byte(r.PostForm.Get(prefix + "credential"))}
+	in := answeredCeremony{State: r.PostForm.Get(prefix + "state"),
+		Credential: []byte(r.PostForm.Get(prefix + "credential"))}
 	return in, len(in.Credential) > 0
 }
 

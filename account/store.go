@@ -80,7 +80,8 @@ type UserStore interface {
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// SetFlags turns the named flags on or off and returns those that are on, sorted. With signOut,
 	// the loss of a flag ends every session of the user. ErrUserNotFound, ErrLastAdmin.
-	SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a Audit) ([]string, error)
+	SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time,
+		a Audit) ([]string, error)
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
 	// MergePreferences sets the values that are not nil and deletes the others.
@@ -226,7 +227,8 @@ type ResetStore interface {
 	// ResetPassword spends the code, sets the password hash, ends every session and revokes every
 	// grant of the user. A mailed code verifies the address, unless another account has verified
 	// it. ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
-	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a Audit) error
+	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
+		now time.Time, a Audit) error
 }
 
 // FactorStore keeps second factors. User.SecondFactor is set while there is an authenticator app or
@@ -488,7 +490,8 @@ type Audit struct {
 // Row returns the row for pages.
 func (a Audit) Row() templates.AuditRow {
 	return templates.AuditRow{
-		At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address, RequestID: a.RequestID,
+		At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address,
+		RequestID: a.RequestID,
 	}
 }
 

@@ -86,7 +86,8 @@ func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpac
 
 // reservedHandles could be mistaken for the service itself in a URL or a message.
 var reservedHandles = []string{
-	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout", "register", "account", "me", "cairn",
+	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout",
+	"register", "account", "me", "cairn",
 }
 
 // CheckDisplayName trims and checks a display name: 1 to 60 runes, no control,
@@ -94,7 +95,8 @@ var reservedHandles = []string{
 // scripts and emoji need.
 func CheckDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
-	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !text.Printable(name) || !strings.ContainsFunc(name, visible) {
+	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !text.Printable(name) ||
+		!strings.ContainsFunc(name, visible) {
 		return "", ErrInvalidDisplayName
 	}
 	return name, nil
@@ -103,7 +105,8 @@ func CheckDisplayName(name string) (string, error) {
 // visible reports whether a character alone can be seen. A name of joiners or fillers would be
 // unreadable.
 func visible(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' && r != '\u3164' && r != '\uffa0' && r != '\u2800'
+	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && r != '\u115f' && r != '\u1160' &&
+		r != '\u3164' && r != '\uffa0' && r != '\u2800'
 }
 
 // CheckReason checks an administrator's note on a suspension: at most 200
@@ -124,7 +127,8 @@ func CheckEmail(s string) (string, error) {
 		return "", nil
 	}
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !text.Printable(s) || strings.ContainsAny(s, " <>\"") {
+	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !text.Printable(s) ||
+		strings.ContainsAny(s, " <>\"") {
 		return "", ErrInvalidEmail
 	}
 	return s, nil

@@ -16,7 +16,8 @@ import (
 // Forward authentication: before each request to an application, a reverse proxy asks whether the
 // visitor is signed in, and passes on the headers of the response.
 
-var errFlagMissing = web.NewProblem(403, "flag_required", "Your account has no access to this application. Ask an administrator of your community.")
+var errFlagMissing = web.NewProblem(403, "flag_required",
+	"Your account has no access to this application. Ask an administrator of your community.")
 
 // sealReturn is the purpose of sealed addresses of applications, to which a sign-in leads back.
 const sealReturn = "return"
@@ -54,8 +55,9 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 			email = id.User.Email
 		}
 		for name, value := range map[string]string{
-			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName, "Remote-Groups": strings.Join(id.User.Flags, ","),
-			"Remote-Sub": id.User.Sub, "Remote-Email": email,
+			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName,
+			"Remote-Groups": strings.Join(id.User.Flags, ","),
+			"Remote-Sub":    id.User.Sub, "Remote-Email": email,
 		} {
 			h.Set(name, value)
 		}
@@ -78,7 +80,8 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Location", next)
 	}
 	method := r.Header.Get("X-Forwarded-Method")
-	browser := q.Has("redirect") && strings.Contains(r.Header.Get("Accept"), "text/html") && (method == "" || method == http.MethodGet || method == http.MethodHead)
+	browser := q.Has("redirect") && strings.Contains(r.Header.Get("Accept"), "text/html") &&
+		(method == "" || method == http.MethodGet || method == http.MethodHead)
 	switch p, _ := web.ProblemOf(err); {
 	case browser && next != "":
 		w.WriteHeader(http.StatusSeeOther)
@@ -162,7 +165,8 @@ func (s *Service) returnTo(address string) (string, bool) {
 		}
 	}
 	u, err := url.Parse(address)
-	if err != nil || len(address) > maxReturn || u.Opaque != "" || u.User != nil || u.Fragment != "" || !strings.HasPrefix(address, u.Scheme+"://"+u.Host) {
+	if err != nil || len(address) > maxReturn || u.Opaque != "" || u.User != nil || u.Fragment != "" ||
+		!strings.HasPrefix(address, u.Scheme+"://"+u.Host) {
 		return "", false
 	}
 	own, err := url.Parse(s.URL(""))
