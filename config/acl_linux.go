@@ -26,7 +26,8 @@ func onlyOursByACL(path string, owner int) bool {
 		return false
 	}
 	for entry := b[4:n]; len(entry) >= 8; entry = entry[8:] {
-		tag, given, id := binary.LittleEndian.Uint16(entry), binary.LittleEndian.Uint16(entry[2:]), binary.LittleEndian.Uint32(entry[4:])
+		tag, given, id := binary.LittleEndian.Uint16(entry), binary.LittleEndian.Uint16(entry[2:]),
+			binary.LittleEndian.Uint32(entry[4:])
 		ours := tag == aclUserObj || tag == aclMask || tag == aclUser && int(id) == os.Geteuid()
 		if given != 0 && !ours {
 			return false

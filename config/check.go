@@ -16,10 +16,11 @@ import (
 
 // Checked are the settings after [Settings.Check]: typed, consistent with one another, ready to use.
 type Checked struct {
-	Listen          string           // host:port; the host may be empty (every address), the port 0 (any)
-	Issuer          *url.URL         // IssuerString parsed; its path is empty or begins, and never ends, with a slash
-	IssuerString    string           // exactly as given: what tokens and clients compare
-	Database        string           // a file path or a postgres:// URL, which may hold a password: log DatabaseLabel instead
+	Listen       string   // host:port; the host may be empty (every address), the port 0 (any)
+	Issuer       *url.URL // IssuerString parsed; its path is empty or begins, and never ends, with a slash
+	IssuerString string   // exactly as given: what tokens and clients compare
+	// A file path or a postgres:// URL, which may hold a password: log DatabaseLabel instead.
+	Database        string
 	DataKeyFile     string           // empty: there is none
 	HTTPS           bool             // the issuer's scheme
 	CookieDomain    string           // empty: the cookie belongs to one host
@@ -57,7 +58,8 @@ type Backup struct {
 func (s Settings) Check() (Checked, error) {
 	c := Checked{RequirePushed: s.RequirePushedRequests}
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName, checkStatusTTL,
+		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName,
+		checkStatusTTL,
 		checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {
@@ -77,7 +79,8 @@ func (c Checked) Warnings() []string {
 		warn("the issuer is an IP address: passkeys need a name, use localhost or a domain in --issuer")
 	}
 	if c.HTTPS && c.TLS == nil && !proxied {
-		warn("the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every visitor counts as one address, name the proxy with --trusted-proxy")
+		warn("the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every " +
+			"visitor counts as one address, name the proxy with --trusted-proxy")
 	}
 	if proxied { // then the two addresses differ rightly
 		return w
@@ -85,15 +88,18 @@ func (c Checked) Warnings() []string {
 	host, port, _ := net.SplitHostPort(c.Listen)
 	implied := map[string]string{"http": "80", "https": "443"}[c.Issuer.Scheme]
 	if isLoopback(issuer) && port != "0" && port != cmp.Or(c.Issuer.Port(), implied) {
-		warn("the issuer %s names another port than --listen %s: browsers and applications do not reach this service under it, write %s://%s in --issuer",
+		warn("the issuer %s names another port than --listen %s: browsers and applications do not reach this "+
+			"service under it, write %s://%s in --issuer",
 			c.IssuerString, c.Listen, c.Issuer.Scheme, net.JoinHostPort(issuer, port)+c.Issuer.Path)
 	}
 	switch {
 	case isLoopback(issuer) && !isLoopback(host):
-		warn("--listen %s is open to other machines, and the issuer %s sends their browsers to themselves: write the address people use in --issuer, or %s in --listen",
+		warn("--listen %s is open to other machines, and the issuer %s sends their browsers to themselves: write "+
+			"the address people use in --issuer, or %s in --listen",
 			c.Listen, c.IssuerString, net.JoinHostPort("127.0.0.1", port))
 	case !isLoopback(issuer) && isLoopback(host) && c.TLS != nil:
-		warn("only this machine reaches --listen %s, and the issuer %s is for others too: write :%s in --listen, or name the proxy with --trusted-proxy",
+		warn("only this machine reaches --listen %s, and the issuer %s is for others too: write :%s in --listen, or "+
+			"name the proxy with --trusted-proxy",
 			c.Listen, c.IssuerString, port)
 	}
 	return w
@@ -112,7 +118,8 @@ func checkMetrics(c *Checked, s Settings) error {
 	case s.MetricsListen == "":
 		return nil
 	case s.MetricsListen == s.Listen && !strings.HasSuffix(s.Listen, ":0"):
-		return refuse("metrics-listen", "choose another port: what it serves is not for everyone", "%s is the address of --listen", s.Listen)
+		return refuse("metrics-listen", "choose another port: what it serves is not for everyone",
+			"%s is the address of --listen", s.Listen)
 	}
 	c.MetricsListen = s.MetricsListen
 	return checkHostPort("metrics-listen", s.MetricsListen, remedy)
@@ -147,7 +154,8 @@ func checkStatusTTL(c *Checked, s Settings) error {
 func checkShutdownDelay(c *Checked, s Settings) error {
 	d, err := time.ParseDuration(s.ShutdownDelay)
 	if err != nil || d < 0 || d > maxShutdownDelay {
-		return refuse("shutdown-delay", "write a time such as 5s", "%q is not a duration between 0s and %gs", s.ShutdownDelay, maxShutdownDelay.Seconds())
+		return refuse("shutdown-delay", "write a time such as 5s", "%q is not a duration between 0s and %gs",
+			s.ShutdownDelay, maxShutdownDelay.Seconds())
 	}
 	c.ShutdownDelay = d
 	return nil
@@ -183,7 +191,8 @@ func checkProxies(c *Checked, s Settings) error {
 			return refuse(flag, "write "+p.Masked().String(), "%q has bits set beyond its mask", s)
 		}
 		if p.Bits() == 0 {
-			return refuse(flag, "name only the proxies' own addresses", "%q lets every visitor choose the address he is counted as", s)
+			return refuse(flag, "name only the proxies' own addresses",
+				"%q lets every visitor choose the address he is counted as", s)
 		}
 		c.TrustedProxies = append(c.TrustedProxies, p)
 	}
@@ -199,11 +208,13 @@ func checkBackup(c *Checked, s Settings) error {
 		return refuse("backup-every", "write 1h to 744h in whole seconds, as 24h", "%w", err)
 	}
 	if every < leastBackupEvery {
-		return refuse("backup-every", "write 1h to 744h in whole seconds, as 24h", "%s is less than an hour", s.BackupEvery)
+		return refuse("backup-every", "write 1h to 744h in whole seconds, as 24h",
+			"%s is less than an hour", s.BackupEvery)
 	}
 	keep, err := strconv.Atoi(s.BackupKeep)
 	if err != nil || keep < 1 || keep > 10000 {
-		return refuse("backup-keep", "write a number from 1 to 10000, as 14", "%q is not a number of files to keep", s.BackupKeep)
+		return refuse("backup-keep", "write a number from 1 to 10000, as 14",
+			"%q is not a number of files to keep", s.BackupKeep)
 	}
 	if s.BackupRecipient != "" {
 		if _, err := age.ParseX25519Recipient(s.BackupRecipient); err != nil { // which may repeat a secret key
@@ -211,12 +222,14 @@ func checkBackup(c *Checked, s Settings) error {
 				"this is not a recipient of age")
 		}
 	}
-	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep, Recipient: s.BackupRecipient, Command: s.BackupCommand}
+	c.Backup = Backup{Dir: s.BackupDir, Every: every, Keep: keep, Recipient: s.BackupRecipient,
+		Command: s.BackupCommand}
 	return nil
 }
 
 func checkLog(c *Checked, s Settings) error {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo,
+		"warn": slog.LevelWarn, "error": slog.LevelError}
 	level, known := levels[s.LogLevel]
 	if !known {
 		return refuse("log-level", "write debug, info, warn or error", "%q is not a level", s.LogLevel)

@@ -32,14 +32,16 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	}
 	// A user who can write this file chooses the database and the keys.
 	if openTo(info.Mode(), 0o022) {
-		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where, info.Mode().Perm(), shellQuote(path))
+		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where,
+			info.Mode().Perm(), shellQuote(path))
 	}
 	values, err := parseConfig(text, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if hasPassword(values["database"]) && openTo(info.Mode(), 0o007) {
-		return nil, fmt.Errorf("%s: it holds the database's password and every user of the machine can read it (mode %04o): run chmod o= %s",
+		return nil, fmt.Errorf("%s: it holds the database's password and every user of the machine can read it "+
+			"(mode %04o): run chmod o= %s",
 			where, info.Mode().Perm(), shellQuote(path))
 	}
 	return values, nil
@@ -58,7 +60,8 @@ func checkFound(path string) error {
 	}
 	for _, uid := range []int{owner(file), owner(link)} {
 		if uid > 0 && uid != os.Geteuid() {
-			return fmt.Errorf("it belongs to another user (uid %d): run the command as that user, or name the file with --config", uid)
+			return fmt.Errorf("it belongs to another user (uid %d): run the command as that user, or name the file "+
+				"with --config", uid)
 		}
 	}
 	return nil
@@ -86,7 +89,8 @@ func parseConfig(text []byte, folder string) (map[string]string, error) {
 		return nil, errors.New("something follows the settings: " + remedy)
 	}
 	values := map[string]string{}
-	for _, key := range slices.SortedFunc(maps.Keys(nodes), func(a, b string) int { return nodes[a].Line - nodes[b].Line }) {
+	for _, key := range slices.SortedFunc(maps.Keys(nodes),
+		func(a, b string) int { return nodes[a].Line - nodes[b].Line }) {
 		node := nodes[key]
 		s, known := settingNamed(key)
 		if !known {
@@ -124,7 +128,8 @@ func (s setting) text(node *yaml.Node, folder string) (string, error) {
 	}
 	for i, item := range list {
 		// A relative path is relative to the file. A URL is no path.
-		if item = strings.TrimSpace(item); s.path && item != "" && !filepath.IsAbs(item) && !strings.Contains(item, "://") && !strings.HasPrefix(item, credentials) {
+		if item = strings.TrimSpace(item); s.path && item != "" && !filepath.IsAbs(item) &&
+			!strings.Contains(item, "://") && !strings.HasPrefix(item, credentials) {
 			list[i] = filepath.Join(folder, item)
 		}
 	}
@@ -165,8 +170,9 @@ func WriteConfig(path string, s Settings) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return createFile(path, append([]byte("# Settings of this installation, found by every command that runs in this folder.\n"+
-		"# A key is the name of a flag of cairn serve; relative paths are relative to this file.\n"), text...))
+	return createFile(path,
+		append([]byte("# Settings of this installation, found by every command that runs in this folder.\n"+
+			"# A key is the name of a flag of cairn serve; relative paths are relative to this file.\n"), text...))
 }
 
 // pathIn is a path as the config file has it: relative to the file's folder where it lies in it. A URL is no path.

@@ -26,7 +26,9 @@ func checkCookieDomain(c *Checked, s Settings) error {
 	case !isHostname(domain):
 		return refuse(flag, remedy, "%q is not a domain", domain)
 	case suffix == domain:
-		return refuse(flag, remedy, "%q is a single word or a public suffix: browsers refuse it, or everybody can have a host below it", domain)
+		return refuse(flag, remedy,
+			"%q is a single word or a public suffix: browsers refuse it, or everybody can have a host below it",
+			domain)
 	case host != domain && !strings.HasSuffix(host, "."+domain):
 		return refuse(flag, remedy, "%q is not a parent of the issuer's host %q", domain, host)
 	case !c.HTTPS:

@@ -10,7 +10,8 @@ import (
 // that is every value with :// or = in it.
 func checkDatabase(c *Checked, s Settings) error {
 	const flag = "database"
-	const remedy = "write the path of a file, as cairn.db, or a URL, as postgres://user:password@host:5432/cairn with special characters percent-encoded"
+	const remedy = "write the path of a file, as cairn.db, or a URL, as postgres://user:password@host:5432/cairn " +
+		"with special characters percent-encoded"
 	// Other notations of SQLite's and of libpq's, which would become a file of that name.
 	foreign := regexp.MustCompile(`^(file|sqlite|postgres|postgresql):|^:memory:$|[?#]|(^| )(host|hostaddr|dbname|user|password)=`)
 	dsn := s.Database

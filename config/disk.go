@@ -29,7 +29,9 @@ func readSetting(name, path string, limit int64) ([]byte, os.FileInfo, error) {
 // belong to what was read.
 func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
 	if strings.HasPrefix(path, credentials) {
-		return nil, nil, fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name another file for this command, with the flag of the setting, instead of %s", path)
+		return nil, nil,
+			fmt.Errorf("cannot be read: only systemd sets CREDENTIALS_DIRECTORY, for the service alone: name "+
+				"another file for this command, with the flag of the setting, instead of %s", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,7 +65,8 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 // lets nobody but the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
 	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path, owner(info))) {
-		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)", path, info.Mode().Perm())
+		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)",
+			path, info.Mode().Perm())
 	}
 	return nil
 }

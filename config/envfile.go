@@ -20,7 +20,8 @@ func readEnvFile(path string) (map[string]string, error) {
 	}
 	// The group may read the file: it is shared with the activity application, which runs as another user.
 	if values[secretVariable] != "" && openTo(info.Mode(), 0o007) {
-		return nil, fmt.Errorf("--env-file %s: it holds %s and every user of the machine can read it (mode %04o): run chmod o= %s",
+		return nil, fmt.Errorf("--env-file %s: it holds %s and every user of the machine can read it (mode %04o): "+
+			"run chmod o= %s",
 			path, secretVariable, info.Mode().Perm(), shellQuote(path))
 	}
 	return values, nil
@@ -39,7 +40,8 @@ func parseEnvFile(text string) (map[string]string, error) {
 	for line := 1; rest != ""; {
 		m := assignment.FindStringSubmatch(rest)
 		if m == nil {
-			return nil, fmt.Errorf("line %d is not NAME=VALUE, or goes on after a quote: write one a line, with quotes around a value with blanks", line)
+			return nil, fmt.Errorf("line %d is not NAME=VALUE, or goes on after a quote: write one a line, with "+
+				"quotes around a value with blanks", line)
 		}
 		name, plain := m[1], strings.TrimSpace(m[4])
 		value := plain + m[3] + strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(m[2])
@@ -53,7 +55,8 @@ func parseEnvFile(text string) (map[string]string, error) {
 		case strings.Contains(value, "\n"):
 			return nil, fmt.Errorf("line %d: %s goes over several lines: write it on one", line, name)
 		case plain != "" && (plain[0] == '#' || strings.Contains(plain, " #") || strings.Contains(plain, "\t#")):
-			return nil, fmt.Errorf("line %d has a # that readers of such files take in different ways: put the value in quotes", line)
+			return nil, fmt.Errorf("line %d has a # that readers of such files take in different ways: put the "+
+				"value in quotes", line)
 		default:
 			values[name] = value
 		}

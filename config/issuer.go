@@ -23,7 +23,8 @@ func checkIssuer(c *Checked, s Settings) error {
 		return err
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		return refuse(flag, "write https://"+u.Host+u.Path+"; plain http is for localhost only", "%q is not https", s.Issuer)
+		return refuse(flag, "write https://"+u.Host+u.Path+"; plain http is for localhost only",
+			"%q is not https", s.Issuer)
 	}
 	c.Issuer, c.IssuerString, c.HTTPS = u, s.Issuer, u.Scheme == "https"
 	return nil
@@ -82,7 +83,8 @@ func webAddress(flag, remedy, s string, withPath bool) (*url.URL, error) {
 	want := u.Scheme + "://" + host
 	if withPath && u.Path != "" {
 		if strings.Contains(s, "%") || !allIn(u.Path, pathCharacters) {
-			return nil, refuse(flag, "use letters, digits and - . _ ~ in the path", "%q has other characters in its path", s)
+			return nil, refuse(flag, "use letters, digits and - . _ ~ in the path",
+				"%q has other characters in its path", s)
 		}
 		want += strings.TrimSuffix(path.Clean(u.Path), "/")
 	}

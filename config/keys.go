@@ -35,7 +35,8 @@ const makeKey = "make an RSA key with: cairn keys generate FILE"
 // nothing. An additional file may hold a private or a public key; a private half is kept of the first ES256 and the
 // first EdDSA key that has one.
 func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey, error) {
-	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil || privateFile == "" {
+	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil ||
+		privateFile == "" {
 		return nil, err
 	}
 	first, err := loadKey("private-key-file", privateFile)
@@ -47,7 +48,8 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 			"%s holds a public key, which cannot sign", privateFile)
 	}
 	if first.Algorithm != string(jose.RS256) {
-		return nil, refuse("private-key-file", "name an RSA key, as cairn keys generate makes it, and this one with --additional-key-file",
+		return nil, refuse("private-key-file",
+			"name an RSA key, as cairn keys generate makes it, and this one with --additional-key-file",
 			"%s holds a key that is not RSA, which RS256 needs", privateFile)
 	}
 	keys, signs := []jose.JSONWebKey{first}, map[string]bool{first.Algorithm: true}
@@ -58,7 +60,8 @@ func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey
 			return nil, err
 		}
 		if other, twice := from[key.KeyID]; twice {
-			return nil, refuse("additional-key-file", "leave one of them out", "%s holds the same key as %s", path, other)
+			return nil, refuse("additional-key-file", "leave one of them out",
+				"%s holds the same key as %s", path, other)
 		}
 		from[key.KeyID] = path
 		if signs[key.Algorithm] {
@@ -75,7 +78,8 @@ func checkKeys(_ *Checked, s Settings) error {
 		return refuse("signer", "write auto or go, or leave it out", "%q is not a signer", s.Signer)
 	}
 	if len(trimmed(s.AdditionalKeyFiles)) > 0 && s.PrivateKeyFile == "" && !s.NoOIDC {
-		return refuse("additional-key-file", "set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) too", "is set without a key that signs")
+		return refuse("additional-key-file", "set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) too",
+			"is set without a key that signs")
 	}
 	return nil
 }
@@ -84,7 +88,8 @@ func loadKey(flag, path string) (jose.JSONWebKey, error) {
 	none := jose.JSONWebKey{}
 	text, info, err := readFile(path, maxSecretFile)
 	if err != nil {
-		return none, refuse(flag, "check the path, and that the service's user may read the file, or "+makeKey, "%w", err)
+		return none, refuse(flag,
+			"check the path, and that the service's user may read the file, or "+makeKey, "%w", err)
 	}
 	key, remedy, err := parseKey(text)
 	if err != nil {
@@ -140,9 +145,11 @@ func keyID(public crypto.PublicKey) (string, error) {
 
 // otherKinds are what people put in the place of a key, by the type of the PEM block, and what to do then.
 var otherKinds = map[string]struct{ problem, remedy string }{
-	"ENCRYPTED PRIVATE KEY": {"is encrypted", "decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"},
-	"CERTIFICATE":           {"holds a certificate, not a key", "take the key out with: openssl x509 -in FILE -pubkey -noout, or " + makeKey},
-	"OPENSSH PRIVATE KEY":   {"holds a key in OpenSSH's own form", makeKey},
+	"ENCRYPTED PRIVATE KEY": {"is encrypted",
+		"decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"},
+	"CERTIFICATE": {"holds a certificate, not a key",
+		"take the key out with: openssl x509 -in FILE -pubkey -noout, or " + makeKey},
+	"OPENSSH PRIVATE KEY": {"holds a key in OpenSSH's own form", makeKey},
 }
 
 // parseKey reads one PEM block and returns a private or public key, or what to do about the error.

@@ -30,11 +30,13 @@ func (m Mail) Address() string { return net.JoinHostPort(m.Host, m.Port) }
 
 // checkMail repeats nothing of the URL: a password may be in it, however it is spelled.
 func checkMail(c *Checked, s Settings) error {
-	const flag, remedy = "smtp-url", "write smtps://user@smtp.example.org:465, or smtp://user@smtp.example.org:587 for STARTTLS"
+	const flag, remedy = "smtp-url",
+		"write smtps://user@smtp.example.org:465, or smtp://user@smtp.example.org:587 for STARTTLS"
 	if s.SMTPURL == "" {
 		for _, other := range [][2]string{{"mail-from", s.MailFrom}, {"smtp-password-file", s.SMTPPasswordFile}} {
 			if other[1] != "" {
-				return refuse(other[0], "give --smtp-url too, or leave both out", "is set while --smtp-url (SERVICE_SMTP_URL) is not")
+				return refuse(other[0], "give --smtp-url too, or leave both out",
+					"is set while --smtp-url (SERVICE_SMTP_URL) is not")
 			}
 		}
 		return nil
@@ -44,12 +46,15 @@ func checkMail(c *Checked, s Settings) error {
 		return refuse(flag, remedy, "is not an smtp or smtps address")
 	}
 	if _, given := u.User.Password(); given {
-		return refuse(flag, "write the user alone, and the password in "+passwordVariable+" or in a file that --smtp-password-file names", "holds a password, which logs and other users of the machine may show")
+		return refuse(flag,
+			"write the user alone, and the password in "+passwordVariable+" or in a file that --smtp-password-file "+
+				"names", "holds a password, which logs and other users of the machine may show")
 	}
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return refuse(flag, remedy, "has more than scheme, user, host and port")
 	}
-	m := Mail{Host: strings.ToLower(u.Hostname()), Port: u.Port(), TLS: u.Scheme == "smtps", User: u.User.Username(), passwordFile: s.SMTPPasswordFile}
+	m := Mail{Host: strings.ToLower(u.Hostname()), Port: u.Port(), TLS: u.Scheme == "smtps", User: u.User.Username(),
+		passwordFile: s.SMTPPasswordFile}
 	if a, err := netip.ParseAddr(m.Host); (err != nil || a.Zone() != "") && !isHostname(m.Host) {
 		return refuse(flag, remedy, "has a host that is neither a name nor an IP address")
 	}
@@ -95,7 +100,8 @@ func (m Mail) Password(lookup func(string) (string, bool)) (string, error) {
 	name := passwordVariable
 	switch {
 	case value != "" && m.passwordFile != "":
-		return "", refuse(name, "unset one of them", "is set together with --smtp-password-file (SERVICE_SMTP_PASSWORD_FILE)")
+		return "", refuse(name, "unset one of them",
+			"is set together with --smtp-password-file (SERVICE_SMTP_PASSWORD_FILE)")
 	case m.passwordFile != "":
 		name = "smtp-password-file"
 		text, err := secretFromFile(name, m.passwordFile)
@@ -106,9 +112,12 @@ func (m Mail) Password(lookup func(string) (string, bool)) (string, error) {
 	}
 	switch {
 	case m.User != "" && value == "":
-		return "", refuse(name, "set the password of the user that --smtp-url (SERVICE_SMTP_URL) names, or leave the user out", "holds no password")
+		return "", refuse(name,
+			"set the password of the user that --smtp-url (SERVICE_SMTP_URL) names, or leave the user out",
+			"holds no password")
 	case m.User == "" && value != "":
-		return "", refuse(name, "write the user in --smtp-url (SERVICE_SMTP_URL), as smtps://user@"+m.Host, "is set, and there is no user")
+		return "", refuse(name, "write the user in --smtp-url (SERVICE_SMTP_URL), as smtps://user@"+m.Host,
+			"is set, and there is no user")
 	}
 	return value, nil
 }

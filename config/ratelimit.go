@@ -54,7 +54,8 @@ func checkRateLimits(c *Checked, s Settings) error {
 		name, value, _ := strings.Cut(s, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if _, known := c.RateLimits[name]; !known {
-			return refuse(flag, "the names are "+strings.Join(slices.Sorted(maps.Keys(c.RateLimits)), ", "), "%q is not a limit", name)
+			return refuse(flag, "the names are "+strings.Join(slices.Sorted(maps.Keys(c.RateLimits)), ", "),
+				"%q is not a limit", name)
 		}
 		if given[name] {
 			return refuse(flag, "give each name once", "%q is given twice", name)

@@ -13,11 +13,14 @@ func checkTLS(c *Checked, s Settings) error {
 	case s.TLSCertFile == "" && s.TLSKeyFile == "":
 		return nil
 	case s.TLSCertFile == "":
-		return refuse("tls-cert-file", "give the certificate too, or neither", "is missing while --tls-key-file is set")
+		return refuse("tls-cert-file", "give the certificate too, or neither",
+			"is missing while --tls-key-file is set")
 	case s.TLSKeyFile == "":
-		return refuse("tls-key-file", "give the certificate's key too, or neither", "is missing while --tls-cert-file is set")
+		return refuse("tls-key-file", "give the certificate's key too, or neither",
+			"is missing while --tls-cert-file is set")
 	case !c.HTTPS:
-		return refuse("issuer", "write an https issuer, or leave out --tls-cert-file and --tls-key-file", "is http while TLS files are set")
+		return refuse("issuer", "write an https issuer, or leave out --tls-cert-file and --tls-key-file",
+			"is http while TLS files are set")
 	}
 	c.TLS = &TLSFiles{CertFile: s.TLSCertFile, KeyFile: s.TLSKeyFile}
 	return nil

@@ -81,9 +81,11 @@ func encode(from *netmail.Address, m Message, now time.Time) ([]byte, error) {
 		return nil, malformed("the recipient is no mail address")
 	case len(m.Subject) > maxSubject:
 		return nil, malformed("the subject is too long for a line")
-	case strings.ContainsFunc(m.Subject, func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' }):
+	case strings.ContainsFunc(m.Subject,
+		func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' }):
 		return nil, malformed("the subject is not one line of text")
-	case strings.ContainsFunc(m.Language, func(c rune) bool { return c != '-' && (c > 'z' || !unicode.IsLetter(c) && !unicode.IsDigit(c)) }):
+	case strings.ContainsFunc(m.Language,
+		func(c rune) bool { return c != '-' && (c > 'z' || !unicode.IsLetter(c) && !unicode.IsDigit(c)) }):
 		return nil, malformed("the language is no tag")
 	}
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())

@@ -209,7 +209,8 @@ func (s *SMTP) authenticate(c *smtp.Client) error {
 		name string
 		auth smtp.Auth
 	}{
-		{"PLAIN", smtp.PlainAuth("", user, password, host, plain)}, {"LOGIN", smtp.LoginAuth(user, password, host, plain)},
+		{"PLAIN", smtp.PlainAuth("", user, password, host, plain)},
+		{"LOGIN", smtp.LoginAuth(user, password, host, plain)},
 		{"SCRAM-SHA-256", smtp.ScramSHA256Auth(user, password)}, {"CRAM-MD5", smtp.CRAMMD5Auth(user, password)},
 	} {
 		if !slices.Contains(offer, m.name) {
@@ -221,7 +222,8 @@ func (s *SMTP) authenticate(c *smtp.Client) error {
 		case err == nil:
 			return nil
 		case errors.As(err, &answer):
-			return &Failure{Step: StepAuthentication, Reason: fmt.Sprintf("the server refuses user and password (%d)", answer.Code)}
+			return &Failure{Step: StepAuthentication,
+				Reason: fmt.Sprintf("the server refuses user and password (%d)", answer.Code)}
 		case errors.Is(err, io.EOF) || isTimeout(err):
 			return s.failed(StepAuthentication, "", err)
 		}
@@ -244,7 +246,8 @@ func (s *SMTP) transmit(ctx context.Context, c *conn, to string, data []byte) (a
 	}()
 	ascii := !strings.ContainsFunc(to, func(r rune) bool { return r > unicode.MaxASCII })
 	if able, _ := c.Extension("SMTPUTF8"); !ascii && !able {
-		return "", true, &Failure{Step: StepRecipient, Reason: "the server takes no addresses beyond ASCII", Refused: true}
+		return "", true,
+			&Failure{Step: StepRecipient, Reason: "the server takes no addresses beyond ASCII", Refused: true}
 	}
 	c.SkipSMTPUTF8(ascii)
 	if err := c.Mail("<" + s.server.From.Address + ">"); err != nil {
@@ -307,14 +310,16 @@ var localPart = regexp.MustCompile(`[^\s<>()\[\],;:"']+@`)
 // clean makes what the server has said fit for a log: one short line, without the local
 // parts of addresses and without the password.
 func (s *SMTP) clean(said, to string) string {
-	if p := s.server.Password; p != "" && (strings.Contains(said, p) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(p)))) {
+	if p := s.server.Password; p != "" &&
+		(strings.Contains(said, p) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(p)))) {
 		return "(a text with the password)"
 	}
 	said = localPart.ReplaceAllString(said, "…@")
 	if local, _, _ := strings.Cut(to, "@"); len(local) > 2 {
 		said = strings.ReplaceAll(said, local, "…")
 	}
-	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, "?"), func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }), " ")
+	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, "?"),
+		func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }), " ")
 	if r := []rune(said); len(r) > maxAnswer {
 		said = string(r[:maxAnswer]) + "…"
 	}

@@ -33,8 +33,10 @@ const (
 )
 
 var (
-	errHashForm = errors.New("password_hash: not a form that is known: bcrypt, argon2, pbkdf2 or scrypt, as the PHC format, Django or Werkzeug write it")
-	errHashCost = errors.New("password_hash: verifying it would hold the sign-ins of others up: its parameters are too large; leave the hash out and give the user a reset code")
+	errHashForm = errors.New("password_hash: not a form that is known: bcrypt, argon2, pbkdf2 or scrypt, as the PHC " +
+		"format, Django or Werkzeug write it")
+	errHashCost = errors.New("password_hash: verifying it would hold the sign-ins of others up: its parameters are " +
+		"too large; leave the hash out and give the user a reset code")
 )
 
 var (
@@ -50,9 +52,11 @@ var foreignForms = []struct {
 	form   *regexp.Regexp
 	decode func(string) ([]byte, error)
 }{
-	{regexp.MustCompile(`^pbkdf2_(?P<digest>sha1|sha256)\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[A-Za-z0-9+/]+=*)$`), base64.StdEncoding.DecodeString}, // Django
+	// Django.
+	{regexp.MustCompile(`^pbkdf2_(?P<digest>sha1|sha256)\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[A-Za-z0-9+/]+=*)$`), base64.StdEncoding.DecodeString},
 	{regexp.MustCompile(`^scrypt\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<r>[0-9]{1,9})\$(?P<p>[0-9]{1,9})\$(?P<key>[A-Za-z0-9+/]+=*)$`), base64.StdEncoding.DecodeString},
-	{regexp.MustCompile(`^pbkdf2:(?P<digest>sha1|sha224|sha256|sha384|sha512):(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString}, // Werkzeug
+	// Werkzeug.
+	{regexp.MustCompile(`^pbkdf2:(?P<digest>sha1|sha224|sha256|sha384|sha512):(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
 	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
 }
 

@@ -68,7 +68,8 @@ func (v *AccessTokenVerifier) Check() error {
 	case v.Audience == "":
 		return errors.New("session: the verifier has no audience: set it to the URI of the API")
 	case v.Keys == nil:
-		return errors.New("session: the verifier has no keys: set them, for access tokens are never signed with the secret")
+		return errors.New("session: the verifier has no keys: set them, for access tokens are never signed with the " +
+			"secret")
 	}
 	return v.rules().Check()
 }
@@ -217,7 +218,8 @@ func (v *AccessTokenVerifier) refuse(w http.ResponseWriter, err error, scopes []
 	case errors.Is(err, ErrNoToken):
 		code, detail = "not_authenticated", "Send an access token."
 	case !errors.Is(err, ErrInvalid):
-		status, code, detail = http.StatusInternalServerError, "internal_error", "Access tokens are not set up in this API."
+		status, code, detail = http.StatusInternalServerError, "internal_error",
+			"Access tokens are not set up in this API."
 	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		challenge := " realm=" + strconv.Quote(v.Audience)

@@ -56,7 +56,9 @@ func newClient(given *http.Client) *webClient {
 
 // get returns the answer of an address and its body, of at most limit bytes. Only 200 is no
 // error, and 304 for who sends If-None-Match.
-func (c *webClient) get(ctx context.Context, url string, limit int64, header http.Header) (*http.Response, []byte, error) {
+func (c *webClient) get(
+	ctx context.Context, url string, limit int64, header http.Header,
+) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		// The cause quotes the address, which may hold a password.
@@ -72,7 +74,8 @@ func (c *webClient) get(ctx context.Context, url string, limit int64, header htt
 		return nil, nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && (resp.StatusCode != http.StatusNotModified || header.Get("If-None-Match") == "") {
+	if resp.StatusCode != http.StatusOK &&
+		(resp.StatusCode != http.StatusNotModified || header.Get("If-None-Match") == "") {
 		return nil, nil, fmt.Errorf("the answer has status %d", resp.StatusCode)
 	}
 	// The limit counts after decompression: a short answer may be a gigabyte of zeros.

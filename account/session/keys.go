@@ -112,10 +112,11 @@ type RemoteOptions struct {
 	// Redirects to another host or scheme are never followed, even if the client would.
 	Client *http.Client
 
-	MinInterval time.Duration    // least time between the starts of two fetches; default 10 s
-	MaxAge      time.Duration    // age at which the copy is fetched again; at twice this age requests wait for it; default 10 min
-	Timeout     time.Duration    // longest time a fetch may take; default 5 s
-	Now         func() time.Time // the clock; nil means time.Now
+	MinInterval time.Duration // least time between the starts of two fetches; default 10 s
+	// Age at which the copy is fetched again; at twice this age requests wait for it; default 10 min.
+	MaxAge  time.Duration
+	Timeout time.Duration    // longest time a fetch may take; default 5 s
+	Now     func() time.Time // the clock; nil means time.Now
 }
 
 // RemoteKeySet is a KeySet kept equal to the key set that the issuer publishes. It
@@ -203,7 +204,8 @@ func (s *RemoteKeySet) fetch(began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	var keys keyMap
-	_, body, err := s.client.get(ctx, s.url, maxKeySetBytes, http.Header{"Accept": {"application/jwk-set+json, application/json"}})
+	_, body, err := s.client.get(ctx, s.url, maxKeySetBytes,
+		http.Header{"Accept": {"application/jwk-set+json, application/json"}})
 	if err == nil {
 		keys, err = parseKeySet(body)
 	}

@@ -58,10 +58,12 @@ func FailureFromContext(ctx context.Context) error {
 // refuse answers with a problem (RFC 9457), in the members Cairn's own have.
 func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 	err := FailureFromContext(r.Context())
-	status, code, detail := http.StatusInternalServerError, "internal_error", "Sessions are not set up in this application."
+	status, code, detail := http.StatusInternalServerError, "internal_error",
+		"Sessions are not set up in this application."
 	switch {
 	case errors.Is(err, ErrKeysUnavailable), errors.Is(err, ErrStatusUnavailable):
-		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable", "Your session cannot be checked right now. Try again soon."
+		status, code, detail = http.StatusServiceUnavailable, "temporarily_unavailable",
+			"Your session cannot be checked right now. Try again soon."
 		w.Header().Set("Retry-After", "10")
 	case errors.Is(err, ErrInsufficientAuthentication):
 		status, code = http.StatusUnauthorized, "second_factor_required"
@@ -84,5 +86,6 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 func writeProblem(w http.ResponseWriter, status int, code, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"detail":%q,"code":%q}`+"\n", http.StatusText(status), status, detail, code)
+	fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"detail":%q,"code":%q}`+"\n", http.StatusText(status),
+		status, detail, code)
 }

@@ -52,10 +52,12 @@ type RemoteStatusOptions struct {
 	// known to be revoked. Otherwise they are refused with ErrStatusUnavailable.
 	FailOpen bool
 
-	MinInterval time.Duration    // least time between the starts of two fetches of one list; default 1 s, while fetches fail up to 10 s
-	Timeout     time.Duration    // longest time a fetch may take (besides Wait), and a request wait for one; default 5 s
-	Leeway      time.Duration    // how far iat of a list may lie ahead; 0 means 30 s, a negative value none at all
-	Now         func() time.Time // the clock; nil means time.Now
+	// Least time between the starts of two fetches of one list; default 1 s, while fetches fail up to 10 s.
+	MinInterval time.Duration
+	// Longest time a fetch may take (besides Wait), and a request wait for one; default 5 s.
+	Timeout time.Duration
+	Leeway  time.Duration    // how far iat of a list may lie ahead; 0 means 30 s, a negative value none at all
+	Now     func() time.Time // the clock; nil means time.Now
 }
 
 // RemoteStatusList is a StatusChecker that keeps copies of the issuer's status lists. It
@@ -99,8 +101,9 @@ type remoteList struct {
 // session is asked for, so an application can start before Cairn does.
 func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 	s := &RemoteStatusList{
-		prefix:      opts.Issuer + statusPath,
-		rules:       &Verifier{Issuer: opts.Issuer, Secret: opts.Secret, SecretUntil: opts.SecretUntil, Keys: opts.Keys, Now: opts.Now, Leeway: opts.Leeway},
+		prefix: opts.Issuer + statusPath,
+		rules: &Verifier{Issuer: opts.Issuer, Secret: opts.Secret, SecretUntil: opts.SecretUntil,
+			Keys: opts.Keys, Now: opts.Now, Leeway: opts.Leeway},
 		client:      newClient(opts.Client),
 		wait:        min(opts.Wait, maxWait),
 		failOpen:    opts.FailOpen,
@@ -235,7 +238,8 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 		}
 		var next *statusList
 		var err error
-		s.unlocked(ctx, l, limit, hold > 0, func(ctx context.Context) { next, err = s.fetch(ctx, l.uri, c, hold, began) })
+		s.unlocked(ctx, l, limit, hold > 0,
+			func(ctx context.Context) { next, err = s.fetch(ctx, l.uri, c, hold, began) })
 		if hold > 0 {
 			ignoredWaits++
 			if err == nil && (time.Since(start) >= min(hold/2, heldFor) || !bytes.Equal(next.status, c.status)) {
@@ -266,7 +270,9 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 }
 
 // unlocked calls f without holding mu. With early a request that finds the copy too old ends it.
-func (s *RemoteStatusList) unlocked(ctx context.Context, l *remoteList, limit time.Duration, early bool, f func(context.Context)) {
+func (s *RemoteStatusList) unlocked(
+	ctx context.Context, l *remoteList, limit time.Duration, early bool, f func(context.Context),
+) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if early {
@@ -281,7 +287,8 @@ func (s *RemoteStatusList) unlocked(ctx context.Context, l *remoteList, limit ti
 // to be held: it ends before a request would have to wait for a newer copy.
 func (s *RemoteStatusList) plan(c *statusList, ignoredWaits int) (pause, hold time.Duration) {
 	renew := min(c.ttl*3/4, idleAfter)
-	pause = max(s.backoff(ignoredWaits, c.ttl/2), s.rules.now().Sub(c.asOf)) // a server that holds no requests is asked less and less
+	// A server that holds no requests is asked less and less.
+	pause = max(s.backoff(ignoredWaits, c.ttl/2), s.rules.now().Sub(c.asOf))
 	if hold = min(s.wait, renew-pause).Truncate(time.Second); hold > 0 {
 		return pause, hold
 	}
@@ -294,8 +301,11 @@ func (s *RemoteStatusList) backoff(times int, most time.Duration) time.Duration 
 }
 
 // fetch gets a list (draft-ietf-oauth-status-list section 8.1) and verifies it. c is the copy so far.
-func (s *RemoteStatusList) fetch(ctx context.Context, uri string, c *statusList, hold time.Duration, began time.Time) (*statusList, error) {
-	header := http.Header{"Accept": {"application/" + listType}, "Cache-Control": {"no-cache"}} // a cache in between would add to its age
+func (s *RemoteStatusList) fetch(
+	ctx context.Context, uri string, c *statusList, hold time.Duration, began time.Time,
+) (*statusList, error) {
+	// A cache in between would add to its age.
+	header := http.Header{"Accept": {"application/" + listType}, "Cache-Control": {"no-cache"}}
 	// That a list is unchanged does not make the copy live longer.
 	if c != nil && c.etag != "" && c.expires.Sub(began) > c.ttl {
 		header.Set("If-None-Match", c.etag)
@@ -312,7 +322,8 @@ func (s *RemoteStatusList) fetch(ctx context.Context, uri string, c *statusList,
 		next.asOf = began
 		return &next, nil
 	}
-	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || kind != "application/"+listType {
+	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil ||
+		kind != "application/"+listType {
 		return nil, errors.New("fetching the status list: the answer is of another type than application/" + listType)
 	}
 	payload, _, err := s.rules.verifySignature(ctx, strings.TrimSpace(string(body)), listType, maxListToken)

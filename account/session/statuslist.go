@@ -82,7 +82,8 @@ func readStatusList(m map[string]any, uri string, now time.Time, leeway time.Dur
 	if err != nil {
 		return nil, err
 	}
-	return &statusList{status: status, issued: issued, ttl: time.Duration(min(ttl, maxTTL)) * time.Second, expires: expires}, nil
+	return &statusList{status: status, issued: issued, ttl: time.Duration(min(ttl, maxTTL)) * time.Second,
+		expires: expires}, nil
 }
 
 // unpack reads {"bits":1,"lst":"..."} (section 4.2).

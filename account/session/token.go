@@ -87,7 +87,9 @@ const (
 )
 
 // verifySignature returns the payload of a token of this type, of so many bytes at most, that the issuer has signed.
-func (v *Verifier) verifySignature(ctx context.Context, token, typ string, longest int) (payload map[string]any, alg jose.SignatureAlgorithm, err error) {
+func (v *Verifier) verifySignature(
+	ctx context.Context, token, typ string, longest int,
+) (payload map[string]any, alg jose.SignatureAlgorithm, err error) {
 	if len(token) > longest {
 		return nil, "", invalid("too long")
 	}
@@ -334,7 +336,8 @@ func (v *Verifier) inForce(c Claims, m map[string]any) (Claims, error) {
 		name     string
 		to       *time.Time
 		required bool
-	}{{"exp", &c.ExpiresAt, true}, {"iat", &c.IssuedAt, true}, {"nbf", &notBefore, false}, {"auth_time", &c.AuthTime, false}} {
+	}{{"exp", &c.ExpiresAt, true}, {"iat", &c.IssuedAt, true}, {"nbf", &notBefore, false},
+		{"auth_time", &c.AuthTime, false}} {
 		value, there := m[f.name]
 		if !there && !f.required {
 			continue

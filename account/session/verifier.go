@@ -132,8 +132,10 @@ func (v *Verifier) Check() error {
 	case v.Keys != nil && rules.Keys == nil:
 		// Who signs session tokens with a private key signs the lists with it.
 		return errors.New("session: the verifier has keys and its status list has none: give both the same")
-	case rules.Secret != nil && !v.SecretUntil.IsZero() && (rules.SecretUntil.IsZero() || rules.SecretUntil.After(v.SecretUntil)):
-		return errors.New("session: the verifier has an end of its secret and its status list none, or a later one: give both the same")
+	case rules.Secret != nil && !v.SecretUntil.IsZero() &&
+		(rules.SecretUntil.IsZero() || rules.SecretUntil.After(v.SecretUntil)):
+		return errors.New("session: the verifier has an end of its secret and its status list none, or a later one: " +
+			"give both the same")
 	}
 	return nil
 }
@@ -143,11 +145,13 @@ func (v *Verifier) checkTrust(owner string) error {
 	secret := bytes.TrimSpace(v.Secret)
 	switch {
 	case !isWebAddress(v.Issuer):
-		return fmt.Errorf("session: the issuer of the %s is not an address of http or https with a host: set it to the base URL of Cairn", owner)
+		return fmt.Errorf("session: the issuer of the %s is not an address of http or https with a host: set it to "+
+			"the base URL of Cairn", owner)
 	case v.Secret == nil && v.Keys == nil:
 		return fmt.Errorf("session: the %s has neither a secret nor keys: set one of them", owner)
 	case v.Secret != nil && len(v.Secret) < minSecret:
-		return fmt.Errorf("session: the secret of the %s has %d bytes, at least %d are needed: print it with cairn show-secret", owner, len(v.Secret), minSecret)
+		return fmt.Errorf("session: the secret of the %s has %d bytes, at least %d are needed: print it with cairn "+
+			"show-secret", owner, len(v.Secret), minSecret)
 	case v.Secret != nil && len(secret) == 0:
 		return fmt.Errorf("session: the secret of the %s is blank: print it with cairn show-secret", owner)
 	case bytes.HasPrefix(secret, []byte("-----BEGIN ")):

@@ -216,8 +216,11 @@ func (l *Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil || list < 1 || strconv.Itoa(list) != name:
 		err = ErrNotFound
 	case r.URL.Query().Has("time"): // section 8.4 of the draft
-		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists", "Lists of the past are not kept. Ask without time.")
-	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") && !strings.Contains(accept, "*"): // section 8.2
+		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists",
+			"Lists of the past are not kept. Ask without time.")
+	// Section 8.2.
+	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") &&
+		!strings.Contains(accept, "*"):
 		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+media+".")
 	}
 	var p signed

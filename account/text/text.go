@@ -45,7 +45,8 @@ func CutLines(typed string) string {
 // Printable reports whether a text has nothing that could disturb a page, a log line or a database.
 func Printable(s string) bool {
 	for _, r := range s {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) ||
+			unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
 			return false
 		}
 		// U+200C and U+200D join letters and emoji; the other format characters

@@ -34,8 +34,11 @@ type cacheEntry[V any] struct {
 }
 
 // NewCache makes a cache whose values are kept for ttl.
-func NewCache[V any](ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error)) *Cache[V] {
-	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{}, loads: map[string]context.Context{}}
+func NewCache[V any](
+	ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error),
+) *Cache[V] {
+	return &Cache[V]{load: load, ttl: ttl, now: now, entries: map[string]*cacheEntry[V]{},
+		loads: map[string]context.Context{}}
 }
 
 // Get returns the value of key: one older than ttl, of any age, while another caller

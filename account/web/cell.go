@@ -9,7 +9,8 @@ import (
 // GuardCell has put there or that were there before.
 func startsFormula(s string) bool {
 	s = strings.TrimLeft(s, "'")
-	s = strings.TrimLeft(s, " \f\v\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
+	s = strings.TrimLeft(s,
+		" \f\v\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
 	first, _ := utf8.DecodeRuneInString(s)
 	return s != "" && strings.ContainsRune("=+-@|%\t\r\n＋－＝＠", first)
 }

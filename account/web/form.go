@@ -56,7 +56,8 @@ func ParseForm(w http.ResponseWriter, r *http.Request, max int64) error {
 	return nil
 }
 
-var errMediaType = NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the body without content encoding.")
+var errMediaType = NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+	"Send the body without content encoding.")
 
 func checkBody(r *http.Request, want string, max int64) error {
 	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {

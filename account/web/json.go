@@ -67,7 +67,9 @@ func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
 }
 
 // Stream answers with what write writes, in parts. Errors as with StreamJSON.
-func Stream(w http.ResponseWriter, now func() time.Time, contentType string, write func(to *bufio.Writer) error) error {
+func Stream(
+	w http.ResponseWriter, now func() time.Time, contentType string, write func(to *bufio.Writer) error,
+) error {
 	part := &parts{w: w, now: now, contentType: contentType}
 	buffer := bufio.NewWriterSize(part, 64<<10)
 	err := write(buffer)
@@ -166,7 +168,8 @@ func DecodeJSON(text []byte, v any) error {
 		pointer = ""
 	}
 	if errors.Is(err, json.ErrUnknownName) {
-		return BadRequest("The body has a member that is not known here.", FieldError{Pointer: pointer, Detail: "not known"})
+		return BadRequest("The body has a member that is not known here.",
+			FieldError{Pointer: pointer, Detail: "not known"})
 	}
 	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: mustBe(fault.GoType)})
 }

@@ -62,21 +62,26 @@ func Pointer(name string) string {
 // What every package can meet.
 var (
 	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a while and try again.")
-	ErrBusy        = NewProblem(503, "busy", "Too many people are signing in at this moment. Try again in a few seconds.")
+	ErrBusy        = NewProblem(503, "busy",
+		"Too many people are signing in at this moment. Try again in a few seconds.")
 	// ErrUnavailable is in the chain of every failure of the database that has no
 	// problem of its own: 503, never "not found" or "not signed in". What its caller has
 	// canceled is no failure: context.Canceled alone.
-	ErrUnavailable = NewProblem(503, "unavailable", "The service cannot reach its database at this moment. Try again in a few seconds.")
+	ErrUnavailable = NewProblem(503, "unavailable",
+		"The service cannot reach its database at this moment. Try again in a few seconds.")
 
-	ErrInvalidCursor = NewProblem(400, "invalid_cursor", "The cursor was not issued by this service. Start again without it.")
+	ErrInvalidCursor = NewProblem(400, "invalid_cursor",
+		"The cursor was not issued by this service. Start again without it.")
 
 	errTimeout  = NewProblem(503, "unavailable", "The service took too long. Try again in a few seconds.")
-	errInternal = NewProblem(500, "internal_error", "Something went wrong. If it happens again, tell the operator the request id.")
+	errInternal = NewProblem(500, "internal_error",
+		"Something went wrong. If it happens again, tell the operator the request id.")
 )
 
 // NewProblem makes a problem.
 func NewProblem(status int, code string, text templates.Text, fields ...FieldError) *Problem {
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: string(text), Errors: fields, text: text}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,
+		Detail: string(text), Errors: fields, text: text}
 }
 
 // ForField makes a problem with one member of a request, or field of a form; args are

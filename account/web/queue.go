@@ -44,7 +44,8 @@ func (q Queue[T]) Run(ctx context.Context) {
 						// An item that nobody can do stops neither the others nor the service: it
 						// is leased again later.
 						if v := recover(); v != nil {
-							q.Log.ErrorContext(ctx, "panic", "queue", q.Name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+							q.Log.ErrorContext(ctx, "panic", "queue", q.Name, "panic", fmt.Sprint(v), "stack",
+								string(debug.Stack()))
 						}
 						<-slots
 						select {

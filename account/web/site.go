@@ -66,7 +66,9 @@ func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
 		h := methods[method]
 		if h == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.WriteProblem(w, r, NewProblem(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not answer to the method of the request."))
+			s.WriteProblem(w, r,
+				NewProblem(http.StatusMethodNotAllowed, "method_not_allowed",
+					"This address does not answer to the method of the request."))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -119,14 +121,16 @@ const StatusClientGone = 499
 // up. The answer is not read and nothing is wrong here: a stranger who hangs up must
 // not fill the log with failures. Fail is the answer.
 func Abandoned(r *http.Request, err error) bool {
-	return errors.Is(r.Context().Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
+	return errors.Is(r.Context().Err(), context.Canceled) &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
 }
 
 // Fail answers with the problem of err: as HTML to a browser that asked for a
 // page, as problem+json else. The text of unknown errors stays in the log.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, known := ProblemOf(err)
-	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError &&
+		errors.Is(r.Context().Err(), context.Canceled) {
 		p = NewProblem(StatusClientGone, "client_gone", "The client has closed the connection.")
 		p.Title = "Client Closed Request"
 		s.WriteProblem(w, r, p)
@@ -175,7 +179,8 @@ func (s *Site) WantsPage(r *http.Request) bool {
 // to the account.
 func LocalPath(path string) string {
 	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 || strings.ContainsFunc(path, control) {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 ||
+		strings.ContainsFunc(path, control) {
 		return "/account/"
 	}
 	return path

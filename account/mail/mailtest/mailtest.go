@@ -75,8 +75,9 @@ func New(t testing.TB, o Options) *Server {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -89,14 +90,16 @@ func New(t testing.TB, o Options) *Server {
 	s := &Server{t: t, o: o, changed: make(chan struct{}, 10_000)}
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
-	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion: tls.VersionTLS12}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Settings = mail.Server{
-		Address: l.Addr().String(), Host: "127.0.0.1", TLS: o.TLS, RequireTLS: true, User: User, Password: Password, RootCAs: roots,
-		From: netmail.Address{Name: "Der Rad-Club Grün", Address: "club@example.org"},
+		Address: l.Addr().String(), Host: "127.0.0.1", TLS: o.TLS, RequireTLS: true, User: User, Password: Password,
+		RootCAs: roots,
+		From:    netmail.Address{Name: "Der Rad-Club Grün", Address: "club@example.org"},
 	}
 	if o.Anonymous {
 		s.Settings.User, s.Settings.Password = "", ""
