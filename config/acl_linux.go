@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// Of a POSIX ACL as the kernel keeps it (linux/posix_acl_xattr.h): a version, then entries of tag, permissions and id.
+// A POSIX ACL in the kernel's format (linux/posix_acl_xattr.h): a version, then entries of tag,
+// permissions and id.
 const (
 	aclVersion = 2
 	aclUserObj = 0x01
@@ -14,8 +15,8 @@ const (
 	aclMask    = 0x10
 )
 
-// onlyOursByACL reports whether a file has an ACL that gives something to no other than root and the user who runs the
-// program, one of whom owns it.
+// onlyOursByACL reports whether the ACL of a file that root or the program's user owns gives access
+// only to these two.
 func onlyOursByACL(path string, owner int) bool {
 	if owner != 0 && owner != os.Geteuid() {
 		return false

@@ -2,5 +2,5 @@
 
 package config
 
-// onlyOursByACL is false: the bits of the mode are taken as they are.
+// onlyOursByACL is false: only the mode counts.
 func onlyOursByACL(string, int) bool { return false }

@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 )
 
-// Checked are the settings after [Settings.Check]: typed, consistent with one another, ready to use.
+// Checked are the settings after [Settings.Check]: typed, consistent and ready to use.
 type Checked struct {
 	Listen       string   // host:port; the host may be empty (every address), the port 0 (any)
 	Issuer       *url.URL // IssuerString parsed; its path is empty or begins, and never ends, with a slash
@@ -40,21 +40,21 @@ type Checked struct {
 	TLS             *TLSFiles // nil: plain http
 }
 
-// Backup says where and when the service makes backups by itself.
+// Backup configures the backups of the service.
 type Backup struct {
-	Dir       string // empty: it does not
+	Dir       string // empty: no backups
 	Every     time.Duration
 	Keep      int
 	Recipient string // of age; empty: backups are not encrypted
 	Command   string // run after each backup; empty: none
 }
 
-// Check turns the settings into typed values. It reads no file, and only looks for a data key beside the signing key
-// and the database. The error is one line that names the first setting that cannot work, its flag and variable, and
-// the remedy.
+// Check converts the settings to typed values. It reads no file, and only looks for a data key
+// beside the signing key and the database. The error is one line that names the first wrong
+// setting, its flag and variable, and the remedy.
 //
-// It is not called Validate, because kong would then call it while parsing every command, also those that need no
-// settings.
+// It is not called Validate, because kong would then call it while parsing every command, also
+// those without settings.
 func (s Settings) Check() (Checked, error) {
 	c := Checked{RequirePushed: s.RequirePushedRequests}
 	for _, check := range []func(*Checked, Settings) error{
@@ -70,7 +70,7 @@ func (s Settings) Check() (Checked, error) {
 	return c, nil
 }
 
-// Warnings returns one line for each choice that works and that the operator may still not have meant.
+// Warnings returns one line for each valid choice that the operator may not have intended.
 func (c Checked) Warnings() []string {
 	var w []string
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
@@ -82,7 +82,7 @@ func (c Checked) Warnings() []string {
 		warn("the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every " +
 			"visitor counts as one address, name the proxy with --trusted-proxy")
 	}
-	if proxied { // then the two addresses differ rightly
+	if proxied { // then the two addresses may differ
 		return w
 	}
 	host, port, _ := net.SplitHostPort(c.Listen)
@@ -139,8 +139,8 @@ func checkHostPort(flag, address, remedy string) error {
 	return nil
 }
 
-// checkStatusTTL bounds the time by two harms: that every application asks all the time, and that a thief goes on
-// for hours.
+// checkStatusTTL limits the time in both directions: applications must not ask all the time, and a
+// thief must not continue for hours.
 func checkStatusTTL(c *Checked, s Settings) error {
 	d, err := wholeSeconds(s.StatusTTL, time.Hour)
 	if err != nil {
@@ -150,7 +150,8 @@ func checkStatusTTL(c *Checked, s Settings) error {
 	return nil
 }
 
-// checkShutdownDelay bounds the time by that after which a service manager kills: systemd does so after 90 seconds.
+// checkShutdownDelay keeps the delay below the timeout of service managers: systemd kills after 90
+// seconds.
 func checkShutdownDelay(c *Checked, s Settings) error {
 	d, err := time.ParseDuration(s.ShutdownDelay)
 	if err != nil || d < 0 || d > maxShutdownDelay {
@@ -163,7 +164,7 @@ func checkShutdownDelay(c *Checked, s Settings) error {
 
 const maxShutdownDelay = time.Minute
 
-// wholeSeconds reads a duration from one second to most.
+// wholeSeconds parses a duration from one second to most.
 func wholeSeconds(s string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Second || d > most || d%time.Second != 0 {
@@ -172,8 +173,9 @@ func wholeSeconds(s string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// checkProxies accepts networks and single addresses. A network with bits beyond its mask is refused because one of
-// the two halves was a slip, and the one that matches every address, because then a visitor picks their own.
+// checkProxies accepts networks and single addresses. It refuses a network with bits beyond its
+// mask, which has a typing error in one half, and the network of all addresses, because then every
+// visitor could choose their own address.
 func checkProxies(c *Checked, s Settings) error {
 	const flag, remedy = "trusted-proxy", "write the proxies' networks, as 10.0.0.0/8 or 192.0.2.7"
 	for _, s := range trimmed(s.TrustedProxies) {
@@ -199,7 +201,7 @@ func checkProxies(c *Checked, s Settings) error {
 	return nil
 }
 
-// leastBackupEvery leaves time for a backup, and for the command that carries it off.
+// leastBackupEvery leaves time for a backup and its command.
 const leastBackupEvery = time.Hour
 
 func checkBackup(c *Checked, s Settings) error {
@@ -217,7 +219,7 @@ func checkBackup(c *Checked, s Settings) error {
 			"%q is not a number of files to keep", s.BackupKeep)
 	}
 	if s.BackupRecipient != "" {
-		if _, err := age.ParseX25519Recipient(s.BackupRecipient); err != nil { // which may repeat a secret key
+		if _, err := age.ParseX25519Recipient(s.BackupRecipient); err != nil { // the error may repeat a secret key
 			return refuse("backup-recipient", "write the line age1... that cairn keys generate --type age prints",
 				"this is not a recipient of age")
 		}
@@ -241,7 +243,7 @@ func checkLog(c *Checked, s Settings) error {
 	return nil
 }
 
-// trimmed drops the blanks that people write after the commas of a list, and empty entries.
+// trimmed removes blanks around the entries of a list, and empty entries.
 func trimmed(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -16,9 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readConfig reads a flat mapping of settings in YAML, of which JSON is a part, into texts by the flags' names. source
-// names the flag or variable that gave the path; named tells that there was one. Every error names the file and the key
-// and no value, because a database URL holds a password. Relative paths are taken from the file's folder.
+// readConfig reads a flat mapping of settings in YAML (or JSON) as texts by flag. source is the
+// flag or variable that gave the path; named reports whether there was one. Every error names the
+// file and the key but no value, because a database URL contains a password. Relative paths are
+// relative to the file's folder.
 func readConfig(path, source string, named bool) (map[string]string, error) {
 	where := source + " " + path
 	if !named {
@@ -30,7 +31,7 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	// A user who can write this file chooses the database and the keys.
+	// Whoever can write this file chooses the database and the keys.
 	if openTo(info.Mode(), 0o022) {
 		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where,
 			info.Mode().Perm(), shellQuote(path))
@@ -47,8 +48,9 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	return values, nil
 }
 
-// checkFound refuses a file that was found, not named, unless it clearly belongs to the user who runs the program. A link is its
-// owner's, whosever file it leads to: relative paths begin at its place. Reading a pipe would wait.
+// checkFound refuses a file that was found, not named, unless it clearly belongs to the user of the
+// program. The owner of a link counts, because relative paths start at the link. Reading a pipe
+// would block.
 func checkFound(path string) error {
 	file, err := os.Stat(path)
 	link, linkErr := os.Lstat(path)
@@ -67,7 +69,8 @@ func checkFound(path string) error {
 	return nil
 }
 
-// parseConfig takes every scalar as it is written: 4040 and true are texts for a setting that is a text.
+// parseConfig reads every scalar as it is written: 4040 and true are texts if the setting is a
+// text.
 func parseConfig(text []byte, folder string) (map[string]string, error) {
 	const remedy = "write one setting a line, as listen: 127.0.0.1:4040"
 	var nodes map[string]yaml.Node
@@ -79,7 +82,7 @@ func parseConfig(text []byte, folder string) (map[string]string, error) {
 		return nil, nil
 	case errors.As(err, &wrong) && strings.Contains(wrong.Errors[0], "already defined"):
 		return nil, fmt.Errorf("%s: remove one", wrong.Errors[0])
-	case errors.As(err, &wrong): // the parser's text quotes the file
+	case errors.As(err, &wrong): // the parser's error quotes the file
 		return nil, errors.New("it is not a mapping of keys to values: " + remedy)
 	case err != nil && strings.Contains(err.Error(), "anchor"):
 		return nil, errors.New("a value begins with * and is not in quotes: " + remedy)
@@ -103,12 +106,12 @@ func parseConfig(text []byte, folder string) (map[string]string, error) {
 	return values, nil
 }
 
-// text is a YAML node as kong takes a value: a list as one text with commas, which the file may hold too.
+// text converts a YAML node to the form that kong parses. A list becomes one text with commas.
 func (s setting) text(node *yaml.Node, folder string) (string, error) {
 	var list []string
 	var one string
 	switch {
-	case node.ShortTag() == "!!null": // not the default: the key was written for some reason
+	case node.ShortTag() == "!!null": // not the default, because the key was written on purpose
 		return "", errors.New("it is empty: write a value, or remove the line")
 	case s.bool:
 		var b bool
@@ -150,9 +153,10 @@ func keySuggestion(key string) string {
 	return suggestion(key, names)
 }
 
-// WriteConfig makes the config file of an installation with the settings that init is told: issuer, listen, database,
-// and private-key-file and data-key-file, if there are any. Paths are written relative to the file's folder where they
-// lie in it. It never overwrites: an existing path is an error that wraps os.ErrExist. Only its owner can read it.
+// WriteConfig creates the config file of an installation with the settings of init: issuer, listen,
+// database, private-key-file and data-key-file. Paths below the file's folder are written relative
+// to it. It never overwrites: an existing path is an error that wraps os.ErrExist. Only the owner
+// can read the file.
 func WriteConfig(path string, s Settings) error {
 	var err error
 	for _, file := range []*string{&s.Database, &s.PrivateKeyFile, &s.DataKeyFile} {
@@ -175,7 +179,8 @@ func WriteConfig(path string, s Settings) error {
 			"# A key is the name of a flag of cairn serve; relative paths are relative to this file.\n"), text...))
 }
 
-// pathIn is a path as the config file has it: relative to the file's folder where it lies in it. A URL is no path.
+// pathIn returns a path as the config file has it: relative if it is below the file's folder. A URL
+// is no path.
 func pathIn(config, path string) (string, error) {
 	if path == "" || strings.Contains(path, "://") {
 		return path, nil
@@ -193,8 +198,8 @@ func pathIn(config, path string) (string, error) {
 	return path, nil
 }
 
-// AddPath adds a line with a setting that is a path to a config file that does not have it. Everything else in the
-// file is unchanged.
+// AddPath adds a setting that is a path to a config file without that setting. The rest of the file
+// does not change.
 func AddPath(config, name, path string) error {
 	value, err := pathIn(config, path)
 	if err != nil {

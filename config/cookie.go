@@ -6,12 +6,13 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// loginCookie opens the service itself when the session cookie is shared with a domain. The __Host- prefix makes
-// browsers refuse it from any other host (RFC 6265bis section 4.1.3.2).
+// loginCookie is the cookie that opens the service itself if the session cookie is shared with a
+// domain. Because of the __Host- prefix, browsers refuse it from any other host (RFC 6265bis
+// section 4.1.3.2).
 const loginCookie = "__Host-cairn_login"
 
-// checkCookieDomain refuses every domain that a browser would refuse too (no user could sign in) and those that
-// would hand the cookie to strangers: a public suffix belongs to all who register below it.
+// checkCookieDomain refuses every domain that browsers refuse, because nobody could sign in, and
+// public suffixes, because the cookie would go to strangers.
 func checkCookieDomain(c *Checked, s Settings) error {
 	const flag, remedy = "cookie-domain", "leave it out, or write a parent domain of the issuer's host, as example.org"
 	domain, host := s.CookieDomain, c.Issuer.Hostname()
@@ -38,8 +39,8 @@ func checkCookieDomain(c *Checked, s Settings) error {
 	return nil
 }
 
-// checkCookieName makes the whole name. The prefix is ours to choose, because a browser silently drops a cookie whose
-// prefix promises what its attributes do not keep.
+// checkCookieName sets the full name. The program chooses the prefix, because browsers silently
+// drop a cookie whose attributes contradict its prefix.
 func checkCookieName(c *Checked, s Settings) error {
 	const flag = "cookie-name"
 	name := s.CookieName

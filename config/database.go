@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// checkDatabase accepts a file path or a PostgreSQL URL. No message repeats a value that could hold a password, and
-// that is every value with :// or = in it.
+// checkDatabase accepts a file path or a PostgreSQL URL. No message repeats a value that could
+// contain a password, which is every value with :// or = in it.
 func checkDatabase(c *Checked, s Settings) error {
 	const flag = "database"
 	const remedy = "write the path of a file, as cairn.db, or a URL, as postgres://user:password@host:5432/cairn " +
 		"with special characters percent-encoded"
-	// Other notations of SQLite's and of libpq's, which would become a file of that name.
+	// Other notations of SQLite and libpq would become files of that name.
 	foreign := regexp.MustCompile(`^(file|sqlite|postgres|postgresql):|^:memory:$|[?#]|(^| )(host|hostaddr|dbname|user|password)=`)
 	dsn := s.Database
 	scheme, _, isURL := strings.Cut(dsn, "://")

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// DataKeyName is the name of the file of the data key where none is given.
+// DataKeyName is the default name of the file of the data key.
 const DataKeyName = "data.key"
 
 // dataKeySize is the length of a data key in bytes. Its file has them as base64 on one line.
 const dataKeySize = 32
 
-// DataKeyBeside is the place of a data key for which no file is named: beside the signing key or the SQLite database
-// that is named, "" where neither is.
+// DataKeyBeside returns the default path of the data key: beside the signing key or the SQLite
+// database, or "" without either.
 func DataKeyBeside(file string) string {
 	if file == "" || strings.Contains(file, "://") || strings.HasPrefix(file, credentials) {
 		return ""
@@ -25,7 +25,7 @@ func DataKeyBeside(file string) string {
 	return filepath.Join(filepath.Dir(file), DataKeyName)
 }
 
-// checkDataKey finds the key where init has made it, for who gives no settings but the database.
+// checkDataKey finds the key at the path that init chooses, if no path is given.
 func checkDataKey(c *Checked, s Settings) error {
 	c.DataKeyFile = s.DataKeyFile
 	for _, file := range []string{s.PrivateKeyFile, c.Database} {
@@ -38,8 +38,8 @@ func checkDataKey(c *Checked, s Settings) error {
 	return nil
 }
 
-// LoadDataKey reads the data key, which seals secrets in the database. An error of a file that is
-// not there wraps os.ErrNotExist.
+// LoadDataKey reads the data key, which seals secrets in the database. The error for a missing file
+// wraps os.ErrNotExist.
 func LoadDataKey(path string) ([]byte, error) {
 	const flag = "data-key-file"
 	const lost = "if the key is lost, restore a backup with --new-data-key"
@@ -50,7 +50,7 @@ func LoadDataKey(path string) ([]byte, error) {
 	if err := checkPrivate(flag, path, info); err != nil {
 		return nil, err
 	}
-	key, err := base64.StdEncoding.DecodeString(string(text)) // which ignores the line break
+	key, err := base64.StdEncoding.DecodeString(string(text)) // it ignores the line break
 	if err != nil || len(key) != dataKeySize {
 		return nil, refuse(flag, "put the right file back; "+lost,
 			"%s holds no data key, which is %d bytes in base64", path, dataKeySize)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Bounds in bytes of what is read: of a file with a secret or a key, and of one with settings or a chain.
+// Size limits in bytes: of a file with a secret or a key, and of one with settings or a chain.
 const (
 	maxSecretFile = 64 << 10
 	maxTextFile   = 1 << 20
@@ -55,14 +55,15 @@ func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return text, info, nil
 }
 
-// openTo reports whether a file's mode gives the bits to others than its owner. On Windows modes say nothing.
+// openTo reports whether a file's mode gives the bits to others than its owner. On Windows modes
+// mean nothing.
 func openTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
-// checkPrivate refuses a file with a secret or a key that others than its owner can open. Of a file with an ACL the
-// bits of the group are only the mask of what the list gives: systemd's credentials are 0440 and root's, and the list
-// lets nobody but the service's user read them.
+// checkPrivate refuses a file with a secret or a key that others than its owner can open. If a file
+// has an ACL, the group bits are only its mask: systemd's credentials have mode 0440 and belong to
+// root, and the ACL lets only the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
 	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path, owner(info))) {
 		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)",
@@ -71,8 +72,8 @@ func checkPrivate(name, path string, info os.FileInfo) error {
 	return nil
 }
 
-// createFile makes a file that only its owner can read, whole and on the disk or not at all. It never overwrites: an
-// existing path is an error that wraps os.ErrExist.
+// createFile creates a file that only its owner can read, completely and on the disk or not at all.
+// It never overwrites: an existing path is an error that wraps os.ErrExist.
 func createFile(path string, text []byte) error {
 	return CreateFile(path, func(f *os.File) error {
 		_, err := f.Write(text)
@@ -80,9 +81,9 @@ func createFile(path string, text []byte) error {
 	})
 }
 
-// CreateFile makes a file that only its owner can read of what fill writes, whole and on the disk or not at all: while
-// fill runs it has another name, which begins with a dot. It never overwrites: an existing path is an error that wraps
-// os.ErrExist.
+// CreateFile creates a file that only its owner can read, with what fill writes, completely and on
+// the disk or not at all. While fill runs the file has another name, which begins with a dot. It
+// never overwrites: an existing path is an error that wraps os.ErrExist.
 func CreateFile(path string, fill func(f *os.File) error) error {
 	return CreateFileIn(filepath.Dir(path), path, fill)
 }
@@ -98,7 +99,7 @@ func CreateFileIn(folder, path string, fill func(f *os.File) error) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
-	// A new name for the finished file, which fails where the name is taken.
+	// A second name for the finished file, which fails if the name is taken.
 	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) { // some file systems have no links
 		var claim *os.File
 		if claim, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
@@ -120,7 +121,7 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// ShellQuote writes a word so that it can be pasted into a shell.
+// ShellQuote quotes a word for a shell.
 func ShellQuote(s string) string {
 	if s != "" && allIn(s, pathCharacters+":=@,+") {
 		return s
@@ -128,7 +129,7 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// shellQuote makes a path safe to paste behind chmod.
+// shellQuote quotes a path as an argument of chmod.
 func shellQuote(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// readEnvFile reads the file of --env-file. An unknown SERVICE_ name is a slip and refused, any other name belongs to
-// the application that shares the file and is left out. Errors name the line and never its text, which may be a secret.
+// readEnvFile reads the file of --env-file. It refuses an unknown SERVICE_ name as a typing error,
+// and ignores other names, which belong to the application that shares the file. Errors name the
+// line and never its text, which may be a secret.
 func readEnvFile(path string) (map[string]string, error) {
 	text, info, err := readFile(path, maxTextFile)
 	if err != nil {
@@ -27,11 +28,11 @@ func readEnvFile(path string) (map[string]string, error) {
 	return values, nil
 }
 
-// parseEnvFile reads NAME=VALUE lines with # comments, an optional export and optional quotes; a quoted value may go
-// over lines. It reads what systemd, docker and a shell read alike and refuses what they read in different ways, so
-// that two programs never have two secrets out of one file. Nothing is expanded; in double quotes \" and \\ mean
-// the character. (The usual library, godotenv, expands $NAME, drops backslashes and what follows a #, and quotes the
-// file in its errors.)
+// parseEnvFile reads NAME=VALUE lines with # comments, an optional export and optional quotes; a
+// quoted value may span lines. It accepts what systemd, docker and a shell read alike and refuses
+// what they read differently, so that two programs never read two secrets from one file. It expands
+// nothing; in double quotes \" and \\ mean the character. (godotenv, the usual library, expands
+// $NAME, drops backslashes and everything after a #, and quotes the file in its errors.)
 func parseEnvFile(text string) (map[string]string, error) {
 	assignment := regexp.MustCompile(`^[ \t\r]*(?:#[^\n]*|(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=[ \t]*` +
 		`(?:"((?:[^"\\]|\\[\s\S])*)"[ \t]*(?:#[^\n]*)?|'([^']*)'[ \t]*(?:#[^\n]*)?|([^"'\n][^\n]*)?))?[ \t\r]*(?:\n|$)`)

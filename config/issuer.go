@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// maxIssuer bounds the issuer in bytes: it is in every cookie twice, and a cookie has 4,000 bytes.
+// maxIssuer limits the issuer in bytes: every cookie contains it twice, and a cookie has at most
+// 4,000 bytes.
 const maxIssuer = 256
 
-// checkIssuer holds the issuer to OpenID Connect Discovery 1.0 section 3 (https, no query, no fragment) and to one
-// spelling. Plain http is for the machine itself.
+// checkIssuer enforces OpenID Connect Discovery 1.0 section 3 (https, no query, no fragment) and
+// one spelling. Only a loopback host may use http.
 func checkIssuer(c *Checked, s Settings) error {
 	const flag = "issuer"
 	if len(s.Issuer) > maxIssuer {
@@ -55,12 +56,12 @@ const (
 	pathCharacters = lowerDigits + "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~/"
 )
 
-// webAddress reads an http or https address in the one spelling that browsers give it: clients compare the issuer
-// byte by byte, browsers compare origins after normalizing them, and a value that the two see differently works for
-// one of them only.
+// webAddress parses an http or https address in the one spelling that browsers give it. Clients
+// compare the issuer byte by byte and browsers normalize origins, so a value with another spelling
+// would work for only one of them.
 func webAddress(flag, remedy, s string, withPath bool) (*url.URL, error) {
 	if strings.Contains(s, "@") {
-		return nil, refuse(flag, remedy, "holds a user name or an @") // and perhaps a password: it is not repeated
+		return nil, refuse(flag, remedy, "holds a user name or an @") // it may contain a password, so it is not repeated
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || !strings.Contains(s, "://") {

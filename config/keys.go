@@ -26,14 +26,15 @@ const (
 
 const makeKey = "make an RSA key with: cairn keys generate FILE"
 
-// LoadSigningKeys loads the key set: the RSA private key first, which signs session cookies and whatever asks for RS256,
-// then the additional keys, which verify and are published. Each has its RFC 7638 SHA-256 thumbprint as KeyID, the one
-// algorithm of its type (RS256; ES256 with P-256; EdDSA with Ed25519) and use sig. Those that sign are private keys, one
-// of each algorithm at most; all others are public keys.
+// LoadSigningKeys loads the key set: first the RSA private key, which signs session cookies and
+// everything that asks for RS256, then the additional keys, which verify and are published. Each
+// has its RFC 7638 SHA-256 thumbprint as KeyID, the one algorithm of its type (RS256; ES256 with
+// P-256; EdDSA with Ed25519) and use sig. The signing keys are private keys, at most one of each
+// algorithm; all others are public keys.
 //
-// An empty privateFile means that there are no keys: nil, unless additional ones are given, which alone could sign
-// nothing. An additional file may hold a private or a public key; a private half is kept of the first ES256 and the
-// first EdDSA key that has one.
+// Without a privateFile there are no keys, and additional files are an error. An additional file
+// may hold a private or a public key; only the first ES256 and the first EdDSA private key keep
+// their private halves.
 func LoadSigningKeys(privateFile string, additional []string) ([]jose.JSONWebKey, error) {
 	if err := checkKeys(nil, Settings{PrivateKeyFile: privateFile, AdditionalKeyFiles: additional}); err != nil ||
 		privateFile == "" {
@@ -113,7 +114,8 @@ func loadKey(flag, path string) (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{Key: key, KeyID: kid, Algorithm: string(algorithm), Use: "sig"}, nil
 }
 
-// algorithmOf is the one algorithm that a key is for: RFC 8725 section 3.1 wants the key to decide, not the token.
+// algorithmOf returns the only algorithm of a key: RFC 8725 section 3.1 wants the key to decide,
+// not the token.
 func algorithmOf(public crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	switch public := public.(type) {
 	case *rsa.PublicKey:
@@ -133,7 +135,8 @@ func algorithmOf(public crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 
 var errOtherKey = errors.New("holds a key that is not RSA, P-256 or Ed25519")
 
-// keyID is the RFC 7638 thumbprint: the same key has the same kid on every instance and after every restart.
+// keyID returns the RFC 7638 thumbprint: the same key has the same kid on every instance and after
+// every restart.
 func keyID(public crypto.PublicKey) (string, error) {
 	jwk := jose.JSONWebKey{Key: public}
 	sum, err := jwk.Thumbprint(crypto.SHA256)
@@ -143,7 +146,7 @@ func keyID(public crypto.PublicKey) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum), nil
 }
 
-// otherKinds are what people put in the place of a key, by the type of the PEM block, and what to do then.
+// otherKinds are types of PEM blocks that people use instead of a key, with the remedy.
 var otherKinds = map[string]struct{ problem, remedy string }{
 	"ENCRYPTED PRIVATE KEY": {"is encrypted",
 		"decrypt it with: openssl pkey -in FILE -out NEWFILE, and chmod 600 NEWFILE"},
@@ -152,13 +155,13 @@ var otherKinds = map[string]struct{ problem, remedy string }{
 	"OPENSSH PRIVATE KEY": {"holds a key in OpenSSH's own form", makeKey},
 }
 
-// parseKey reads one PEM block and returns a private or public key, or what to do about the error.
+// parseKey parses one PEM block and returns a private or public key, or an error with the remedy.
 func parseKey(text []byte) (key any, remedy string, err error) {
 	block, rest := pem.Decode(text)
 	if block == nil {
 		return nil, "name a file that begins with -----BEGIN, or " + makeKey, errors.New("holds no PEM")
 	}
-	if next, after := pem.Decode(rest); next != nil && block.Type == "EC PARAMETERS" { // as openssl ecparam writes it
+	if next, after := pem.Decode(rest); next != nil && block.Type == "EC PARAMETERS" { // written by openssl ecparam
 		block, rest = next, after
 	}
 	if more, _ := pem.Decode(rest); more != nil {
@@ -204,7 +207,7 @@ func GenerateKeyFor(algorithm jose.SignatureAlgorithm, path string, bits int) (k
 	if algorithm == jose.RS256 && (bits < MinKeyBits || bits > MaxKeyBits) {
 		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, MaxKeyBits)
 	}
-	// Before the slow part; createFile does not overwrite either.
+	// Checked before the slow part; createFile does not overwrite either.
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s: %w: keys are never overwritten, choose another path", path, os.ErrExist)
 	}

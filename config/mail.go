@@ -10,10 +10,11 @@ import (
 	"unicode"
 )
 
-// passwordVariable has no flag: a flag's value is visible to every user of the machine.
+// passwordVariable has no flag, because every user of the machine can see the value of a flag.
 const passwordVariable = "SERVICE_SMTP_PASSWORD"
 
-// Mail is the mail server (SMTP submission, RFC 6409) that takes the mails of the service, and whom they come from.
+// Mail is the mail server (SMTP submission, RFC 6409) for the mails of the service, and their
+// sender.
 type Mail struct {
 	Host       string // a name or an IP address
 	Port       string
@@ -25,10 +26,10 @@ type Mail struct {
 	passwordFile string
 }
 
-// Address is host:port.
+// Address returns host:port.
 func (m Mail) Address() string { return net.JoinHostPort(m.Host, m.Port) }
 
-// checkMail repeats nothing of the URL: a password may be in it, however it is spelled.
+// checkMail never repeats the URL: it may contain a password, however it is spelled.
 func checkMail(c *Checked, s Settings) error {
 	const flag, remedy = "smtp-url",
 		"write smtps://user@smtp.example.org:465, or smtp://user@smtp.example.org:587 for STARTTLS"

@@ -2,8 +2,9 @@ package config
 
 import "strings"
 
-// NearestName returns the known name that takes the fewest changed letters, the first of several, and whether it is near
-// enough to be what was meant. Capitals and the choice between - and _ do not count as changes.
+// NearestName returns the known name with the fewest changed letters, the first if there are
+// several, and reports whether it is close enough to be the intended one. Case and the choice
+// between - and _ do not count as changes.
 func NearestName(name string, known []string) (best string, near bool) {
 	least := -1
 	for _, k := range known {
@@ -14,7 +15,7 @@ func NearestName(name string, known []string) (best string, near bool) {
 	return best, least >= 0 && least <= max(2, len(name)/5)
 }
 
-// suggestion is the remedy for a name that is not known: the nearest one, or all of them.
+// suggestion returns the remedy for an unknown name: the nearest one, or all of them.
 func suggestion(name string, known []string) string {
 	if best, near := NearestName(name, known); near {
 		return "did you mean " + best + "?"
@@ -24,7 +25,7 @@ func suggestion(name string, known []string) string {
 
 func hyphenated(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
 
-// distance is the Levenshtein distance in bytes, with one row of the table kept.
+// distance returns the Levenshtein distance in bytes. It keeps one row of the table.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

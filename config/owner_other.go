@@ -4,8 +4,8 @@ package config
 
 import "os"
 
-// OwnFile cannot tell, and says yes.
+// OwnFile is always true, because the owner is not known.
 func OwnFile(os.FileInfo) bool { return true }
 
-// owner is not known where files have no user id.
+// owner is always -1: files have no user id.
 func owner(os.FileInfo) int { return -1 }

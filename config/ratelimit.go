@@ -14,17 +14,19 @@ type Limit struct {
 	Window time.Duration
 }
 
-// The bounds of a limit that is set. A window beyond a day would need counters that outlive the restarts of a day.
+// Limits of the setting. A window of more than a day would need counters that survive the restarts
+// of a day.
 const (
 	maxLimitCount  = 1_000_000
 	maxLimitWindow = 24 * time.Hour
 )
 
-// DefaultRateLimits returns a fresh map of the limits that hold where the setting names no other. The names ending
-// in -account, mail and verify count by account, sign-in by account and client address, invite, invite-mail and activity
-// by user, the others by client address. login counts failures only, and sign-in right passwords only: more than a
-// household, a script each few seconds or a test of an application causes. sign-in, token and all are counted by each
-// instance, the others over all instances that share a database.
+// DefaultRateLimits returns a new map of the default limits. The names ending in -account, mail and
+// verify count by account, sign-in by account and client address, invite, invite-mail and activity
+// by user, the others by client address. login counts only failures, and sign-in only right
+// passwords; its limit is above what a household, a script every few seconds or a test of an
+// application needs. Each instance counts sign-in, token and all; the others are counted over all
+// instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
@@ -77,7 +79,8 @@ func checkRateLimits(c *Checked, s Settings) error {
 		}
 		c.RateLimits[name] = limit
 	}
-	// An operator who loosens or turns off login means sign-in as a whole; the other limits can still be given by themselves.
+	// An operator who loosens or turns off login means sign-in as a whole. The other limits can
+	// still be set on their own.
 	if given["login"] && !given["login-account"] {
 		c.RateLimits["login-account"] = c.RateLimits["login"]
 	}

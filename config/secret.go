@@ -2,16 +2,17 @@ package config
 
 import "bytes"
 
-// MinSecretBytes is the least length of the shared secret: HS256 needs a key of at least its hash (RFC 7518 section
-// 3.2), and a shorter one fails only when the first token is signed.
+// MinSecretBytes is the minimum length of the shared secret: HS256 needs a key as long as its hash
+// (RFC 7518 section 3.2), and a shorter one would fail only when the first token is signed.
 const MinSecretBytes = 32
 
 // Secret returns the shared HS256 secret of SERVICE_AUTH_JWT_SECRET, or of the file that
-// SERVICE_AUTH_JWT_SECRET_FILE names, and the source for people ("SERVICE_AUTH_JWT_SECRET", or the file's variable
-// and path). lookup is [Environment.Lookup] or has the shape of os.LookupEnv.
+// SERVICE_AUTH_JWT_SECRET_FILE names, and its source for messages. lookup is [Environment.Lookup]
+// or has the shape of os.LookupEnv.
 //
-// Neither set: nil, "" and no error; the stored secret holds then. A value of the variable is taken byte for byte, as
-// the applications that share it do; of a file the line break at its end is dropped. An error never holds the secret.
+// If neither is set, it returns nil, "" and no error; then the stored secret is used. The value of
+// the variable is used byte for byte, as applications that share it do; the line break at the end
+// of a file is removed. An error never contains the secret.
 func Secret(lookup func(string) (string, bool)) (secret []byte, source string, err error) {
 	value, isSet := lookup(secretVariable)
 	path, _ := lookup(secretFileVariable)
@@ -30,7 +31,7 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 	default:
 		return nil, "", nil
 	}
-	// Set and empty is refused: it is what a template with a missing value leaves, and going on with the stored
+	// An empty value is refused: it comes from a template with a missing value, and the stored
 	// secret would sign cookies that no application accepts.
 	if len(secret) < MinSecretBytes {
 		return nil, "", refuse(name, "make one with: openssl rand -base64 48, or unset it to use the stored one",
@@ -39,7 +40,7 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 	return secret, source, nil
 }
 
-// secretFromFile reads the file of a setting; the line break at its end is not of the secret.
+// secretFromFile reads the file of a setting without the line break at its end.
 func secretFromFile(name, path string) ([]byte, error) {
 	text, info, err := readSetting(name, path, maxSecretFile)
 	if err != nil {

@@ -56,7 +56,8 @@ type Files struct {
 	EnvFile string `name:"env-file" placeholder:"FILE" help:"File of NAME=VALUE lines, used where the environment has no value."`
 }
 
-// The two variables of the shared secret have no flag: a flag's value is visible to every user of the machine.
+// The two variables of the shared secret have no flag, because every user of the machine can see
+// the value of a flag.
 const (
 	secretVariable     = "SERVICE_AUTH_JWT_SECRET"
 	secretFileVariable = "SERVICE_AUTH_JWT_SECRET_FILE"
@@ -65,7 +66,7 @@ const (
 // ourPrefix begins every environment variable of the program.
 const ourPrefix = "SERVICE_"
 
-// Defaults returns the settings that hold when nothing is given.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	var s Settings
 	v := reflect.ValueOf(&s).Elem()
@@ -77,7 +78,7 @@ func Defaults() Settings {
 	return s
 }
 
-// setting is what the tags of one field of Settings say.
+// setting holds the tags of one field of Settings.
 type setting struct {
 	flag string // without the dashes; also the key in cairn.yaml
 	env  string
@@ -98,7 +99,7 @@ var table = sync.OnceValue(func() []setting {
 	return all
 })
 
-// settingNamed finds a setting by the name of its flag.
+// settingNamed returns a setting by its flag.
 func settingNamed(flag string) (s setting, ok bool) {
 	for _, s := range table() {
 		if s.flag == flag {
@@ -108,8 +109,9 @@ func settingNamed(flag string) (s setting, ok bool) {
 	return setting{}, false
 }
 
-// refuse says which setting is wrong, why, and what to do. name is a flag's, or a variable's that has no flag. A %w in
-// problem keeps the cause for errors.Is. No part holds a secret.
+// refuse returns an error that says which setting is wrong, why, and what to do. name is a flag, or
+// a variable without a flag. A %w in problem keeps the cause for errors.Is. No part contains a
+// secret.
 func refuse(name, remedy, problem string, args ...any) error {
 	if s, ok := settingNamed(name); ok {
 		name = fmt.Sprintf("--%s (%s)", s.flag, s.env)
@@ -117,8 +119,9 @@ func refuse(name, remedy, problem string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", name, fmt.Errorf(problem, args...), remedy)
 }
 
-// Changed lists the settings that are not the defaults, as name=value in the order of the table, with a database URL
-// as [Checked.DatabaseLabel] shows it. No setting holds another secret.
+// Changed returns the settings that differ from the defaults, as name=value in the order of the
+// table, with a database URL as [Checked.DatabaseLabel] shows it. No other setting contains a
+// secret.
 func (s Settings) Changed() []string {
 	var changed []string
 	given, defaults := reflect.ValueOf(s), reflect.ValueOf(Defaults())

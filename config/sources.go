@@ -11,11 +11,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Environment is where values come from besides flags: the process environment, the env-file and cairn.yaml. It is
-// built from a copy of the environment and never changes that of the process; it serves one parser, and holds the
-// values of the two files only after kong has parsed.
+// Environment holds the values from sources other than flags: the process environment, the env-file
+// and cairn.yaml. It has a copy of the process environment, which it never changes. It serves one
+// parser, and has the values of the two files only after kong has parsed.
 type Environment struct {
-	// Search are the places of cairn.yaml where no file is named: the first that exists is read.
+	// Search lists the places of cairn.yaml if no file is named. The first existing one is read.
 	Search []string
 
 	process    map[string]string
@@ -40,9 +40,9 @@ func NewEnvironment(environ []string) *Environment {
 	return e
 }
 
-// Lookup has the shape of os.LookupEnv: the process environment first, then the env-file. An empty value gives way
-// to the next source; it is returned (with true) only when no source has more. Of a variable that names files, systemd's
-// folder of credentials is filled in.
+// Lookup has the shape of os.LookupEnv: it reads the process environment, then the env-file. It
+// skips an empty value if the next source has one. In a variable that names files it fills in
+// systemd's credentials folder.
 func (e *Environment) Lookup(name string) (string, bool) {
 	value, inProcess := e.process[name]
 	inFile := false
@@ -55,8 +55,8 @@ func (e *Environment) Lookup(name string) (string, bool) {
 	return value, inProcess || inFile
 }
 
-// credentials begins a path in the folder in which systemd gives the credentials of its unit to a service
-// (LoadCredential=). In a unit %d is that folder; an env-file and cairn.yaml are read by us.
+// credentials begins a path in the folder of systemd's credentials for a service (LoadCredential=).
+// In a unit, %d is that folder; this program replaces it in the env-file and cairn.yaml.
 const credentials = "$CREDENTIALS_DIRECTORY/"
 
 func (e *Environment) fillCredentials(paths string) string {
@@ -66,22 +66,23 @@ func (e *Environment) fillCredentials(paths string) string {
 	return paths
 }
 
-// ConfigFile is the path of the config file that was read, "" for none.
+// ConfigFile returns the path of the config file that was read, or "".
 func (e *Environment) ConfigFile() string { return e.configFile }
 
-// NewConfig is the path of a config file that is named for a command that writes it, and does not exist; "" for none.
+// NewConfig returns the path of a config file that a command shall write and that does not exist
+// yet, or "".
 func (e *Environment) NewConfig() string { return e.newConfig }
 
-// InConfig returns what the config file says of a setting, by the name of its flag. A path in it
-// is already relative to the working folder.
+// InConfig returns the value of a setting in the config file, by flag. A path in it is already
+// relative to the working folder.
 func (e *Environment) InConfig(flag string) (string, bool) {
 	value, ok := e.config[flag]
 	return value, ok
 }
 
-// Find returns the first of Search that exists, "" where none does. One that cannot be looked at counts: what is in
-// it would matter. A working folder that is closed to the user, as root's is to the service's after sudo -u, has
-// nothing for the command.
+// Find returns the first existing path of Search, or "". A path that cannot be examined counts as
+// existing, because its content would matter. A working folder that the user cannot read, such as
+// root's after sudo -u, is skipped.
 func (e *Environment) Find() string {
 	for _, path := range e.Search {
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrPermission) && !filepath.IsAbs(path) {
@@ -94,8 +95,9 @@ func (e *Environment) Find() string {
 	return ""
 }
 
-// LoadFound reads a config file that was found, not named. It must belong to the user who runs the program, or to root: in
-// a folder where others may write, a file of theirs would choose the database and the keys.
+// LoadFound reads a config file that was found, not named. It must belong to the user of the
+// program, or to root: in a folder where others may write, a file of theirs would choose the
+// database and the keys.
 func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
 
 // LoadAs reads a config file as if it were at another path: relative paths in it are relative to that.
@@ -112,7 +114,7 @@ func (e *Environment) LoadAs(path, place string) error {
 	return nil
 }
 
-// ListInConfig is InConfig of a setting that is a list.
+// ListInConfig is InConfig for a setting that is a list.
 func (e *Environment) ListInConfig(flag string) []string {
 	if e.config[flag] == "" {
 		return nil
@@ -120,7 +122,7 @@ func (e *Environment) ListInConfig(flag string) []string {
 	return kong.SplitEscaped(e.config[flag], ',')
 }
 
-// ForgetConfig drops what was read of a config file.
+// ForgetConfig forgets the config file.
 func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
 
 func (e *Environment) load(path, source string, named bool) error {
@@ -132,9 +134,9 @@ func (e *Environment) load(path, source string, named bool) error {
 	return nil
 }
 
-// WritesConfig marks a command that makes the config file. It gets values of a file that is named, which need not
-// exist ([Environment.NewConfig]), and not of one that other commands would find: it decides by itself where its file
-// is, with [Environment.Find].
+// WritesConfig marks a command that writes the config file. It reads values from a named file,
+// which need not exist ([Environment.NewConfig]), but not from one that other commands would find.
+// It chooses the path of its file itself, with [Environment.Find].
 type WritesConfig interface{ WritesConfig() }
 
 // Options makes kong take its values in the order flag, environment, env-file, cairn.yaml, default. They go into
@@ -166,8 +168,8 @@ func Options(e *Environment) []kong.Option {
 	}
 }
 
-// readFiles reads the env-file, then the config file, which the env-file may name. kong calls it for every part of
-// the command line, of which the first reads.
+// readFiles reads the env-file, then the config file, which the env-file may name. kong calls it
+// for every part of the command line; only the first call reads.
 func (e *Environment) readFiles(ctx *kong.Context) error {
 	if e.readFor == ctx {
 		return nil
@@ -213,7 +215,7 @@ func (e *Environment) fileFlag(ctx *kong.Context, name string) (value, source st
 	return "", ""
 }
 
-// resolve gives kong the value of a flag that the command line does not give.
+// resolve returns the value of a flag that is not on the command line.
 func (e *Environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if value, _ := e.Lookup(flag.Tag.Get("env")); value != "" {
 		return value, nil
@@ -227,13 +229,13 @@ func (e *Environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return nil, nil
 }
 
-// isSetting tells a setting from another command's flag that happens to share its name.
+// isSetting reports whether a flag is a setting, not a flag of another command with the same name.
 func isSetting(flag *kong.Flag) bool {
 	s, ok := settingNamed(flag.Name)
 	return ok && s.env == flag.Tag.Get("env")
 }
 
-// variables are the names that the program reads from its environment.
+// variables returns the names of the variables that the program reads.
 func variables() []string {
 	names := []string{secretVariable, secretFileVariable, passwordVariable, "SERVICE_CONFIG"}
 	for _, s := range table() {
@@ -242,12 +244,12 @@ func variables() []string {
 	return names
 }
 
-// UnknownEnvironment returns a line for each variable that looks like one of the program's and is none, with the
-// nearest real name, in the order given. These are warnings only: other programs may have variables of such names.
-// Values are never in the lines.
+// UnknownEnvironment returns a line for each variable that looks like one of the program's but is
+// not, with the nearest known name, in the given order. These are only warnings, because other
+// programs may use such names. The lines never contain values.
 func UnknownEnvironment(environ []string) []string {
 	known := variables()
-	// A name of a group of ours, as SERVICE_OIDC_, is meant for us however it goes on.
+	// A name with a prefix of ours, such as SERVICE_OIDC_, is meant for this program.
 	sharesGroup := func(name string) bool {
 		return slices.ContainsFunc(known, func(k string) bool {
 			group, _, ok := strings.Cut(strings.TrimPrefix(k, ourPrefix), "_")

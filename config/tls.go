@@ -2,7 +2,7 @@ package config
 
 import "crypto/tls"
 
-// TLSFiles are the two files with which the service speaks https itself.
+// TLSFiles are the two files for https without a proxy.
 type TLSFiles struct {
 	CertFile string // the chain, PEM
 	KeyFile  string // PEM; refused when other users of the machine can read it
@@ -26,8 +26,8 @@ func checkTLS(c *Checked, s Settings) error {
 	return nil
 }
 
-// Load reads and joins the pair. It may be called again when the files have changed; an error then leaves the
-// certificate in use as it is.
+// Load reads the pair of files. It may be called again when they have changed; after an error the
+// current certificate stays in use.
 func (f TLSFiles) Load() (*tls.Certificate, error) {
 	chain, _, err := readSetting("tls-cert-file", f.CertFile, maxTextFile)
 	if err != nil {

@@ -29,16 +29,16 @@ type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// Failure is why a message was not sent. It holds no secret, and of addresses no more
-// than the domain.
+// Failure is the reason why a message was not sent. It contains no secret, and of addresses only
+// the domain.
 type Failure struct {
 	Step   string // one of the constants
 	Reason string
-	// Refused is the last word on this message; without it another attempt is worth while.
+	// Refused means that another attempt is pointless.
 	Refused bool
 }
 
-// Steps on the way of a message, where it can fail.
+// Steps of sending a message that can fail.
 const (
 	StepForm           = "form" // of the message itself
 	StepConnect        = "connect"
@@ -56,12 +56,12 @@ func malformed(reason string) *Failure {
 	return &Failure{Step: StepForm, Reason: reason, Refused: true}
 }
 
-// Domain is the part of an address that may be logged.
+// Domain returns the part of an address that may be logged.
 func Domain(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }
 
-// isAddress says that s can stand in an SMTP command and in a header field as it is.
+// isAddress reports whether s is safe in an SMTP command and in a header field.
 func isAddress(s string) bool {
 	a, err := netmail.ParseAddress("<" + s + ">")
 	return err == nil && a.Address == s && len(s) <= 254 && !strings.ContainsFunc(s, func(c rune) bool {
@@ -73,8 +73,8 @@ func isAddress(s string) bool {
 // RFC 5322 section 2.1.1.
 const maxSubject = 800
 
-// encode makes the message as it is sent. What could begin another header field is
-// refused and not repaired: it has no business here.
+// encode returns the message in the form that is sent. It refuses text that could begin another
+// header field.
 func encode(from *netmail.Address, m Message, now time.Time) ([]byte, error) {
 	switch {
 	case !isAddress(m.To):
@@ -94,7 +94,7 @@ func encode(from *netmail.Address, m Message, now time.Time) ([]byte, error) {
 	msg.Subject(m.Subject)
 	msg.SetDateWithValue(now)
 	msg.SetMessageIDWithValue(rand.Text() + "@" + Domain(from.Address))
-	// RFC 3834: nobody's absence note answers it.
+	// No automatic replies (RFC 3834).
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	if m.Language != "" {
 		msg.SetGenHeader("Content-Language", m.Language)

@@ -32,13 +32,13 @@ const (
 	maxAnswer      = 200     // characters of an answer in an error
 )
 
-// Server is the mail server and who speaks to it.
+// Server describes the mail server and the account there.
 type Server struct {
 	Address string // host:port
 	Host    string // its name in the certificate
 	TLS     bool   // from the first byte
-	// RequireTLS is false on loopback alone: there the password may go without TLS, and
-	// with TLS the certificate is not checked.
+	// RequireTLS is false only on loopback: there the password may be sent without TLS, and with
+	// TLS the certificate is not checked.
 	RequireTLS     bool
 	User, Password string // empty: no authentication
 	From           netmail.Address
@@ -48,8 +48,8 @@ type Server struct {
 	Now            func() time.Time // of the mails' Date; nil: time.Now
 }
 
-// SMTP sends messages by a mail server. It keeps connections for the mails that follow
-// within seconds. It is safe for concurrent use.
+// SMTP sends messages through a mail server. It keeps connections for mails that follow within
+// seconds. It is safe for concurrent use.
 type SMTP struct {
 	server Server
 
@@ -58,7 +58,7 @@ type SMTP struct {
 	timer *time.Timer // ends them
 }
 
-// NewSMTP makes a Sender. It connects to nothing yet.
+// NewSMTP returns a Sender. It does not connect yet.
 func NewSMTP(s Server) *SMTP {
 	s.Timeout, s.Hello = cmp.Or(s.Timeout, defaultTimeout), cmp.Or(s.Hello, "localhost")
 	if s.Now == nil {
@@ -67,7 +67,7 @@ func NewSMTP(s Server) *SMTP {
 	return &SMTP{server: s}
 }
 
-// HelloName is the form of a host in EHLO (RFC 5321 section 4.1.3).
+// HelloName returns the form of a host in EHLO (RFC 5321 section 4.1.3).
 func HelloName(host string) string {
 	switch ip := net.ParseIP(host); {
 	case ip == nil:
@@ -100,7 +100,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin bounds all that follows by ctx, which has a deadline, until end is called.
+// begin limits everything until end is called by the deadline of ctx.
 func (w *wire) begin(ctx context.Context) (end func() bool) {
 	w.left = maxAnswers
 	deadline, _ := ctx.Deadline()
@@ -114,7 +114,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	return err
 }
 
-// Deliver is Send, with what the server has answered.
+// Deliver is Send and also returns the answer of the server.
 func (s *SMTP) Deliver(ctx context.Context, m Message) (answer string, err error) {
 	data, err := encode(&s.server.From, m, s.server.Now())
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *SMTP) dial(ctx context.Context) (_ *conn, err error) {
 		return nil, s.failed(StepConnect, "", err)
 	}
 	if remote, ok := tcp.RemoteAddr().(*net.TCPAddr); !s.server.RequireTLS && (!ok || !remote.IP.IsLoopback()) {
-		_ = tcp.Close() // a name that is to be of this machine, and is not
+		_ = tcp.Close() // a name such as localhost that is not this machine
 		return nil, s.failed(StepTLS, "", errors.New("the server is not on this machine, and TLS is not required"))
 	}
 	w := &wire{Conn: tcp}
@@ -167,7 +167,7 @@ func (s *SMTP) dial(ctx context.Context) (_ *conn, err error) {
 	}()
 	config := &tls.Config{
 		ServerName: s.server.Host, RootCAs: s.server.RootCAs, MinVersion: tls.VersionTLS12,
-		InsecureSkipVerify: !s.server.RequireTLS, //nolint:gosec // on loopback alone, where nobody is on the way
+		InsecureSkipVerify: !s.server.RequireTLS, //nolint:gosec // only on loopback
 	}
 	var over net.Conn = w
 	if s.server.TLS {
@@ -199,8 +199,8 @@ func (s *SMTP) dial(ctx context.Context) (_ *conn, err error) {
 	return &conn{Client: c, wire: w}, nil
 }
 
-// authenticate says nothing of what the server has answered but the code: some repeat
-// what was sent.
+// authenticate reports only the code of the server's answer, because some servers repeat what was
+// sent.
 func (s *SMTP) authenticate(c *smtp.Client) error {
 	user, password, host, plain := s.server.User, s.server.Password, s.server.Host, !s.server.RequireTLS
 	_, offered := c.Extension("AUTH")
@@ -232,13 +232,13 @@ func (s *SMTP) authenticate(c *smtp.Client) error {
 	return &Failure{Step: StepAuthentication, Reason: "the server offers no mechanism for a password here"}
 }
 
-// transmit sends a message on a connection and keeps or ends that. begun is false when
-// the server has not even taken the sender: it may be tired of the connection.
+// transmit sends a message on a connection and keeps or closes it. begun is false if the server did
+// not even accept the sender: it may be about to close the connection.
 func (s *SMTP) transmit(ctx context.Context, c *conn, to string, data []byte) (answer string, begun bool, err error) {
 	end := c.wire.begin(ctx)
 	defer func() {
 		end()
-		if err == nil || c.Reset() == nil { // which fails at once where the deadline is over
+		if err == nil || c.Reset() == nil { // Reset fails at once after the deadline
 			s.keep(c)
 			return
 		}
@@ -272,8 +272,8 @@ func (s *SMTP) transmit(ctx context.Context, c *conn, to string, data []byte) (a
 	return answer, true, nil
 }
 
-// refused is failed where the server's 5yz is about this message (RFC 5321 section
-// 4.2.1). About the connection or the sender it is not: an operator can change these.
+// refused is failed if the server's 5yz is about this message (RFC 5321 section 4.2.1). If it is
+// about the connection or the sender, an operator can fix it.
 func (s *SMTP) refused(step, to string, err error) *Failure {
 	f := s.failed(step, to, err)
 	var answer *textproto.Error
@@ -307,8 +307,8 @@ func isTimeout(err error) bool {
 
 var localPart = regexp.MustCompile(`[^\s<>()\[\],;:"']+@`)
 
-// clean makes what the server has said fit for a log: one short line, without the local
-// parts of addresses and without the password.
+// clean returns the server's answer for a log: one short line, without the local parts of addresses
+// and without the password.
 func (s *SMTP) clean(said, to string) string {
 	if p := s.server.Password; p != "" &&
 		(strings.Contains(said, p) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(p)))) {
@@ -355,7 +355,7 @@ func (s *SMTP) keep(c *conn) {
 	s.timer.Reset(idleTime)
 }
 
-// Close ends the kept connections. Messages may be sent after it.
+// Close closes the kept connections. More messages may be sent afterwards.
 func (s *SMTP) Close() {
 	for c := s.take(); c != nil; c = s.take() {
 		c.quit()

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// What verifying a hash of another system may cost: less than half a second of a core, and 128 MiB.
-// Each refusal costs as much (RefusalWork), and a hash beyond it would hold the queue of sign-ins up.
-// argon2id is verified twice where the opaque form of a password is another one.
+// Limits of the cost of verifying a hash of another system: less than half a second of a core, and
+// 128 MiB. Each refusal costs as much (RefusalWork), and a more expensive hash would block the
+// queue of sign-ins. argon2id is verified twice if the opaque form of a password differs.
 const (
 	maxBcryptCost       = 12
 	maxHashMemory       = 128 << 10 // KiB
@@ -25,7 +25,7 @@ const (
 	maxScryptWork       = 1 << 20   // N*r*p
 )
 
-// A short key matches too many passwords; a long salt or key is not what any of the forms has.
+// A short key matches too many passwords. No known form has a long salt or key.
 const (
 	minHashKey  = 16
 	maxHashKey  = 64
@@ -42,12 +42,12 @@ var (
 var (
 	bcryptForm = regexp.MustCompile(`^\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}$`)
 	argonForm  = regexp.MustCompile(`^\$(argon2(?:id|i|d))\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=([0-9]{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
-	// With . for + in base64, as passlib writes it.
+	// Base64 with . for +, as passlib writes it.
 	pbkdf2Form = regexp.MustCompile(`^\$pbkdf2(?:-(sha1|sha224|sha256|sha384|sha512))?\$([0-9]{1,9})\$([A-Za-z0-9./]+)\$([A-Za-z0-9./]+)$`)
 	scryptForm = regexp.MustCompile(`^\$scrypt\$ln=([0-9]{1,9}),r=([0-9]{1,9}),p=([0-9]{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 )
 
-// foreignForms are those that are rewritten; decode reads the key.
+// foreignForms are the forms that are rewritten; decode decodes the key.
 var foreignForms = []struct {
 	form   *regexp.Regexp
 	decode func(string) ([]byte, error)
@@ -60,9 +60,9 @@ var foreignForms = []struct {
 	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
 }
 
-// Imported is the stored form of a password hash of another system: a PHC string, or
-// bcrypt's own form. It refuses what cannot be verified here, and what would take too long.
-// No error repeats the hash.
+// Imported returns the stored form of a password hash of another system: a PHC string, or bcrypt's
+// own form. It refuses hashes that cannot be verified or would take too long. No error repeats the
+// hash.
 func (h *Hasher) Imported(foreign string) (string, error) {
 	hash, err := phcOf(foreign)
 	if err != nil {
@@ -81,7 +81,7 @@ func (h *Hasher) Imported(foreign string) (string, error) {
 	return hash, nil
 }
 
-// phcOf rewrites the forms of Django and Werkzeug; what is none of them stays.
+// phcOf rewrites the forms of Django and Werkzeug and returns others unchanged.
 func phcOf(foreign string) (string, error) {
 	for _, f := range foreignForms {
 		m := f.form.FindStringSubmatch(foreign)
@@ -108,8 +108,8 @@ func phcOf(foreign string) (string, error) {
 		}
 		return fmt.Sprintf("$scrypt$ln=%d,r=%s,p=%s%s", bits.TrailingZeros(uint(n)), of("r"), of("p"), ending), nil
 	}
-	// Django writes the name of its hasher before these forms. What follows bcrypt_sha256$ is
-	// another hash, of the SHA-256 of the password.
+	// Django puts the name of its hasher before these forms. What follows bcrypt_sha256$ is the
+	// bcrypt hash of the SHA-256 of the password.
 	if rest, ok := strings.CutPrefix(foreign, "bcrypt$$2"); ok {
 		return "$2" + rest, nil
 	}
@@ -119,7 +119,7 @@ func phcOf(foreign string) (string, error) {
 	return foreign, nil
 }
 
-// work is what verifying a hash costs, by its parameters.
+// work is the cost of verifying a hash, by its parameters.
 type work struct {
 	kind       string // amounts of work of one kind add up
 	amount     int
@@ -132,10 +132,10 @@ const (
 	pbkdf2Kind = "$pbkdf2-"
 )
 
-// digestSizes are those of the digests of PBKDF2, which makes a longer key of several.
+// digestSizes are the sizes of the digests of PBKDF2, which makes a longer key of several.
 var digestSizes = map[string]int{"sha1": 20, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
 
-// workOf refuses what is not of a known form.
+// workOf returns the work of a hash and refuses unknown forms.
 func workOf(hash string) (w work, err error) {
 	number := func(s string) int {
 		n, _ := strconv.Atoi(s) // at most nine digits
@@ -188,18 +188,20 @@ func workOf(hash string) (w work, err error) {
 	return w, nil
 }
 
-// Work is how much work of which kinds is done.
+// Work is an amount of work by kind.
 type Work map[string]int
 
-// Bounds of RefusalWork: of how many parameters of hashes, and of their cost, by that of one that is accepted.
+// Limits of RefusalWork: the number of parameters of hashes, and their cost, in units of an
+// accepted hash.
 const (
 	maxRefusalForms = 200
 	maxRefusalParts = 2
 )
 
-// RefusalWork is what each refusal costs: for a hash of this program, and for the dearest of each other kind that
-// an installation has, so that the time tells nobody who has which. next returns the least hash that sorts after a
-// text and is not this program's, or "".
+// RefusalWork returns the work of each refusal: that of a hash of this program, and that of the
+// most expensive hash of each other kind in the installation, so that the time does not reveal who
+// has which. next returns the smallest hash that sorts after a text and is not this program's, or
+// "".
 func (h *Hasher) RefusalWork(next func(after string) (string, error)) (Work, error) {
 	all, parts := Work{h.current: 1}, map[string]float64{}
 	total, after := 0.0, ""

@@ -38,13 +38,13 @@ const (
 // ErrWeak refuses a new password.
 var ErrWeak = web.ForField(400, "weak_password", "/password", "Choose a longer or less common password.")
 
-// minHandle is the length from which a password must not contain the
-// handle: every second sentence contains a handle of one or two letters.
+// minHandle is the length from which a password must not contain the handle: every second sentence
+// contains a handle of one or two letters.
 const minHandle = 3
 
-// Hasher makes password hashes (argon2id) and verifies them, those of other systems too
-// (Imported). It leaves a core to the other endpoints, where there is more than one: a storm
-// of sign-ins neither takes the memory (19 MiB each) nor starves them.
+// Hasher creates password hashes (argon2id) and verifies them and those of other systems
+// (Imported). If there are several cores, it leaves one to the other endpoints, so that a storm of
+// sign-ins neither takes the memory (19 MiB each) nor starves them.
 type Hasher struct {
 	argon   *argon2.Hasher
 	decoder *crypt.Decoder
@@ -53,36 +53,37 @@ type Hasher struct {
 
 	verified func(hash string) // for tests that count the work; nil
 
-	// Observer is told of each use, unless it is nil. Set it before the first use.
+	// Observer is called for each use, unless it is nil. Set it before the first use.
 	Observer Observer
 }
 
-// Observer watches the queue in front of the hasher. Safe for concurrent use.
+// Observer watches the queue in front of the hasher. It is safe for concurrent use.
 type Observer interface {
-	// HashBegun is called when a slot is taken, and what it returns when it is given back.
+	// HashBegun is called when a slot is taken. The function it returns is called when the slot is
+	// given back.
 	HashBegun() (ended func())
-	// HashRefused is called when too many wait.
+	// HashRefused is called when too many requests wait.
 	HashRefused()
 }
 
-// Queue tells how many wait for a slot, and how many slots are taken.
+// Queue returns how many requests wait for a slot, and how many slots are taken.
 func (h *Hasher) Queue() (waiting, busy int) {
 	h.queue.mu.Lock()
 	defer h.queue.mu.Unlock()
 	return h.queue.queued[key{}], h.queue.running[key{}]
 }
 
-// HashMemory is what a hash of the product takes, in bytes.
+// HashMemory is the memory of one hash, in bytes.
 const HashMemory = 19 << 20
 
-// HashSlots is how many hashes are made at once: a core is left to the other requests.
+// HashSlots is the number of concurrent hashes: one core is left to other requests.
 func HashSlots() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// NewHasher makes the hasher of the product: m=19 MiB, t=2, p=1.
+// NewHasher returns the hasher of the product: m=19 MiB, t=2, p=1.
 func NewHasher() (*Hasher, error) { return newHasher(HashMemory>>10, 2) }
 
-// NewTestHasher makes one that is a thousand times cheaper, and whose queue waits for a minute:
-// a loaded machine does not fail a test. For tests only.
+// NewTestHasher returns a hasher that is a thousand times cheaper, and whose queue waits for a
+// minute, so that a loaded machine does not fail a test. It is for tests only.
 func NewTestHasher() (*Hasher, error) {
 	h, err := newHasher(16, 1)
 	if err == nil {
@@ -111,9 +112,9 @@ func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
 	}, nil
 }
 
-// Enter waits for a slot, in fair turns by the client's address and by account, which is as it was
-// typed, or empty. web.ErrBusy when too many wait already, or when it takes too long. Whoever holds the slot calls
-// leave, once.
+// Enter waits for a slot, in fair turns by the client's address and by account (as it was typed, or
+// empty). web.ErrBusy if too many wait already, or if it takes too long. The holder of the slot
+// calls leave once.
 func (h *Hasher) Enter(ctx context.Context, account string) (func(), error) {
 	leave, err := h.queue.enter(ctx, keysOf(web.Address(ctx), account))
 	if h.Observer == nil {
@@ -132,7 +133,7 @@ func (h *Hasher) Enter(ctx context.Context, account string) (func(), error) {
 	}, nil
 }
 
-// Hash makes a PHC string. The password must have passed Check.
+// Hash returns the PHC string of a password that has passed Check.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	leave, err := h.Enter(ctx, "")
 	if err != nil {
@@ -142,7 +143,7 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return h.Rehash(password)
 }
 
-// Rehash is Hash inside a slot that the caller holds.
+// Rehash is Hash in a slot that the caller holds.
 func (h *Hasher) Rehash(password string) (string, error) {
 	d, err := h.argon.Hash(opaque(password))
 	if err != nil {
@@ -151,17 +152,17 @@ func (h *Hasher) Rehash(password string) (string, error) {
 	return d.Encode(), nil
 }
 
-// Match compares inside a slot that the caller holds. An empty hash (unknown user) never
-// matches. What does not match costs all of refusal, whatever the hash.
+// Match compares a password with a hash in a slot that the caller holds. An empty hash (unknown
+// user) never matches. A mismatch always costs all of refusal, whatever the hash.
 func (h *Hasher) Match(hash, password string, refusal Work) bool {
 	if utf8.RuneCountInString(password) > maximum || strings.ContainsRune(password, 0) {
 		password, hash = "", ""
 	}
 	if strings.HasPrefix(hash, bcryptKind) && len(password) > 72 {
-		hash = "" // bcrypt cuts at 72 bytes: a longer password never had such a hash
+		hash = "" // bcrypt cuts at 72 bytes: a longer password never matches
 	}
 	kept := opaque(password)
-	// Other systems hash what was typed, and some of them with argon2id.
+	// Other systems hash the password as typed, and some use argon2id.
 	if h.verify(hash, password) || kept != password && isOpaque(hash) && h.verify(hash, kept) {
 		return true
 	}
@@ -178,10 +179,11 @@ func (h *Hasher) Match(hash, password string, refusal Work) bool {
 	return false
 }
 
-// isOpaque reports whether a hash may be of the opaque form of a password: those of this program are.
+// isOpaque reports whether a hash may be of the opaque form of a password, as those of this program
+// are.
 func isOpaque(hash string) bool { return strings.HasPrefix(hash, "$argon2id$") }
 
-// verify is where all hashes are verified.
+// verify verifies all kinds of hashes.
 func (h *Hasher) verify(hash, password string) bool {
 	d, err := h.decoder.Decode(hash)
 	if err != nil {
@@ -198,8 +200,8 @@ func (h *Hasher) Outdated(hash string) bool {
 	return !strings.HasPrefix(hash, h.current)
 }
 
-// opaque is the form that is hashed: what looks the same is the same (RFC 8265
-// OpaqueString: NFC, other spaces become U+0020), nothing is cut.
+// opaque returns the form of a password that is hashed: what looks the same becomes the same (RFC
+// 8265 OpaqueString: NFC, other spaces become U+0020), and nothing is cut.
 func opaque(password string) string {
 	if p, err := precis.OpaqueString.String(password); err == nil {
 		return p
@@ -233,14 +235,13 @@ func Check(password, handle string, minimum int) error {
 	return nil
 }
 
-// Generate makes a password of at least 100 bits and minimum characters.
+// Generate returns a random password of at least 100 bits and minimum characters.
 func Generate(minimum int) string {
 	return (rand.Text() + rand.Text() + rand.Text())[:max(20, minimum)]
 }
 
-// commonPasswords is the list of zxcvbn, read when the first password is
-// chosen: its package frequency would read that and four more lists at every
-// start, for 30 ms and 10 MB.
+// commonPasswords is the list of zxcvbn, read when the first password is chosen. Its package
+// frequency would read it and four more lists at every start, for 30 ms and 10 MB.
 var commonPasswords = sync.OnceValue(func() map[string]bool {
 	var file struct{ List []string }
 	raw, err := data.Asset("data/Passwords.json")
@@ -260,14 +261,12 @@ var commonPasswords = sync.OnceValue(func() map[string]bool {
 	return common
 })
 
-// ourWords are what the list of the world does not have and what is tried first
-// here.
+// ourWords are likely first guesses here that the list does not contain.
 var ourWords = []string{"cairn", "activity", "administrator", "changeme", "letmein", "correcthorsebatterystaple"}
 
-// isCommon reports whether a password, in lower case, is one of the common ones,
-// or one that was dressed up to please a rule: with digits and marks around it,
-// with digits for letters, written twice. Runs of the keyboard and short
-// repetitions count as common words.
+// isCommon reports whether a password, in lower case, is common, or a common one changed to satisfy
+// a rule: with digits and marks around it, with digits for letters, or written twice. Keyboard runs
+// and short repetitions count as common.
 func isCommon(low string) bool {
 	common := func(word string) bool {
 		return word != "" && (commonPasswords()[word] || commonPasswords()[plainLetters.Replace(word)] || isRun(word))
@@ -285,9 +284,8 @@ func isCommon(low string) bool {
 
 const decoration = "0123456789!?.*#$-_+@%&= "
 
-// undressed takes the digits and marks from both ends of a password, where they
-// are as many as people append without thinking: up to four, a run of digits,
-// or a year.
+// undressed removes the digits and marks that people append without thinking from both ends of a
+// password: up to four, a run of digits, or a year.
 func undressed(low string) string {
 	core := strings.TrimRight(low, decoration)
 	if tail := low[len(core):]; !thoughtless(tail) {
@@ -309,12 +307,11 @@ func thoughtless(s string) bool {
 	return len(s)-len(digits) <= 2 && (isYear || isRun(digits))
 }
 
-// plainLetters undoes the usual digits and marks for letters.
+// plainLetters replaces the usual digits and marks by letters.
 var plainLetters = strings.NewReplacer(
 	"0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
 
-// isRun reports whether a text is a piece of a run of the keyboard, or a short
-// unit over and over.
+// isRun reports whether a text is part of a keyboard run, or repeats a short unit.
 func isRun(s string) bool {
 	if len(s) >= 3 && strings.Contains(keyboardRuns, s) {
 		return true

@@ -11,22 +11,22 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Bounds of the queue in front of the hasher. Who would be one too many, or waits longer than
-// maxHashWait, is refused with 503: by then the caller has probably left.
+// Limits of the queue in front of the hasher. A request beyond a limit, or that waits longer than
+// maxHashWait, gets 503: its caller has probably left.
 const (
 	maxHashWaiters = 256
 	maxKeyWaiters  = 128 // of a network or for an account
 	maxHashWait    = 5 * time.Second
 )
 
-// key is what requests have in common: a network that the client's address is in, the account
-// as it was typed, or, the zero key, nothing.
+// key is what requests have in common: a network of the client's address, the account as typed, or,
+// for the zero key, nothing.
 type key struct {
 	network netip.Prefix
 	account string
 }
 
-// places is how many requests with the key may wait.
+// places returns how many requests with the key may wait.
 func (k key) places() int {
 	if k == (key{}) {
 		return maxHashWaiters
@@ -36,7 +36,8 @@ func (k key) places() int {
 
 const maxKeys = 5
 
-// keysOf are the keys of a request. A customer has a /64 of IPv6, and often the /56 or the /48 around it.
+// keysOf returns the keys of a request. A customer has a /64 of IPv6, and often the /56 or /48
+// around it.
 func keysOf(address netip.Addr, account string) []key {
 	keys, bits := []key{{}}, []int{24, 32}
 	if address.Is6() {
@@ -53,16 +54,16 @@ func keysOf(address netip.Addr, account string) []key {
 	return keys
 }
 
-// queue hands out the slots of the hasher. The next one goes to the request whose keys have
-// recently had the fewest, so that the many requests of a network or for an account take
-// turns with one another and not with everybody else.
+// queue assigns the slots of the hasher. The next one goes to the request whose keys have recently
+// had the fewest, so that the many requests of a network or for an account take turns with each
+// other and not with everybody else.
 type queue struct {
 	mu       sync.Mutex
 	slots    int
 	patience time.Duration // how long a request waits
 	waiting  []*waiter     // in the order in which they came
-	// By key: how many wait, how many have a slot, and how many have recently got one, which is halved
-	// after each recentSlots.
+	// By key: how many wait, how many have a slot, and how many recently got one, which is halved
+	// every recentSlots.
 	queued, running, recent map[key]int
 	begun                   int
 }
@@ -80,8 +81,8 @@ type waiter struct {
 	served chan bool // once: it has a slot, or it has lost its place
 }
 
-// score orders requests, the least first: by the busiest of their keys, and where these are
-// equal, as for the owner of an account that others try, by the next.
+// score orders requests, the lowest first: by the busiest of their keys, and if these are equal, by
+// the next. So the owner of an account that others try is ahead of them.
 func (w *waiter) score(counts ...map[key]int) (s [maxKeys]int) {
 	for i, k := range w.keys {
 		for _, count := range counts {
@@ -93,7 +94,7 @@ func (w *waiter) score(counts ...map[key]int) (s [maxKeys]int) {
 	return s
 }
 
-// count changes how many there are with the keys of a request.
+// count adds to the numbers of the keys of a request.
 func (w *waiter) count(counts map[key]int, by int) {
 	for _, k := range w.keys {
 		if counts[k] += by; counts[k] == 0 {
@@ -102,7 +103,7 @@ func (w *waiter) count(counts map[key]int, by int) {
 	}
 }
 
-// enter waits for a slot; whoever holds it calls leave, once.
+// enter waits for a slot. The holder calls leave once.
 func (q *queue) enter(ctx context.Context, keys []key) (leave func(), err error) {
 	w := &waiter{keys: keys, served: make(chan bool, 1)}
 	q.mu.Lock()
@@ -134,8 +135,8 @@ func (q *queue) enter(ctx context.Context, keys []key) (leave func(), err error)
 	return nil, err
 }
 
-// admit puts w into the queue. Where that or the part of one of its keys is full, the request of
-// those who have most in it loses its place, which may be w.
+// admit adds w to the queue. If the queue or the share of one of its keys is full, a request of the
+// key with the most loses its place, which may be w.
 func (q *queue) admit(w *waiter) bool {
 	var out []*waiter
 	for _, k := range w.keys {
@@ -176,7 +177,7 @@ func (q *queue) remove(w *waiter) bool {
 	return true
 }
 
-// serve hands out the slots that are free. Where there are several, no network or account has all of them.
+// serve assigns the free slots. If there are several, no network or account gets all of them.
 func (q *queue) serve() {
 	for q.running[key{}] < q.slots {
 		var next *waiter

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// AccessToken is what a verified access token for an API says (RFC 9068). Times are UTC, in whole seconds.
+// AccessToken holds the claims of a verified access token for an API (RFC 9068). Times are UTC, in
+// whole seconds.
 type AccessToken struct {
 	Subject  string   // sub: the stable, opaque id of the user, or ClientID where a client asked for itself
 	ClientID string   // client_id: the application that got the token
@@ -46,8 +47,9 @@ type AccessTokenVerifier struct {
 	// Keys are the issuer's public keys. The shared secret never signs access tokens.
 	Keys KeySet
 
-	// Status tells which grants have ended since the token was issued; nil means that a token is
-	// accepted until it expires. With it a token without a reference into a status list is refused.
+	// Status reports which grants have ended since the token was issued. If it is nil, a token is
+	// accepted until it expires. If it is set, a token without a reference into a status list is
+	// refused.
 	Status StatusChecker
 
 	// Proof checks the DPoP proof of a request (RFC 9449 section 4.3): its signature, that the
@@ -74,7 +76,7 @@ func (v *AccessTokenVerifier) Check() error {
 	return v.rules().Check()
 }
 
-// rules are those that access tokens share with session tokens.
+// rules returns the rules that access tokens share with session tokens.
 func (v *AccessTokenVerifier) rules() *Verifier {
 	return &Verifier{Issuer: v.Issuer, Keys: v.Keys, Status: v.Status, Now: v.Now, Leeway: v.Leeway}
 }
@@ -84,9 +86,9 @@ const (
 	maxAccessToken  = 16 << 10 // bytes; those for many APIs and with many groups are long
 )
 
-// Verify returns what an access token says. The errors are those of Verifier.Verify; a session token or
-// an ID token is ErrInvalid. Where Proof is set a token that is bound to a key is accepted: compare
-// Confirmation with the key of the proof, as VerifyRequest does.
+// Verify returns the claims of an access token. The errors are those of Verifier.Verify; a session
+// token or an ID token is ErrInvalid. If Proof is set, tokens that are bound to a key are accepted:
+// compare Confirmation with the key of the proof, as VerifyRequest does.
 func (v *AccessTokenVerifier) Verify(ctx context.Context, token string) (AccessToken, error) {
 	if err := v.Check(); err != nil {
 		return AccessToken{}, err
@@ -137,7 +139,7 @@ func (t *AccessToken) read(m map[string]any) error {
 		return invalid("aud is not a string or an array of strings")
 	}
 	if value, there := m["cnf"]; there {
-		// A token that is bound in a way not known here is no bearer token either.
+		// A token that is bound in an unknown way is not a bearer token either.
 		cnf, _ := value.(map[string]any)
 		if t.Confirmation, _ = cnf["jkt"].(string); t.Confirmation == "" || len(cnf) != 1 {
 			return invalid("cnf is not the thumbprint of a key")
@@ -146,9 +148,8 @@ func (t *AccessToken) read(m map[string]any) error {
 	return nil
 }
 
-// VerifyRequest verifies the access token of the header Authorization and nowhere else. It fails with
-// ErrNoToken for a request without one. A token that is bound to a key comes with the scheme DPoP and a proof,
-// any other with the scheme Bearer.
+// VerifyRequest verifies the access token of the header Authorization. ErrNoToken if there is none.
+// A token that is bound to a key requires the scheme DPoP and a proof, any other the scheme Bearer.
 func (v *AccessTokenVerifier) VerifyRequest(r *http.Request) (AccessToken, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) > 1 {
@@ -176,16 +177,16 @@ func (v *AccessTokenVerifier) VerifyRequest(r *http.Request) (AccessToken, error
 
 type accessTokenKey struct{}
 
-// AccessTokenFromContext returns the token that RequireScopes has put into the context, and whether there
-// is one.
+// AccessTokenFromContext returns the token that RequireScopes has put into the context, and reports
+// whether there is one.
 func AccessTokenFromContext(ctx context.Context) (AccessToken, bool) {
 	t, ok := ctx.Value(accessTokenKey{}).(AccessToken)
 	return t, ok
 }
 
-// RequireScopes lets a request with a good access token that has all of the scopes pass, with the token in the
-// context. Others are answered with application/problem+json and WWW-Authenticate (RFC 6750 section 3):
-// 401, 403 insufficient_scope, or 503 and 500 as Middleware does.
+// RequireScopes serves requests with a valid access token that has all of the scopes, with the
+// token in the context. Others are answered with application/problem+json and WWW-Authenticate (RFC
+// 6750 section 3): 401, 403 insufficient_scope, or 503 and 500 as in Middleware.
 func (v *AccessTokenVerifier) RequireScopes(scopes ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// cookieNames are the names Cairn gives the cookie, the best guarded first: only
-// the host itself can set the first one, only https the second, any host of the site the third.
+// cookieNames are the names of Cairn's cookie, the best protected first: only the host itself can
+// set the first one, only https the second, any host of the site the third.
 var cookieNames = []string{"__Host-cairn_session", "__Secure-cairn_session", "cairn_session"}
 
-// maxTried is how many different cookies of a request are verified. A sibling host may
-// plant some beside the genuine one (cookie tossing), and browsers keep no
-// more than about 180 for a site; each can cost a signature check.
+// maxTried is the maximum number of different cookies of a request that are verified. A sibling
+// host may add some beside the genuine one (cookie tossing), and browsers keep at most about 180
+// per site; each can cost a signature check.
 const maxTried = 64
 
-// VerifyRequest returns the claims of the first good session cookie of r. Without one
-// it fails with ErrNoCookie, or with the error of Verify that says most: ErrKeysUnavailable
-// and ErrStatusUnavailable before ErrRevoked and ErrExpired before ErrInvalid. A good cookie of
-// a lower class than RequireACR ends the search with ErrInsufficientAuthentication: who the
-// visitor is does not depend on RequireACR.
+// VerifyRequest returns the claims of the first valid session cookie of r. Without one it fails
+// with ErrNoCookie, or with the most specific error of Verify: ErrKeysUnavailable and
+// ErrStatusUnavailable before ErrRevoked and ErrExpired before ErrInvalid. A valid cookie of a
+// lower class than RequireACR ends the search with ErrInsufficientAuthentication: the visitor's
+// identity does not depend on RequireACR.
 func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
@@ -51,8 +51,8 @@ func (v *Verifier) VerifyRequest(r *http.Request) (Claims, error) {
 	return Claims{}, failure
 }
 
-// weight orders failures. One cookie that could not be judged outweighs those that
-// are bad: it may be the genuine one.
+// weight orders failures. A cookie that could not be judged outweighs bad ones, because it may be
+// the genuine one.
 func weight(err error) int {
 	switch {
 	case errors.Is(err, ErrNoCookie):

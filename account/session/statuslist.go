@@ -13,36 +13,36 @@ import (
 
 // StatusChecker reports whether a session was revoked. RemoteStatusList is one.
 type StatusChecker interface {
-	// Revoked reports whether the status at ref is another one than valid. It returns
-	// ErrInvalid for a reference that leads nowhere, and any other error, best
-	// ErrStatusUnavailable, if that cannot be said now. It must be safe for many goroutines
-	// and return soon after ctx ends. ref comes from a token whose signature is good.
+	// Revoked reports whether the status at ref is not valid. It returns ErrInvalid for a reference
+	// that does not exist, and another error, preferably ErrStatusUnavailable, if the status is not
+	// known now. It must be safe for concurrent use and return soon after ctx ends. ref comes from
+	// a token with a valid signature.
 	Revoked(ctx context.Context, ref StatusRef) (bool, error)
 }
 
 const (
-	// maxListToken is the longest status list that is read, in bytes. Cairn's are of 6,000
-	// when one session in 50 is revoked, and never over 40,000.
+	// maxListToken is the maximum length of a status list in bytes. Cairn's have 6,000 if one
+	// session in 50 is revoked, and never more than 40,000.
 	maxListToken = 1 << 20
-	// maxListBytes is the longest byte array that a list may unpack to; Cairn's have 16,384.
+	// maxListBytes is the maximum length of an unpacked byte array; Cairn's have 16,384.
 	maxListBytes = 1 << 20
 
 	maxTTL = 24 * 60 * 60 // seconds, whatever a list says
 )
 
-// statusList is a copy of a Status List Token (draft-ietf-oauth-status-list section 5.1) whose
-// signature was good. It is replaced, never changed.
+// statusList is a verified copy of a Status List Token (draft-ietf-oauth-status-list section 5.1).
+// It is replaced, never changed.
 type statusList struct {
 	status  []byte // one bit a session
 	issued  time.Time
 	ttl     time.Duration // how long the copy may be used before it is asked for again
-	expires time.Time     // after which it does not say any more that a session is valid
+	expires time.Time     // after this time it no longer proves that a session is valid
 
 	etag string
 	asOf time.Time // a time at which this was Cairn's current list
 }
 
-// at returns the status at an index; false when the list ends before it.
+// at returns the status at an index, or false if the list is shorter.
 func (l *statusList) at(index int) (revoked, ok bool) {
 	if index < 0 || index/8 >= len(l.status) {
 		return false, false
@@ -50,11 +50,11 @@ func (l *statusList) at(index int) (revoked, ok bool) {
 	return l.status[index/8]>>(index%8)&1 == 1, true
 }
 
-// statusPath is where Cairn has its lists, below the issuer: a number from 1 follows.
+// statusPath is the path of Cairn's lists below the issuer, followed by a number from 1.
 const statusPath = "/oauth2/status/"
 
-// isListURI reports whether uri is that of a list below prefix, in its only spelling.
-// Nothing else is ever fetched: a token must not choose what address is asked.
+// isListURI reports whether uri is that of a list below prefix, in its only spelling. Nothing else
+// is ever fetched, because a token must not choose the address of a request.
 func isListURI(prefix, uri string) bool {
 	number, ok := strings.CutPrefix(uri, prefix)
 	n, err := strconv.ParseUint(number, 10, 31)
@@ -100,7 +100,7 @@ func unpack(value any) ([]byte, error) {
 		return nil, errNotList
 	}
 	defer z.Close()
-	// A bound on what comes out: a megabyte of zeros is packed in a thousand bytes.
+	// Limits the output: a megabyte of zeros is packed in a thousand bytes.
 	status, err := io.ReadAll(io.LimitReader(z, maxListBytes+1))
 	if err != nil || len(status) == 0 || len(status) > maxListBytes || from.Len() > 0 {
 		return nil, errNotList

@@ -23,7 +23,7 @@ const Audience = "activity"
 // Lifetime is the time between iat and exp of a session token.
 const Lifetime = 30 * 24 * time.Hour
 
-// Claims are what a verified session token says. Times are UTC, in whole seconds.
+// Claims are the claims of a verified session token. Times are UTC, in whole seconds.
 type Claims struct {
 	Issuer    string    // iss
 	Subject   string    // sub: the stable, opaque id of the user; the key to store things under
@@ -59,19 +59,19 @@ func (c Claims) HasGroup(name string) bool {
 	return slices.Contains(c.Groups, name)
 }
 
-// The classes of sign-ins (acr), weakest first.
+// Authentication context classes (acr) of sign-ins, weakest first.
 const (
 	ACRPassword          = "1"   // the password alone
 	ACRTwoFactors        = "2"   // more than one factor
 	ACRPhishingResistant = "phr" // a passkey (OpenID EAP ACR Values, section 2)
 )
 
-// acrClasses has them in order: each satisfies those before it.
+// acrClasses are in order: each satisfies those before it.
 var acrClasses = []string{ACRPassword, ACRTwoFactors, ACRPhishingResistant}
 
-// SatisfiesACR reports whether the sign-in was of class required or a stronger one. A token
-// without a known acr, as earlier versions of Cairn made them, counts as ACRPassword. Every
-// sign-in satisfies "", none an unknown class.
+// SatisfiesACR reports whether the sign-in was of the required class or a stronger one. A token
+// without a known acr, which earlier versions of Cairn made, counts as ACRPassword. Every sign-in
+// satisfies "", none an unknown class.
 func (c Claims) SatisfiesACR(required string) bool {
 	if required == "" {
 		return true
@@ -86,7 +86,8 @@ const (
 	tokenType = "JWT"
 )
 
-// verifySignature returns the payload of a token of this type, of so many bytes at most, that the issuer has signed.
+// verifySignature returns the payload of a token of this type, with at most longest bytes, that the
+// issuer has signed.
 func (v *Verifier) verifySignature(
 	ctx context.Context, token, typ string, longest int,
 ) (payload map[string]any, alg jose.SignatureAlgorithm, err error) {
@@ -102,7 +103,7 @@ func (v *Verifier) verifySignature(
 		return nil, "", err
 	}
 	jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{alg})
-	if err != nil { // the cause may quote the token
+	if err != nil { // the error may quote the token
 		return nil, "", invalid("not a signed token")
 	}
 	signed, err := jws.Verify(key)
@@ -115,13 +116,13 @@ func (v *Verifier) verifySignature(
 	return payload, alg, nil
 }
 
-// foreign are the header parameters that bring a key, point to one, or change
-// what is signed. Cairn writes none of them, and none may be obeyed or
-// ignored. Others are ignored, as RFC 7515 section 4 asks.
+// foreign are the header parameters that bring a key, refer to one, or change what is signed. Cairn
+// writes none of them, and they must be neither obeyed nor ignored. Others are ignored, as RFC 7515
+// section 4 requires.
 var foreign = []string{"b64", "crit", "enc", "jku", "jwk", "x5c", "x5t", "x5t#S256", "x5u", "zip"}
 
-// readHeader decides whether a token is worth a signature check, before go-jose
-// parses it and before any key is looked up.
+// readHeader decides whether a token is worth a signature check, before go-jose parses it and
+// before any key is looked up.
 func readHeader(token, want string) (alg jose.SignatureAlgorithm, kid string, err error) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -172,8 +173,8 @@ func readHeader(token, want string) (alg jose.SignatureAlgorithm, kid string, er
 	return alg, kid, nil
 }
 
-// algorithms are those that sign a type of token. The secret, which other applications hold, signs no
-// access token.
+// algorithms returns those that sign a type of token. The secret, which other applications have,
+// signs no access token.
 func algorithms(typ string) []jose.SignatureAlgorithm {
 	if typ == accessTokenType {
 		return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
@@ -181,9 +182,8 @@ func algorithms(typ string) []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.HS256, jose.RS256}
 }
 
-// key returns the only key that may verify a token with this header. The type of the
-// key follows from the algorithm here and nowhere else: were it the other way round, a
-// public key could be taken for an HMAC secret.
+// key returns the only key that may verify a token with this header. Only here does the algorithm
+// decide the type of the key: otherwise a public key could be used as an HMAC secret.
 func (v *Verifier) key(ctx context.Context, alg jose.SignatureAlgorithm, kid string) (any, error) {
 	if alg == jose.HS256 {
 		if v.Secret == nil {
@@ -213,9 +213,8 @@ func (v *Verifier) key(ctx context.Context, alg jose.SignatureAlgorithm, kid str
 	return pub, nil
 }
 
-// canonical decodes unpadded base64url in its one spelling. The decoder skips line
-// ends and, unless strict, ignores the last unused bits, so that one token would have many
-// spellings.
+// canonical decodes unpadded base64url in its one spelling. The decoder skips line ends and, unless
+// strict, ignores the last unused bits, so that one token would have many spellings.
 func canonical(part string) ([]byte, bool) {
 	if part == "" || strings.ContainsAny(part, "\r\n") {
 		return nil, false
@@ -230,8 +229,8 @@ func isKeyID(kid string) bool {
 	return kid != "" && len(kid) <= maxKeyID && strings.Trim(kid, allowed) == ""
 }
 
-// readObject reads one JSON object with the exact names of its members. The package of
-// go-jose, unlike encoding/json, refuses a member that is repeated, at any depth.
+// readObject reads one JSON object with exact member names. Unlike encoding/json, the package of
+// go-jose refuses repeated members at any depth.
 func readObject(data []byte) (m map[string]any, err error) {
 	if !utf8.Valid(data) || json.Unmarshal(data, &m) != nil || m == nil {
 		return nil, errors.New("not one JSON object with distinct members")
@@ -265,7 +264,7 @@ func stringList(value any) (list []string, ok bool) {
 	return list, true
 }
 
-// latestSecond is the end of the year 9999, beyond which RFC 3339 has no times.
+// latestSecond is the end of the year 9999, the last one of RFC 3339.
 const latestSecond = 253402300799
 
 func instant(value any) (time.Time, bool) {
@@ -273,8 +272,8 @@ func instant(value any) (time.Time, bool) {
 	return time.Unix(seconds, 0).UTC(), ok
 }
 
-// claims reads the payload of a token whose signature is good and decides whether
-// it is a session token of this verifier that is in force.
+// claims reads the payload of a verified token and decides whether it is a valid session token for
+// this verifier.
 func (v *Verifier) claims(m map[string]any) (Claims, error) {
 	c, err := v.commonClaims(m)
 	if err != nil {
@@ -296,7 +295,7 @@ func (v *Verifier) claims(m map[string]any) (Claims, error) {
 	return v.inForce(c, m)
 }
 
-// commonClaims reads the claims but the times that every token of the issuer may have.
+// commonClaims reads the claims that every token of the issuer may have, except the times.
 func (v *Verifier) commonClaims(m map[string]any) (Claims, error) {
 	var c Claims
 	for _, f := range []struct {
@@ -361,8 +360,8 @@ func (v *Verifier) inForce(c Claims, m map[string]any) (Claims, error) {
 	return c, nil
 }
 
-// readStatus reads {"status_list":{"idx":N,"uri":"..."}}. A status of another kind
-// is nil: it is no reference that this package knows.
+// readStatus reads {"status_list":{"idx":N,"uri":"..."}}. A status of another kind is nil, as if
+// there were none.
 func readStatus(value any) (*StatusRef, bool) {
 	status, ok := value.(map[string]any)
 	if !ok {

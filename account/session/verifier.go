@@ -10,38 +10,37 @@ import (
 	"time"
 )
 
-// defaultLeeway is how far the clocks of the issuer and the application may differ.
+// defaultLeeway is the tolerated difference between the clocks of the issuer and the application.
 const defaultLeeway = 30 * time.Second
 
-// Verifier holds what session tokens are verified with. Its fields are set before
-// the first use and not changed afterwards; then all methods may be called from
-// many goroutines.
+// Verifier verifies session tokens. Set its fields before the first use and do not change them
+// afterwards; then all methods may be called concurrently.
 type Verifier struct {
 	// Issuer is Cairn's base URL, byte for byte as in its discovery document.
 	Issuer string
 
-	// Audience is the aud that is asked for; "" means the constant Audience.
+	// Audience is the required aud; "" means the constant Audience.
 	Audience string
 
-	// Secret is the shared HS256 secret, at least 32 bytes; nil refuses HS256. A
-	// blank secret that is not nil is a mistake that Check reports.
+	// Secret is the shared HS256 secret, at least 32 bytes; nil refuses HS256. An empty secret that
+	// is not nil is a mistake that Check reports.
 	Secret []byte
 
-	// SecretUntil is when HS256 tokens cease to count, at the end of a change to RS256 (cairn
-	// keys migrate --until); zero means when they expire.
+	// SecretUntil is when HS256 tokens are no longer accepted, at the end of a change to RS256
+	// (cairn keys migrate --until); zero means when they expire.
 	SecretUntil time.Time
 
 	// Keys are the issuer's RSA public keys; nil refuses RS256.
 	Keys KeySet
 
-	// Status tells which sessions were revoked since they were issued; nil means that no one
-	// asks, and that a session which its owner or an administrator has ended goes on here until it
-	// expires. With it a token without a reference into a status list is refused.
+	// Status reports which sessions were revoked since they were issued. If it is nil, an ended
+	// session stays valid here until it expires. If it is set, a token without a reference into a
+	// status list is refused.
 	Status StatusChecker
 
-	// RequireACR is the lowest class of sign-in that is accepted: ACRTwoFactors or
-	// ACRPhishingResistant; "" accepts every sign-in. Verify fails with
-	// ErrInsufficientAuthentication for a good session of a lower class.
+	// RequireACR is the lowest accepted class of sign-in: ACRTwoFactors or ACRPhishingResistant; ""
+	// accepts every sign-in. Verify fails with ErrInsufficientAuthentication for a valid session of
+	// a lower class.
 	RequireACR string
 
 	// Now is the clock; nil means time.Now.
@@ -56,12 +55,11 @@ type Verifier struct {
 	CookieName string
 }
 
-// Verify returns the claims of a session token. The error is ErrInvalid for a token
-// that is none (ErrExpired, ErrRevoked and ErrUnknownKey say more), ErrKeysUnavailable when
-// the key could not be looked up, ErrStatusUnavailable when it cannot be said whether the
-// session was revoked, ErrInsufficientAuthentication for a good session of a lower class than
-// RequireACR, and Check's error for a verifier that is not set up.
-// ctx bounds the wait for keys and lists.
+// Verify returns the claims of a session token. The error is ErrInvalid for an invalid token
+// (ErrExpired, ErrRevoked and ErrUnknownKey are more specific), ErrKeysUnavailable if the key could
+// not be looked up, ErrStatusUnavailable if it is not known whether the session was revoked,
+// ErrInsufficientAuthentication for a valid session of a lower class than RequireACR, and the error
+// of Check for a wrong setting. ctx limits the wait for keys and lists.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if err := v.Check(); err != nil {
 		return Claims{}, err
@@ -84,7 +82,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	return c, nil
 }
 
-// notRevoked looks the session up in its status list.
+// notRevoked looks up the session in its status list.
 func (v *Verifier) notRevoked(ctx context.Context, c Claims) error {
 	if v.Status == nil {
 		return nil
@@ -102,11 +100,11 @@ func (v *Verifier) notRevoked(ctx context.Context, c Claims) error {
 	return fmt.Errorf("%w: %w", ErrStatusUnavailable, err)
 }
 
-// minSecret is the least length of an HS256 secret in bytes (RFC 7518 section 3.2).
+// minSecret is the minimum length of an HS256 secret in bytes (RFC 7518 section 3.2).
 const minSecret = 32
 
-// Check reports a setting with which the verifier would refuse every token, or
-// believe the wrong ones. Call it at start; Verify fails with the same error.
+// Check reports a setting with which the verifier would refuse every token, or accept wrong ones.
+// Call it at start; Verify fails with the same error.
 func (v *Verifier) Check() error {
 	if v == nil {
 		return errors.New("session: there is no verifier")
@@ -130,7 +128,7 @@ func (v *Verifier) Check() error {
 	case rules.Issuer != v.Issuer:
 		return errors.New("session: the verifier and its status list have different issuers: give both the same")
 	case v.Keys != nil && rules.Keys == nil:
-		// Who signs session tokens with a private key signs the lists with it.
+		// An issuer that signs session tokens with a private key signs the lists with it.
 		return errors.New("session: the verifier has keys and its status list has none: give both the same")
 	case rules.Secret != nil && !v.SecretUntil.IsZero() &&
 		(rules.SecretUntil.IsZero() || rules.SecretUntil.After(v.SecretUntil)):
@@ -177,8 +175,8 @@ func isWebAddress(s string) bool {
 
 func (v *Verifier) now() time.Time { return wallClock(v.Now) }
 
-// wallClock reads a clock (nil: time.Now) without the monotonic reading, which stands still
-// while the machine is suspended: an old copy would be young after that.
+// wallClock reads a clock (nil: time.Now) without the monotonic reading, which stands still while
+// the machine is suspended, so that an old copy would seem young afterwards.
 func wallClock(clock func() time.Time) time.Time {
 	if clock == nil {
 		clock = time.Now

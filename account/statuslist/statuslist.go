@@ -31,28 +31,26 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Size is how many session tokens one list has room for.
+// Size is the number of session tokens in one list.
 const Size = 1 << 17
 
-// Lifetime is how long a copy of a list may be used at most, from its
-// signature to its exp.
+// Lifetime is the maximum lifetime of a copy of a list, from its signature to its exp.
 const Lifetime = 12 * time.Hour
 
-// ErrNotFound is for a list that never was, or is no longer kept.
+// ErrNotFound means that there never was such a list, or that it is no longer kept.
 var ErrNotFound = web.NewProblem(404, "status_list_not_found", "There is no such status list.")
 
 const (
-	// generationTime is how long an unchanged list is served as it was signed: its
-	// copies have most of their life before them.
+	// generationTime is how long an unchanged list is served with the same signature, so that
+	// copies have most of their lifetime left.
 	generationTime = Lifetime / 4
-	// maxWait is how long a request is held at most; proxies and the server's
-	// own limits end requests after 30 seconds and more.
+	// maxWait is the maximum time for which a request is held: proxies and the server end requests
+	// after 30 seconds or more.
 	maxWait = 25 * time.Second
-	// poll is how often the store is asked for changes while a request waits:
-	// they may come from another instance or from the command line.
+	// poll is how often the store is asked for changes by other instances or the command line while
+	// a request waits.
 	poll = 250 * time.Millisecond
-	// How many requests are held at once, in all and for one address. Beyond that the
-	// answer comes at once.
+	// Maximum numbers of held requests, in all and per address. Further ones are answered at once.
 	maxWaiters          = 1024
 	maxWaitersByAddress = 32
 
@@ -71,22 +69,21 @@ type claims struct {
 	} `json:"status_list"`
 }
 
-// Store is what the lists are made from.
+// Store is the database of the lists.
 type Store interface {
-	// StatusVersion is a number that differs after each change of a status list;
-	// ErrNotFound for one that never was or has died with its last session.
+	// StatusVersion returns a number that changes with the status list. ErrNotFound if the list
+	// never existed or was removed with its last session.
 	StatusVersion(ctx context.Context, list int) (int64, error)
-	// StatusVersions is StatusVersion of all lists.
+	// StatusVersions returns the StatusVersion of all lists.
 	StatusVersions(ctx context.Context) (map[int]int64, error)
-	// RevokedIndices returns the indices of one status list whose tokens were
-	// revoked, sorted: also of those that expired not long ago, for verifiers allow for
-	// clocks that differ. It changes with StatusVersion alone, and read after it is at
-	// least as new. No other token gets such an index before every copy of a list that
-	// has it is past Lifetime.
+	// RevokedIndices returns the sorted indices of the revoked tokens of one status list. It
+	// includes tokens that expired recently, because the clocks of verifiers may differ. It changes
+	// only with StatusVersion, and if read after it, is at least as new. No other token gets such
+	// an index before every copy of a list with it is past Lifetime.
 	RevokedIndices(ctx context.Context, list int) ([]int, error)
 }
 
-// Options are what Lists are made of. All are required except KeyID.
+// Options configure Lists. All are required except KeyID.
 type Options struct {
 	Site  *web.Site
 	Store Store
@@ -109,7 +106,7 @@ type Lists struct {
 	waiters waiters
 }
 
-// New makes the Lists of a store.
+// New returns the Lists of a store.
 func New(o Options) (*Lists, error) {
 	signer, err := jose.NewSigner(o.Key, (&jose.SignerOptions{}).WithType("statuslist+jwt"))
 	if err != nil {
@@ -123,7 +120,7 @@ func New(o Options) (*Lists, error) {
 	return l, nil
 }
 
-// signed is a list as it is served.
+// signed is a list in the form in which it is served.
 type signed struct {
 	version    int64 // of the store
 	generation int64 // since 1970
@@ -131,10 +128,10 @@ type signed struct {
 	document   *templates.Document
 }
 
-// current returns a list as it is now. What is kept is served while the
-// store, asked each time, says that nothing has changed: then a revocation is
-// seen by the next request at every instance. Of many who ask after a change one reads
-// the list and signs it, because strangers may ask and signing is expensive.
+// current returns the current list. It serves the stored copy while the store, asked each time,
+// reports no change, so that the next request at every instance sees a revocation. After a change
+// only one of many callers reads and signs the list, because strangers may ask and signing is
+// expensive.
 func (l *Lists) current(ctx context.Context, list int) (signed, error) {
 	key := strconv.Itoa(list)
 	version, err := l.store.StatusVersion(ctx, list)
@@ -150,9 +147,9 @@ func (l *Lists) current(ctx context.Context, list int) (signed, error) {
 
 func (l *Lists) generation() int64 { return l.now().Unix() / int64(generationTime/time.Second) }
 
-// sign reads a list, after its version: what is newer than that is asked for again by
-// the next request. The entity tag is weak, and of what the content depends on, so that it is
-// the same at every instance, though each signs its own.
+// sign reads a list after its version, so that a newer change makes the next request read again.
+// The entity tag is weak and depends only on the content, so that it is the same at every instance
+// although each signs its own copy.
 func (l *Lists) sign(ctx context.Context, key string) (p signed, err error) {
 	list, err := strconv.Atoi(key)
 	if err != nil {
@@ -199,15 +196,15 @@ func (l *Lists) sign(ctx context.Context, key string) (p signed, err error) {
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %s", c.Subject, c.TTL, p.generation, l.keyID, c.List.List))
 	p.etag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	// A cache in between would serve the list for ttl, and the verifier go on with it for
-	// ttl again: it has to ask each time, which costs next to nothing.
+	// A cache would serve the list for ttl, and the verifier use it for ttl again. So a cache must
+	// revalidate each time, which costs next to nothing.
 	age := "public, no-cache, max-age=" + strconv.Itoa(int(l.ttl/time.Second))
 	p.document = templates.NewDocument(media, age, p.etag, []byte(token), zipped.Bytes())
 	return p, nil
 }
 
-// ServeHTTP tells verifiers which session tokens were revoked: one bit an
-// index, signed like the session token itself. The route has the number as {list}.
+// ServeHTTP serves a status list: one bit per session token, set if the token was revoked, signed
+// like the session tokens. The route has the number as {list}.
 func (l *Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := mux.Vars(r)["list"]
 	list, err := strconv.Atoi(name)
@@ -254,12 +251,12 @@ type waiters struct {
 	total    int
 	changed  chan struct{} // closed at the next change of any list
 	watching bool
-	released bool // the service stops: no request waits any more
+	released bool // the service is stopping: no request waits
 }
 
-// await returns the list as current has it. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to N
-// seconds, or 25, until the list is another one than If-None-Match (has) names. held is the time that was
-// granted; 0 when the request is not of that kind or there is no room.
+// await returns the list like current. With `Prefer: wait=N` (RFC 7240 section 4.3) it waits up to
+// N seconds, at most 25, for a list other than that of If-None-Match (has). held is the granted
+// time; 0 if the request has no preference or there is no room.
 func (l *waiters) await(
 	ctx context.Context, address string, wait time.Duration, has string, current func() (signed, error),
 ) (now signed, held int, err error) {
@@ -288,8 +285,8 @@ func (l *waiters) await(
 	}
 }
 
-// enter counts a waiter and returns the channel that the next change closes; nil
-// when there is no room.
+// enter counts a waiter and returns the channel that the next change closes, or nil if there is no
+// room.
 func (l *waiters) enter(address string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,7 +314,7 @@ func (l *waiters) leave(address string) {
 	}
 }
 
-// next is the channel of the change after the one that has just come; nil when the service stops.
+// next returns the channel of the change after the last one, or nil if the service is stopping.
 func (l *waiters) next() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,8 +324,8 @@ func (l *waiters) next() <-chan struct{} {
 	return l.changed
 }
 
-// watch looks for changes as long as a request waits. The first look wakes
-// all of them: what they have seen may be older.
+// watch asks for changes while a request waits. The first one wakes all requests, because they may
+// have seen an older state.
 func (l *waiters) watch() {
 	var before map[int]int64
 	failing := false // one line for an outage, not four a second
@@ -351,7 +348,7 @@ func (l *waiters) watch() {
 	}
 }
 
-// wake makes all waiting requests look at the list again; with release no request waits from now on.
+// wake makes all waiting requests read the list again. With release, no request waits from now on.
 func (l *waiters) wake(release bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,19 +358,18 @@ func (l *waiters) wake(release bool) {
 	}
 }
 
-// Release answers the requests that are held, and holds none from
-// now on: the service is about to stop, which must not take as long as they would.
+// Release answers the held requests and holds no others, because the service is about to stop.
 func (l *Lists) Release() { l.waiters.wake(true) }
 
-// Held is how many requests wait for a change of a list.
+// Held returns the number of held requests.
 func (l *Lists) Held() int {
 	l.waiters.mu.Lock()
 	defer l.waiters.mu.Unlock()
 	return l.waiters.total
 }
 
-// preferredWait reads the preference wait=SECONDS; 0 means none. The first one
-// counts (RFC 7240 section 2), and one that is no number of seconds is ignored.
+// preferredWait returns the preference wait=SECONDS; 0 means none. The first one counts (RFC 7240
+// section 2), and an invalid one is ignored.
 func preferredWait(prefer []string) time.Duration {
 	for preference := range strings.SplitSeq(strings.Join(prefer, ","), ",") {
 		preference, _, _ = strings.Cut(preference, ";") // its parameters

@@ -18,8 +18,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Cut shortens what a client sent for storage, on a rune boundary, without
-// characters that a database or a page could stumble over.
+// Cut shortens a client's text for storage to n characters, and removes characters that could break
+// a database or a page.
 func Cut(s string, n int) string {
 	out := make([]rune, 0, n)
 	for _, r := range s {
@@ -33,7 +33,7 @@ func Cut(s string, n int) string {
 	return string(out)
 }
 
-// CutLines is what was typed, bounded, to show it again.
+// CutLines shortens typed text to show it again.
 func CutLines(typed string) string {
 	lines := strings.SplitN(typed, "\n", 12)
 	for i, l := range lines {
@@ -42,15 +42,16 @@ func CutLines(typed string) string {
 	return strings.Join(lines[:min(len(lines), 11)], "\n")
 }
 
-// Printable reports whether a text has nothing that could disturb a page, a log line or a database.
+// Printable reports whether a text contains only characters that are safe for a page, a log line
+// and a database.
 func Printable(s string) bool {
 	for _, r := range s {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) ||
 			unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
 			return false
 		}
-		// U+200C and U+200D join letters and emoji; the other format characters
-		// reorder or hide text.
+		// U+200C and U+200D join letters and emoji. The other format characters reorder or hide
+		// text.
 		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
 			return false
 		}
@@ -64,16 +65,16 @@ func Check(s string, max int) (string, bool) {
 	return s, utf8.RuneCountInString(s) <= max && utf8.ValidString(s) && Printable(s)
 }
 
-// Refusal says what is accepted, with {max}; without Text there is none.
+// Refusal is the sentence about what is accepted, with {max}. An empty Text means no refusal.
 type Refusal struct {
 	Text templates.Text
 	Max  int
 }
 
-// Rule returns what is kept of a text, or why it is refused.
+// Rule returns the text to store, or why it is refused.
 type Rule func(s string) (kept string, no Refusal)
 
-// Line is the rule for a text of at most max characters in one line.
+// Line returns the rule for a text of at most max characters in one line.
 func Line(max int) Rule {
 	return func(s string) (string, Refusal) {
 		if _, ok := Check(s, max); !ok {
@@ -83,7 +84,7 @@ func Line(max int) Rule {
 	}
 }
 
-// Lines is the rule for a text of at most max characters and 10 lines.
+// Lines returns the rule for a text of at most max characters and 10 lines.
 func Lines(max int) Rule {
 	no := Refusal{"This has at most {max} characters in at most 10 lines, and no control characters.", max}
 	return func(s string) (string, Refusal) {
@@ -100,8 +101,8 @@ func Lines(max int) Rule {
 	}
 }
 
-// WebAddress keeps javascript: and the like away from the pages of the
-// applications that show the claim.
+// WebAddress accepts only http and https, so that javascript: does not reach applications that show
+// the claim.
 func WebAddress(s string) (string, Refusal) {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2000 || !Printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
@@ -136,9 +137,8 @@ func Zoneinfo(s string) (string, Refusal) {
 	return s, Refusal{}
 }
 
-// zonesKnown reports whether this system has the time zone database; without it
-// the form of the name has to do. (Compiling it in would cost every installation
-// its memory.)
+// zonesKnown reports whether this system has the time zone database. Without it, only the form of
+// the name is checked. (Compiling the database in would cost every installation its memory.)
 var zonesKnown = sync.OnceValue(func() bool {
 	_, err := time.LoadLocation("Europe/Rome")
 	return err == nil

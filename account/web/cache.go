@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// loadTimeout bounds a load, which goes on when its caller has given up.
+// loadTimeout limits a load, which continues when its caller has given up.
 const loadTimeout = 10 * time.Second
 
-// Cache keeps what load returns. Of many who miss at once one loads, and a caller
-// who gives up fails no other caller. Only what was found is kept, so that strangers
-// cannot fill it with what there is not. Safe for concurrent use.
+// Cache keeps what load returns. If many callers miss at once, one loads, and a caller who gives up
+// fails no other caller. It keeps only existing values, so that strangers cannot fill it. It is
+// safe for concurrent use.
 type Cache[V any] struct {
 	load func(ctx context.Context, key string) (V, error)
 	ttl  time.Duration
@@ -33,7 +33,7 @@ type cacheEntry[V any] struct {
 	until time.Time
 }
 
-// NewCache makes a cache whose values are kept for ttl.
+// NewCache returns a cache that keeps values for ttl.
 func NewCache[V any](
 	ttl time.Duration, now func() time.Time, load func(ctx context.Context, key string) (V, error),
 ) *Cache[V] {
@@ -41,22 +41,20 @@ func NewCache[V any](
 		loads: map[string]context.Context{}}
 }
 
-// Get returns the value of key: one older than ttl, of any age, while another caller
-// reads it again.
+// Get returns the value of key. It may be older than ttl while another caller reads it again.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool {
 		return c.loads[key] != nil || c.now().Before(e.until)
 	})
 }
 
-// GetFresh is Get where nothing older than ttl will do: a caller who comes while the
-// value is read again waits for it.
+// GetFresh is Get without older values: callers wait while the value is read again.
 func (c *Cache[V]) GetFresh(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return c.now().Before(e.until) })
 }
 
-// GetValid returns the value of key that valid accepts, of any age: a load
-// that begins now must return such a value, or an error.
+// GetValid returns a value of key, of any age, that valid accepts. If it has none, it loads once
+// and returns an error if the new value is not valid.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
 	fresh := func(e *cacheEntry[V]) bool { return valid(e.value) }
 	v, err := c.get(ctx, key, fresh)
@@ -80,7 +78,7 @@ func (c *Cache[V]) get(ctx context.Context, key string, fresh func(*cacheEntry[V
 	}
 }
 
-// kept returns the value of key if it is fresh.
+// kept returns the stored value of key if it is fresh.
 func (c *Cache[V]) kept(key string, fresh func(*cacheEntry[V]) bool) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also when fresh panics
@@ -113,8 +111,8 @@ func (c *Cache[V]) read(ctx context.Context, key string) (V, error) {
 	return v, err
 }
 
-// loaded is load and until when its value is kept. A panic is an error: in a goroutine of
-// its own it would end the program.
+// loaded calls load and returns until when the value is kept. It turns a panic into an error,
+// because a panic in a goroutine of its own would end the program.
 func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, until time.Time, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -126,7 +124,7 @@ func (c *Cache[V]) loaded(ctx context.Context, key string) (v V, until time.Time
 	return v, until, err
 }
 
-// Put keeps a value that was just stored.
+// Put stores a value that was just written.
 func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +133,7 @@ func (c *Cache[V]) Put(key string, v V) {
 	c.entries[key] = &cacheEntry[V]{value: v, until: c.now().Add(c.ttl)}
 }
 
-// Drop forgets a value.
+// Drop removes a value.
 func (c *Cache[V]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

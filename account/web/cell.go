@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// startsFormula reports whether a spreadsheet would run what begins so, behind quotes that
-// GuardCell has put there or that were there before.
+// startsFormula reports whether a spreadsheet would run text that begins like this, also behind
+// quotes that GuardCell or the author put there.
 func startsFormula(s string) bool {
 	s = strings.TrimLeft(s, "'")
 	s = strings.TrimLeft(s,
@@ -18,7 +18,7 @@ func startsFormula(s string) bool {
 // endsField reports whether a spreadsheet may begin a new field after b.
 func endsField(b byte) bool { return strings.IndexByte(";\t\r\n", b) >= 0 }
 
-// GuardCell puts a quote before what a spreadsheet would run as a formula.
+// GuardCell puts a quote before text that a spreadsheet would run as a formula.
 func GuardCell(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

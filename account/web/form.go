@@ -11,11 +11,11 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// MaxBody is how much of a request body is read, in bytes.
+// MaxBody limits a request body, in bytes.
 const MaxBody = 64 << 10
 
-// ReadForm reads a form of a page: content type, size, no repeated field but
-// the ones named (check boxes), valid UTF-8 without NUL. It returns a *Problem.
+// ReadForm reads a form of a page: content type, size, no repeated field except the named ones
+// (check boxes), valid UTF-8 without NUL. The error is a *Problem.
 func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) error {
 	if r.Method == http.MethodPost && r.ContentLength > MaxBody {
 		return tooLarge()
@@ -85,12 +85,12 @@ func tooLarge() *Problem {
 	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than 64 KiB.")
 }
 
-// Repeated makes the problem of a parameter that was given more than once.
+// Repeated returns the problem of a repeated parameter.
 func Repeated(parameter string) *Problem {
 	return BadRequest("").With("The parameter {name} is given more than once.", "name", parameter)
 }
 
-// BadRequest makes the problem of a request that cannot be read as what belongs here.
+// BadRequest returns the problem of a malformed request.
 func BadRequest(detail templates.Text, fields ...FieldError) *Problem {
 	return NewProblem(http.StatusBadRequest, "invalid_request", detail, fields...)
 }

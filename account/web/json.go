@@ -19,11 +19,11 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// maxDepth bounds the nesting of JSON; ours never exceeds five.
+// maxDepth limits the nesting of JSON; ours never exceeds five.
 const maxDepth = 16
 
-// WriteJSON answers with a JSON body that must not be cached. An error comes before
-// anything is written.
+// WriteJSON writes a JSON response that must not be cached. It returns an error only if nothing has
+// been written.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	var b bytes.Buffer
 	if err := stdjson.NewEncoder(&b).Encode(v); err != nil {
@@ -36,8 +36,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// List is a member of an answer that is too long to be kept in memory: it calls add
-// with each entry.
+// List is a member of a response that is too long for memory. It calls add with each entry.
 type List func(add func(entry any) error) error
 
 // MarshalJSONTo implements json.MarshalerTo.
@@ -51,12 +50,12 @@ func (l List) MarshalJSONTo(e *jsontext.Encoder) error {
 	return e.WriteToken(jsontext.EndArray)
 }
 
-// streamTimeout is how long a client may take for a part of an answer.
+// streamTimeout is how long a client may take for a part of a response.
 const streamTimeout = 30 * time.Second
 
-// StreamJSON is WriteJSON for a value with a List, which is written while it is read.
-// What fails before anything is written is returned; later the connection ends within
-// the document, so that it is not taken for a whole one.
+// StreamJSON is WriteJSON for a value with a List, which is written while it is read. It returns an
+// error only if nothing has been written. A later failure ends the connection within the document,
+// so that nobody takes it for complete.
 func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
 	return Stream(w, now, "application/json", func(to *bufio.Writer) error {
 		if err := json.MarshalWrite(to, v, jsonv1.DefaultOptionsV1()); err != nil {
@@ -66,7 +65,7 @@ func StreamJSON(w http.ResponseWriter, now func() time.Time, v any) error {
 	})
 }
 
-// Stream answers with what write writes, in parts. Errors as with StreamJSON.
+// Stream writes a response in parts with write. Errors are handled as in StreamJSON.
 func Stream(
 	w http.ResponseWriter, now func() time.Time, contentType string, write func(to *bufio.Writer) error,
 ) error {
@@ -96,19 +95,19 @@ func (p *parts) Write(b []byte) (int, error) {
 		p.w.Header().Set("Cache-Control", "no-store")
 		p.w.WriteHeader(http.StatusOK)
 	}
-	// The server's own limit is for an answer as a whole.
+	// The server's own timeout is for a whole response.
 	_ = http.NewResponseController(p.w).SetWriteDeadline(p.now().Add(streamTimeout))
 	return p.w.Write(b)
 }
 
-// NoContent answers 204.
+// NoContent writes 204.
 func NoContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// ReadJSON reads the body of a request with DecodeJSON: the content type must be
-// JSON, the body at most MaxBody bytes. It returns a *Problem.
+// ReadJSON reads the body of a request with DecodeJSON. The content type must be JSON, and the body
+// at most MaxBody bytes. The error is a *Problem.
 func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	if err := checkBody(r, "application/json", MaxBody); err != nil {
 		return err
@@ -120,8 +119,8 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	return DecodeJSON(body, v)
 }
 
-// ReadOptionalJSON is ReadJSON for requests that need no body: an empty one
-// leaves v unchanged and needs no content type.
+// ReadOptionalJSON is ReadJSON for an optional body: an empty one leaves v unchanged and needs no
+// content type.
 func ReadOptionalJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -147,10 +146,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// DecodeJSON reads one JSON object into v, a pointer to a struct or map, strictly:
-// I-JSON (RFC 7493) without NUL, no repeated member, no member that a struct does not
-// have, names compared exactly, no second value. It returns a *Problem, which
-// repeats nothing but names.
+// DecodeJSON decodes one JSON object into v, a pointer to a struct or map, strictly: I-JSON (RFC
+// 7493) without NUL, no repeated or unknown member, names compared exactly, no second value. The
+// error is a *Problem, which repeats only names.
 func DecodeJSON(text []byte, v any) error {
 	if detail := checkJSON(text); detail != "" {
 		return BadRequest(detail)
@@ -174,7 +172,7 @@ func DecodeJSON(text []byte, v any) error {
 	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: mustBe(fault.GoType)})
 }
 
-// checkJSON says what keeps a text from being the one object that is read.
+// checkJSON returns why a text is not exactly one valid object.
 func checkJSON(text []byte) templates.Text {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if d.PeekKind() != '{' {
@@ -218,7 +216,7 @@ func mustBe(t reflect.Type) templates.Text {
 	return "must be a number"
 }
 
-// TimeOrNull is how answers write a time that may never have been.
+// TimeOrNull returns the JSON form of a time, null for the zero time.
 func TimeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -227,7 +225,7 @@ func TimeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// TextOrNull is how answers write a text that may be missing.
+// TextOrNull returns the JSON form of a text, null for "".
 func TextOrNull(s string) *string {
 	if s == "" {
 		return nil

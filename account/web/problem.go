@@ -18,8 +18,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Problem is an error as clients read it (RFC 9457). Packages declare theirs as
-// variables and compare with errors.Is, which goes by the code.
+// Problem is an error response (RFC 9457). Packages declare theirs as variables and compare them
+// with errors.Is, which compares the code.
 type Problem struct {
 	Type      string       `json:"type"`
 	Title     string       `json:"title"`
@@ -36,7 +36,7 @@ type Problem struct {
 	args       []any
 }
 
-// FieldError says what is wrong with one member of a request.
+// FieldError describes what is wrong with one member of a request.
 type FieldError struct {
 	Pointer string         `json:"pointer"` // RFC 6901
 	Detail  templates.Text `json:"detail"`
@@ -45,28 +45,28 @@ type FieldError struct {
 	args []any
 }
 
-// Fault makes a FieldError; args are pairs of a name and its value, which stands for
-// {name} in the text.
+// Fault returns a FieldError. args are pairs of a name and a value, which replaces {name} in the
+// text.
 func Fault(pointer string, text templates.Text, args ...any) FieldError {
 	return FieldError{pointer, templates.Text(english.Text(text, args...)), text, args}
 }
 
-// english is the language of a Problem until In.
+// english is the language of a Problem before In.
 var english *templates.Language
 
-// Pointer is the JSON pointer (RFC 6901) to a member of a body.
+// Pointer returns the JSON pointer (RFC 6901) to a member of a body.
 func Pointer(name string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// What every package can meet.
+// Problems of every package.
 var (
 	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a while and try again.")
 	ErrBusy        = NewProblem(503, "busy",
 		"Too many people are signing in at this moment. Try again in a few seconds.")
-	// ErrUnavailable is in the chain of every failure of the database that has no
-	// problem of its own: 503, never "not found" or "not signed in". What its caller has
-	// canceled is no failure: context.Canceled alone.
+	// ErrUnavailable is in the chain of every failure of the database without a problem of its own:
+	// 503, never "not found" or "not signed in". A canceled request is not a failure and has only
+	// context.Canceled.
 	ErrUnavailable = NewProblem(503, "unavailable",
 		"The service cannot reach its database at this moment. Try again in a few seconds.")
 
@@ -78,20 +78,20 @@ var (
 		"Something went wrong. If it happens again, tell the operator the request id.")
 )
 
-// NewProblem makes a problem.
+// NewProblem returns a problem.
 func NewProblem(status int, code string, text templates.Text, fields ...FieldError) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,
 		Detail: string(text), Errors: fields, text: text}
 }
 
-// ForField makes a problem with one member of a request, or field of a form; args are
-// as in With.
+// ForField returns a problem about one member of a request, or field of a form; args are as in
+// With.
 func ForField(status int, code, pointer string, text templates.Text, args ...any) *Problem {
 	return NewProblem(status, code, text, FieldError{Pointer: pointer}).With(text, args...)
 }
 
-// With is the same problem with another sentence; args are pairs of a name and its value,
-// which stands for {name} in it (templates.Language.Text).
+// With returns the same problem with another sentence; args are pairs of a name and a value, which
+// replaces {name} in it (templates.Language.Text).
 func (p *Problem) With(text templates.Text, args ...any) *Problem {
 	c := *p
 	c.text, c.args, c.Detail, c.Errors = text, args, english.Text(text, args...), nil
@@ -101,14 +101,14 @@ func (p *Problem) With(text templates.Text, args ...any) *Problem {
 	return &c
 }
 
-// For is the same problem about these members of the request.
+// For returns the same problem about these members of the request.
 func (p *Problem) For(fields ...FieldError) *Problem {
 	c := *p
 	c.Errors = fields
 	return &c
 }
 
-// In is the same problem in the language of a reader.
+// In returns the same problem in the language of a reader.
 func (p *Problem) In(l *templates.Language) *Problem {
 	c := *p
 	c.Detail, c.Errors = l.Text(p.text, p.args...), nil
@@ -119,7 +119,7 @@ func (p *Problem) In(l *templates.Language) *Problem {
 	return &c
 }
 
-// Error implements error, for the log: nothing of what the caller sent.
+// Error implements error, for the log. It contains nothing that the caller sent.
 func (p *Problem) Error() string { return strings.ReplaceAll(p.Code, "_", " ") }
 
 // Is implements errors.Is.
@@ -128,14 +128,15 @@ func (p *Problem) Is(target error) bool {
 	return ok && t.Code == p.Code
 }
 
-// Interrupting is the same problem as one that no page says beside its form: see Refusal.
+// Interrupting returns the same problem, marked so that no page shows it beside its form: see
+// Refusal.
 func (p *Problem) Interrupting() *Problem {
 	c := *p
 	c.interrupts = true
 	return &c
 }
 
-// RateLimited makes the error of a limit that was reached.
+// RateLimited returns the error of an exhausted limit.
 func RateLimited(wait time.Duration) error {
 	var p *Problem
 	switch minutes := int((wait + time.Minute - 1) / time.Minute); { // rounded up to what a person would say
@@ -150,8 +151,8 @@ func RateLimited(wait time.Duration) error {
 	return p
 }
 
-// ProblemOf turns an error into an answer. An error without a problem is a 500
-// without details; known tells which it was.
+// ProblemOf returns the response for an error. An error without a problem becomes a 500 without
+// details, and known is false.
 func ProblemOf(err error) (p *Problem, known bool) {
 	switch {
 	case errors.As(err, &p):
@@ -168,15 +169,15 @@ func ProblemOf(err error) (p *Problem, known bool) {
 	return &c, p != errInternal
 }
 
-// SetRetryAfter sets the header where the problem says to wait.
+// SetRetryAfter sets the header if the problem says to wait.
 func (p *Problem) SetRetryAfter(w http.ResponseWriter) {
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
 	}
 }
 
-// AllFaults is one problem that names every member at fault, with the code of the
-// first. An error that is no problem comes first.
+// AllFaults returns one problem that names every wrong member, with the code of the first. An error
+// that is not a problem takes precedence.
 func AllFaults(errs ...error) error {
 	var all *Problem
 	for _, err := range errs {

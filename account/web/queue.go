@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Queue works through a table of the database that several instances share. What is in
-// it is leased before it is done, so that each item is one instance's, and what an
-// instance leaves behind when it ends is done by the next.
+// Queue processes a table of the database that several instances share. Items are leased before
+// they are processed, so that one instance has each, and items of an instance that ended are
+// processed by another.
 type Queue[T any] struct {
 	Name     string        // for the log
 	Poll     time.Duration // how often to look for what is due
 	Parallel int
-	Wake     <-chan struct{} // something is due now; nil: Poll alone tells
-	// Lease returns at most limit items that are due.
+	Wake     <-chan struct{} // something is due now; nil: only Poll counts
+	// Lease returns at most limit due items.
 	Lease func(ctx context.Context, limit int) ([]T, error)
 	Do    func(ctx context.Context, item T)
 	Log   *slog.Logger
 }
 
-// Run does what is due until the context ends, and returns when all that was begun has ended.
+// Run processes due items until ctx ends. It returns when everything that was begun has ended.
 func (q Queue[T]) Run(ctx context.Context) {
 	slots := make(chan struct{}, q.Parallel)
 	ended := make(chan struct{}, 1) // has a value when a slot was given back
@@ -41,8 +41,8 @@ func (q Queue[T]) Run(ctx context.Context) {
 				slots <- struct{}{}
 				go func() {
 					defer func() {
-						// An item that nobody can do stops neither the others nor the service: it
-						// is leased again later.
+						// An item that always fails stops neither the others nor the service: it is
+						// leased again later.
 						if v := recover(); v != nil {
 							q.Log.ErrorContext(ctx, "panic", "queue", q.Name, "panic", fmt.Sprint(v), "stack",
 								string(debug.Stack()))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Names of the limits; a limit that is not set is off.
+// Names of the limits. A limit that is not set is off.
 const (
 	LimitLogin        = "login"         // failures per address
 	LimitLoginAccount = "login-account" // failures per account
@@ -31,16 +31,15 @@ const (
 	LimitAll          = "all"           // requests per address
 )
 
-// instanceLimits are counted by each instance in its own memory, also where the
-// instances share a database: they bound work, so that two instances may do twice
-// as much, and a statement for each request would cost more than many a request
-// does. What bounds guessing is shared.
+// instanceLimits are counted by each instance in its memory, even if instances share a database.
+// They limit work, and a statement per request would cost more than many requests. Limits against
+// guessing are shared.
 var instanceLimits = []string{LimitSignIn, LimitToken, LimitAll}
 
 // Rate is at most Count events in any Window; Count 0 turns it off.
 //
-// The window slides: time is cut into fixed windows, and what the one before
-// counted weighs as much as the sliding window still overlaps it.
+// The window slides: time is divided into fixed windows, and the count of the previous one is
+// weighted by its overlap with the sliding window.
 type Rate struct {
 	Count  int
 	Window time.Duration // whole seconds
@@ -48,44 +47,42 @@ type Rate struct {
 
 func (r Rate) seconds() int64 { return int64(r.Window / time.Second) }
 
-// Fixed returns the beginning of the fixed window that now lies in, in Unix
-// seconds, and how much of that window has passed, in milliseconds.
+// Fixed returns the beginning of the fixed window of now, in Unix seconds, and the time since then,
+// in milliseconds.
 func (r Rate) Fixed(now time.Time) (start, passed int64) {
 	ms, window := now.UnixMilli(), r.Window.Milliseconds()
 	passed = ms % window
 	return (ms - passed) / 1000, passed
 }
 
-// fits reports whether one more event keeps the limit, after previous ones in the
-// fixed window before and current ones in this: whether what counts, rounded, is
-// less than Count.
+// fits reports whether one more event keeps the limit after previous events in the previous fixed
+// window and current ones in this: whether their weighted sum, rounded, is less than Count.
 func (r Rate) fits(previous, current int, passed int64) bool {
 	window := r.Window.Milliseconds()
 	return 2*(int64(previous)*(window-passed)+int64(current)*window) < int64(2*r.Count-1)*window
 }
 
-// wait is how long it takes until one more event fits, when no others come; 0
-// means that it fits now.
+// wait returns the time until one more event fits if no others come; 0 means now.
 func (r Rate) wait(previous, current int, now time.Time) time.Duration {
 	_, passed := r.Fixed(now)
 	if r.fits(previous, current, passed) {
 		return 0
 	}
 	window := r.Window.Milliseconds()
-	left := -passed // until the beginning of the fixed window in which it will fit
+	left := -passed // until the beginning of the fixed window in which it fits
 	if current >= r.Count {
 		left, previous, current = window-passed, current, 0
 	}
-	// The first second of that window in which previous has lost enough weight.
+	// The first second of that window in which the weight of previous is small enough.
 	if previous > 0 {
 		left += max(0, window-(int64(2*(r.Count-current)-1)*window-1)/int64(2*previous))
 	}
-	// In whole seconds, as Retry-After has it, and never too early.
+	// In whole seconds, like Retry-After, and never too early.
 	return max(time.Second, (time.Duration(left)*time.Millisecond + time.Second - 1).Truncate(time.Second))
 }
 
-// UndecidedTime is how long the outcome of an attempt may take. One that is still
-// undecided then, because an instance crashed, counts for good.
+// UndecidedTime is the maximum duration of an attempt. An event that is still undecided then,
+// because an instance crashed, stays counted.
 const UndecidedTime = 30 * time.Second
 
 // Counter is the count of one key under one limit.
@@ -94,35 +91,33 @@ type Counter struct {
 	Rate      Rate
 }
 
-// Counts are what a Counter has counted in the fixed window before, and in the one
-// now.
+// Counts are the tallies of a Counter in the previous fixed window and in the current one.
 type Counts struct{ Previous, Current Tally }
 
-// Tally is what was counted in one fixed window.
+// Tally is the count of one fixed window.
 type Tally struct {
 	Events    int // all of them
 	Undecided int // those whose outcome is not known yet
 }
 
-// Decided are the events that count for good.
+// Decided returns the number of events that stay counted.
 func (t Tally) Decided() int { return t.Events - t.Undecided }
 
-// Counters keep the counts. The keys may be what a user typed as a handle.
+// Counters store the counts. Keys may contain what a user typed as a handle.
 type Counters interface {
-	// Take counts one event if it fits into the limit (see Rate), and tells
-	// whether it did. It decides and counts in one step: of any number of callers,
-	// over all instances, no more get in than fit. An undecided event is to be
-	// settled within UndecidedTime.
+	// Take counts one event if it fits the limit (see Rate), and reports whether it did. It decides
+	// and counts in one step, so that any number of callers over all instances never exceed the
+	// limit. An undecided event must be settled within UndecidedTime.
 	Take(ctx context.Context, c Counter, now time.Time, undecided bool) (bool, error)
-	// Settle says how an undecided event that was taken at the given time ended: it
-	// stays counted, or is counted no more.
+	// Settle decides an undecided event that was taken at the given time: it stays counted or is
+	// removed.
 	Settle(ctx context.Context, c Counter, taken time.Time, counts bool) error
-	// Counts returns what has been counted.
+	// Counts returns the counts.
 	Counts(ctx context.Context, c Counter, now time.Time) (Counts, error)
 }
 
-// Limits bounds events by name and key in sliding windows. The nil value limits
-// nothing. Safe for concurrent use.
+// Limits limits events by name and key in sliding windows. The nil value limits nothing. It is safe
+// for concurrent use.
 type Limits struct {
 	byName map[string]namedLimit
 	now    func() time.Time
@@ -134,10 +129,9 @@ type namedLimit struct {
 	counters Counters
 }
 
-// NewLimits makes limits. shared keeps the counts for several instances that share
-// a database; nil means that there is one process, whose memory does. LimitSignIn, LimitAll
-// and LimitToken are counted in memory anyway: by each instance for itself. now is the
-// clock; nil means time.Now. log may be nil for slog.Default.
+// NewLimits returns Limits. shared stores the counts for several instances that share a database;
+// nil means one process with its memory. LimitSignIn, LimitAll and LimitToken are always counted in
+// memory, by each instance. A nil now means time.Now. A nil log means slog.Default.
 func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log *slog.Logger) *Limits {
 	if now == nil {
 		now = time.Now
@@ -159,13 +153,13 @@ func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log 
 	return l
 }
 
-// Take counts one event, or tells how long the key must wait; 0 means that it was
-// counted. A failing counter is an error: who cannot count must not let through.
+// Take counts one event, or returns how long the key must wait; 0 means that it was counted. A
+// failing counter is an error and must not let the event through.
 func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, error) {
 	return l.TakeUpTo(ctx, name, key, math.MaxInt)
 }
 
-// TakeUpTo is Take with at most most events in the window of the limit.
+// TakeUpTo is Take with at most most events in the window.
 func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time.Duration, error) {
 	m, c := l.counter(name, key)
 	if m == nil {
@@ -191,7 +185,7 @@ func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time
 	return max(time.Second, c.Rate.wait(counts.Previous.Events, counts.Current.Events, now)), nil
 }
 
-// Count is Take as an error: ErrRateLimited where k must wait.
+// Count is Take with the error ErrRateLimited if k must wait.
 func (l *Limits) Count(ctx context.Context, k LimitKey) error {
 	wait, err := l.Take(ctx, k.Name, k.Key)
 	if err == nil && wait > 0 {
@@ -204,8 +198,8 @@ func noteLimited(ctx context.Context, name string) {
 	Observe(ctx, func(o Observer) { o.Limited(name) })
 }
 
-// LimitKey is what a guess counts for under one limit. Exempt, where it is given, may
-// lift the refusal of this limit, which is ErrRateLimited or ErrBusy.
+// LimitKey is the key of a guess under one limit. Exempt may lift the refusal of this limit, which
+// is ErrRateLimited or ErrBusy.
 type LimitKey struct {
 	Name, Key string
 	Exempt    func(refusal error) error
@@ -221,8 +215,8 @@ func (k LimitKey) refuse(ctx context.Context, err error) error {
 	return err
 }
 
-// Blocked is ErrRateLimited when the guesses that have failed use up the limit. It
-// counts nothing: it spares the work in front of Guess.
+// Blocked returns ErrRateLimited if failed guesses have exhausted the limit. It counts nothing and
+// saves the work before Guess.
 func (l *Limits) Blocked(ctx context.Context, k LimitKey) error {
 	return k.refuse(ctx, l.blocked(ctx, k))
 }
@@ -243,7 +237,7 @@ func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
 	return nil
 }
 
-// How long a guess waits for the verdict on others, and how often it asks.
+// How long a guess waits for the outcome of others, and how often it asks.
 const (
 	undecidedPatience = 5 * time.Second
 	firstPoll         = 5 * time.Millisecond
@@ -256,14 +250,12 @@ type takenCounter struct {
 	at       time.Time
 }
 
-// Guess runs verdict, of which only a failure counts: an error that is wrong. The
-// guess takes its place under each limit before verdict learns anything, so that a burst
-// gets no more verdicts than the limits allow; any other outcome gives the places back.
-// What an instance that crashes has taken counts as failed.
+// Guess runs verdict and counts only its failure, the error wrong. Before verdict runs, the guess
+// takes a place under each limit, so that a burst gets no more verdicts than the limits allow. Any
+// other outcome gives the places back. The places of an instance that crashes stay counted.
 //
-// ErrRateLimited when failures use up a limit. When only those in flight do, Guess
-// waits for their outcome, for they may be rightful people, too: ErrBusy when that takes
-// too long.
+// ErrRateLimited if failures have exhausted a limit. If only guesses in progress have, Guess waits
+// for their outcome, because they may be legitimate; ErrBusy if that takes too long.
 func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdict func() error) error {
 	var taken []takenCounter
 	var err error
@@ -283,8 +275,8 @@ func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdic
 		failed = errors.Is(err, wrong)
 	}
 	for _, t := range taken {
-		// Even when the client has hung up. Not to have written the
-		// outcome, which leaves it counted, is not worth failing the request for.
+		// Also if the client has hung up. If the outcome cannot be written, the guess stays
+		// counted, which is not worth failing the request.
 		if lost := t.counters.Settle(context.WithoutCancel(ctx), t.counter, t.at, failed); lost != nil {
 			l.log.WarnContext(ctx, "outcome of an attempt not written", "limit", t.counter.Name, "error", lost)
 		}
@@ -292,7 +284,7 @@ func (l *Limits) Guess(ctx context.Context, keys []LimitKey, wrong error, verdic
 	return err
 }
 
-// place takes a place under one limit; nil where there is no such limit.
+// place takes a place under one limit; nil if there is no such limit.
 func (l *Limits) place(ctx context.Context, k LimitKey) (*takenCounter, error) {
 	m, c := l.counter(k.Name, k.Key)
 	if m == nil {
@@ -332,8 +324,8 @@ func limitError(doing, name string, err error) error {
 	return fmt.Errorf("%s limit %s: %w: %w", doing, name, ErrUnavailable, err)
 }
 
-// memoryCounters are the Counters of one limit in the memory of this process. They
-// keep the keys of two windows.
+// memoryCounters are the Counters of one limit in the memory of this process. They store the keys
+// of two windows.
 type memoryCounters struct {
 	mu       sync.Mutex
 	start    int64 // of the current fixed window
@@ -343,7 +335,7 @@ type memoryCounters struct {
 
 type memoryTally struct {
 	Tally
-	until int64 // Unix second when the undecided ones are decided at the latest
+	until int64 // Unix second after which undecided ones stay counted
 }
 
 func (t memoryTally) at(now time.Time) Tally {
@@ -353,12 +345,11 @@ func (t memoryTally) at(now time.Time) Tally {
 	return t.Tally
 }
 
-// NewMemoryCounters makes Counters for one limit, in the memory of this process.
+// NewMemoryCounters returns Counters for one limit in the memory of this process.
 func NewMemoryCounters() Counters { return &memoryCounters{} }
 
-// turn makes the fixed window of now the current one and returns how much of it has
-// passed. The caller holds mu. A clock that was set back stays at the beginning of
-// the latest window.
+// turn advances to the fixed window of now and returns the time since its beginning. The caller
+// holds mu. If the clock was set back, it stays at the beginning of the latest window.
 func (m *memoryCounters) turn(r Rate, now time.Time) (passed int64) {
 	start, passed := r.Fixed(now)
 	switch {

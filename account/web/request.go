@@ -10,13 +10,12 @@ import (
 	"sync"
 )
 
-// RequestInfo travels with a request: the middleware makes it, handlers add to
-// it, and the one log line of the request is written from it. It never holds a
-// secret, code or token.
+// RequestInfo travels with a request: the middleware creates it, handlers add to it, and the one
+// log line of the request is written from it. It never contains a secret, code or token.
 type RequestInfo struct {
 	ID      string
 	Address netip.Addr // of the client, behind trusted proxies
-	// Observer counts what happens in the request; nil: it is not counted.
+	// Observer counts the events of the request, unless it is nil.
 	Observer Observer
 	Proxied  bool // whether a trusted proxy has sent it, whose X-Forwarded-* are believed
 
@@ -28,22 +27,21 @@ type RequestInfo struct {
 	route string
 }
 
-// Observer counts what happens, for those who watch the service. What it is told is
-// chosen by this program or its operator, never by who sends a request: it becomes the
-// names of time series. Safe for concurrent use.
+// Observer counts events for monitoring. Its arguments become labels of time series, so this
+// program or its operator chooses them, never the sender of a request. It is safe for concurrent
+// use.
 type Observer interface {
-	// SignIn is the end of a sign-in: success, failed or suspended, with what was shown
-	// for it.
+	// SignIn counts the end of a sign-in: success, failed or suspended, with the kind of proof.
 	SignIn(outcome, factor string)
-	// Tokens are tokens that were issued; the client is a registered one.
+	// Tokens counts issued tokens of a registered client.
 	Tokens(grantType, clientID string)
-	// Limited is a request that a limit has refused.
+	// Limited counts a request that a limit refused.
 	Limited(limit string)
 }
 
 type infoKey struct{}
 
-// WithRequestInfo puts info into the context. Its address does not change any more.
+// WithRequestInfo returns a context with info, whose address must not change afterwards.
 func WithRequestInfo(ctx context.Context, info *RequestInfo) context.Context {
 	if info.addressText = info.Address.String(); info.Address.IsValid() {
 		info.addressKey = info.addressText
@@ -59,10 +57,10 @@ func infoOf(ctx context.Context) *RequestInfo {
 	return info
 }
 
-// AddressText is the address for the log.
+// AddressText returns the address for the log.
 func (i *RequestInfo) AddressText() string { return i.addressText }
 
-// RequestID is the id that the log line and every problem repeat.
+// RequestID returns the id of the request in the log line and in problems.
 func RequestID(ctx context.Context) string {
 	if i := infoOf(ctx); i != nil {
 		return i.ID
@@ -70,19 +68,18 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// FromProxy reports whether a trusted proxy has sent the request.
+// FromProxy reports whether a trusted proxy sent the request.
 func FromProxy(ctx context.Context) bool {
 	i := infoOf(ctx)
 	return i != nil && i.Proxied
 }
 
-// Note names what happened (login_failed, logout, ...) for the log line; the
-// last one counts.
+// Note names the event (login_failed, logout, ...) for the log line; the last one counts.
 func Note(ctx context.Context, event string) {
 	add(ctx, func(i *RequestInfo) { i.event = event })
 }
 
-// Noted notes event where err is nil, and returns err: the end of an operation.
+// Noted notes event if err is nil, and returns err: for the end of an operation.
 func Noted(ctx context.Context, event string, err error) error {
 	if err == nil {
 		Note(ctx, event)
@@ -90,31 +87,31 @@ func Noted(ctx context.Context, event string, err error) error {
 	return err
 }
 
-// NoteDefault names what happened unless something more telling was noted.
+// NoteDefault names the event unless a more specific one was noted.
 func NoteDefault(ctx context.Context, event string) {
 	add(ctx, func(i *RequestInfo) { i.event = cmp.Or(i.event, event) })
 }
 
-// NoteRoute keeps the template of the path that the router has chosen.
+// NoteRoute stores the path template of the matching route.
 func NoteRoute(ctx context.Context, template string) {
 	add(ctx, func(i *RequestInfo) { i.route = template })
 }
 
-// Route is the template of NoteRoute, "" where no path fitted.
+// Route returns the template of NoteRoute, or "" if no route matched.
 func (i *RequestInfo) Route() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.route
 }
 
-// Observe tells the observer of the request, if there is one.
+// Observe calls the observer of the request, if there is one.
 func Observe(ctx context.Context, tell func(Observer)) {
 	if i := infoOf(ctx); i != nil && i.Observer != nil {
 		tell(i.Observer)
 	}
 }
 
-// NoteSignIn notes how a sign-in has ended, for the log line and the observer.
+// NoteSignIn notes the end of a sign-in for the log line and the observer.
 func NoteSignIn(ctx context.Context, outcome, factor string) {
 	event := "login"
 	if outcome != SignInSuccess {
@@ -124,7 +121,7 @@ func NoteSignIn(ctx context.Context, outcome, factor string) {
 	Observe(ctx, func(o Observer) { o.SignIn(outcome, factor) })
 }
 
-// How a sign-in ends.
+// Ends of a sign-in.
 const (
 	SignInSuccess   = "success"
 	SignInFailed    = "failed"
@@ -144,7 +141,7 @@ func add(ctx context.Context, change func(*RequestInfo)) {
 	}
 }
 
-// Summary returns what the log line says of the user and the event.
+// Summary returns the user and the event for the log line.
 func (i *RequestInfo) Summary() (user, event string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

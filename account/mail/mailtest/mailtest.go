@@ -28,13 +28,13 @@ import (
 	"github.com/cairn-id/cairn/account/mail"
 )
 
-// User and Password are what the server accepts.
+// User and Password are the accepted credentials.
 const (
 	User     = "club@example.org"
 	Password = "a pass=word"
 )
 
-// Options are how the server behaves. Its functions are called beside one another.
+// Options configure the server. Its functions are called concurrently.
 type Options struct {
 	TLS       bool // from the first byte
 	Plain     bool // no STARTTLS
@@ -46,7 +46,7 @@ type Options struct {
 	Data      func(m Received) error // before the answer; what it refuses is not kept
 }
 
-// Received is a mail that has come.
+// Received is a received mail.
 type Received struct {
 	From, To   string // of the envelope
 	Header     netmail.Header
@@ -152,7 +152,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 func (silent) Println(...any)        {}
 
-// Mails are those that have come.
+// Mails returns the received mails.
 func (s *Server) Mails() []Received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Server) Wait(n int) []Received {
 	return s.Mails()
 }
 
-// Connections is how many there were.
+// Connections returns the number of connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
