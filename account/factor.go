@@ -52,7 +52,7 @@ const recoveryCodes = 10
 func newRecoveryCodes() (shown []string, hashes [][]byte) {
 	for range recoveryCodes {
 		c := newCode(resetCodeLength)
-		shown, hashes = append(shown, grouped(c)), append(hashes, hashOf(c))
+		shown, hashes = append(shown, grouped(c)), append(hashes, HashSecret(c))
 	}
 	return shown, hashes
 }

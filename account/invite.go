@@ -104,7 +104,7 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(hashOf(i.Code)))}, nil
+	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(HashSecret(i.Code)))}, nil
 }
 
 // InviteURL returns the link to the registration page of the issuer with the code filled in.

@@ -378,7 +378,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	}
 	var invite Invite
 	err = s.eachInvite(ctx, u, func(i Invite) error {
-		if hex.EncodeToString(hashOf(i.Code)) == m.Data["invite"] {
+		if hex.EncodeToString(HashSecret(i.Code)) == m.Data["invite"] {
 			invite = i
 			return errFound
 		}

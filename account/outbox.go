@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cairn-id/cairn/account/mail"
@@ -66,7 +65,7 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 		stored = s.giveUpMail(ctx, m, err)
 	default:
 		level, became = slog.LevelWarn, "mail not sent"
-		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.now().Add(mailBackoff(m.Attempts)))
+		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.now().Add(web.Backoff(15*time.Second, m.Attempts)))
 	}
 	if stored != nil {
 		log.WarnContext(ctx, "mail not updated", "error", stored)
@@ -105,13 +104,6 @@ func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error
 		At: s.now(), Action: "mail.failed", Target: handle,
 		Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
 	})
-}
-
-// mailBackoff returns 15 s, doubled for each earlier failure, at most an hour, and up to a quarter
-// more, so that mails refused together are not retried together.
-func mailBackoff(failures int) time.Duration {
-	d := min(time.Hour, 15*time.Second<<min(failures, 20))
-	return d + rand.N(d/4) //nolint:gosec // nobody gains by guessing it
 }
 
 // MailState returns the state of the outbox.

@@ -143,7 +143,7 @@ type answeredCeremony struct {
 
 // beginCeremony seals the challenge for a browser.
 func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options any) (begunCeremony, error) {
-	c := ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: hashOf(browser)}
+	c := ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: HashSecret(browser)}
 	state, err := s.seal.Seal(sealPasskey, c)
 	return begunCeremony{State: state, PublicKey: options}, err
 }
@@ -152,7 +152,7 @@ func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options
 func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error) {
 	var c ceremony
 	if err := s.seal.Open(sealPasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" ||
-		subtle.ConstantTimeCompare(c.Browser, hashOf(browser)) != 1 {
+		subtle.ConstantTimeCompare(c.Browser, HashSecret(browser)) != 1 {
 		return ceremony{}, ErrPasskeyExpired
 	}
 	return c, nil
@@ -160,7 +160,7 @@ func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error)
 
 // spendCeremony accepts a challenge once, over all instances. ErrPasskeyExpired.
 func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
-	first, err := s.store.SpendOnce(ctx, hashOf(sealPasskey+" "+c.Challenge), s.now().Add(passkeyTime+time.Minute))
+	first, err := s.store.SpendOnce(ctx, HashSecret(sealPasskey+" "+c.Challenge), s.now().Add(passkeyTime+time.Minute))
 	if err == nil && !first {
 		return ErrPasskeyExpired
 	}

@@ -24,7 +24,7 @@ type ResetCode struct {
 // NewResetCode returns a random code of 130 bits.
 func NewResetCode(now time.Time) ResetCode {
 	c := newCode(resetCodeLength)
-	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: hashOf(c)}
+	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: HashSecret(c)}
 }
 
 // Shown returns the code in groups, as people read and copy it.
@@ -71,7 +71,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, 
 		return User{}, err
 	}
 	a.Actor, a.Target = handle, handle
-	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, hashOf(code), hash, s.now(), a))
+	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.now(), a))
 }
 
 // checkReset returns the account of a right code.
@@ -81,7 +81,7 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 		return "", "", err
 	}
 	if code = canonicalCode(in.Code, resetCodeLength); code != "" {
-		valid, err := s.store.ResetCodeValid(ctx, handle, hashOf(code), s.now())
+		valid, err := s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.now())
 		if err != nil || valid {
 			return handle, code, err
 		}

@@ -74,7 +74,7 @@ type Identity struct {
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	now, jti := s.now(), rand.Text()
 	n := &Session{
-		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: hashOf(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
+		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
 		ConfirmedAt: now,
 		ExpiresAt:   now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,
@@ -83,7 +83,7 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	out := SignedIn{User: p.user, token: jti}
 	if s.cookies.login != "" {
 		out.login = rand.Text() + rand.Text() // 260 bits
-		n.LoginHash = hashOf(out.login)
+		n.LoginHash = HashSecret(out.login)
 	}
 	return n, out
 }
@@ -180,7 +180,7 @@ func (s *Service) byLogin(ctx context.Context, b browser) identities {
 			if len(value) < 40 || len(value) > 64 {
 				continue
 			}
-			row, u, err := s.store.SessionByLoginHash(ctx, hashOf(value))
+			row, u, err := s.store.SessionByLoginHash(ctx, HashSecret(value))
 			if errors.Is(err, ErrSessionNotFound) {
 				continue
 			}
@@ -239,9 +239,9 @@ func (s Settings) hs256Over(now time.Time) bool {
 	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
 }
 
-// hashOf returns the stored form of a random secret of 128 bits or more, which has too much entropy
+// HashSecret returns the stored form of a random secret of 128 bits or more, which has too much entropy
 // to be found by search.
-func hashOf(secret string) []byte {
+func HashSecret(secret string) []byte {
 	h := sha256.Sum256([]byte(secret))
 	return h[:]
 }
@@ -305,7 +305,7 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	if err != nil {
 		return provenToken{}, err
 	}
-	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: hashOf(c.ID), from: now,
+	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: HashSecret(c.ID), from: now,
 		until: now.Add(provenFor)}
 	if c.ExpiresAt.Before(t.until) {
 		t.until = c.ExpiresAt

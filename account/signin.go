@@ -222,7 +222,7 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (
 	if err != nil {
 		return false, err
 	}
-	return s.store.UseRecoveryCode(ctx, c.User.Sub, hashOf(code), s.now(), a)
+	return s.store.UseRecoveryCode(ctx, c.User.Sub, HashSecret(code), s.now(), a)
 }
 
 // accountLimit returns the limit key of the failures of an account; u may be the zero User.
@@ -363,7 +363,7 @@ func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCe
 
 // finishSignIn creates the session of a pending sign-in after the second factor was proven, once.
 func (s *Service) finishSignIn(ctx context.Context, c Caller, step signInStep, p proven) (SignedIn, error) {
-	first, err := s.store.SpendOnce(ctx, hashOf(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
+	first, err := s.store.SpendOnce(ctx, HashSecret(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
 	switch {
 	case err != nil:
 		return SignedIn{}, err

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account/text"
-	"golang.org/x/text/secure/precis"
 )
 
 // Flags that exist in every installation; settings may add more.
@@ -62,33 +61,7 @@ func (u User) FlagMap(known []string) map[string]bool {
 	return m
 }
 
-var (
-	handleForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?$`)
-	flagForm   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-)
-
-// CanonicalHandle returns the stored form of a typed handle (RFC 8265 UsernameCaseMapped, then the
-// ASCII rule). ErrInvalidHandle.
-func CanonicalHandle(typed string) (string, error) {
-	if len(typed) > 256 || !utf8.ValidString(typed) {
-		return "", ErrInvalidHandle
-	}
-	mapped, err := precis.UsernameCaseMapped.String(strings.TrimSpace(typed))
-	if err != nil || !handleForm.MatchString(mapped) {
-		return "", ErrInvalidHandle
-	}
-	return mapped, nil
-}
-
-// withoutAt removes the @ of a handle that was typed as pages show it. New handles are not changed
-// by it.
-func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpace(typed), "@") }
-
-// reservedHandles could be mistaken for the service itself in a URL or a message.
-var reservedHandles = []string{
-	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout",
-	"register", "account", "me", "cairn",
-}
+var flagForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // CheckDisplayName trims and checks a display name: 1 to 60 runes, no control,
 // format (bidi, zero-width) or private characters except the joiners that

@@ -148,7 +148,7 @@ func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
 		err = s.storage.LogoutDone(ctx, n.ID)
 	default:
 		log.WarnContext(ctx, "logout not delivered", "error", err)
-		err = s.storage.LogoutFailed(ctx, n.ID, now.Add(logoutBackoff(n.Attempts)))
+		err = s.storage.LogoutFailed(ctx, n.ID, now.Add(web.Backoff(5*time.Second, n.Attempts)))
 	}
 	if err != nil {
 		log.WarnContext(ctx, "logout notice not updated", "error", err)
@@ -158,11 +158,6 @@ func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
 // errLogoutRefused is final (Back-Channel Logout section 2.8): the client would refuse the same
 // token again.
 var errLogoutRefused = errors.New("the client answered 400: it does not accept the logout token")
-
-// logoutBackoff is 5 s, doubled for each earlier failure, at most an hour.
-func logoutBackoff(failures int) time.Duration {
-	return min(time.Hour, 5*time.Second<<min(failures, 20))
-}
 
 func (s *logoutSender) send(ctx context.Context, n LogoutNotice) error {
 	client, err := s.client(ctx, n.ClientID)

@@ -98,7 +98,7 @@ type ClientSecret struct {
 // NewSecret returns a client secret of 256 bits, which is shown once, and its stored form.
 func NewSecret(now time.Time) (secret string, stored ClientSecret) {
 	secret = randomText(32)
-	return secret, ClientSecret{Hash: HashSecret(secret), CreatedAt: now.UTC().Truncate(time.Second)}
+	return secret, ClientSecret{Hash: account.HashSecret(secret), CreatedAt: now.UTC().Truncate(time.Second)}
 }
 
 // randomText returns n random bytes in base64url, which never needs escaping.

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -140,13 +140,6 @@ func plausibleClientID(id string) bool {
 	return true
 }
 
-// HashSecret returns the stored form of a generated client secret. 256 random bits need no slow
-// hash, and a slow one would let anyone load the token endpoint.
-func HashSecret(secret string) []byte {
-	h := sha256.Sum256([]byte(secret))
-	return h[:]
-}
-
 // authenticateClient authenticates the client of a request (RFC 6749 section 2.3): by basic or
 // post, or only one of them if so registered; by a signed assertion for private_key_jwt; by the
 // id alone for public clients. It refuses several methods at once. A failed authentication is
@@ -192,7 +185,7 @@ func matchesAny(valid []ClientSecret, secret string, now time.Time) bool {
 
 // matches compares in constant time. An empty secret or an empty hash never matches.
 func (s ClientSecret) matches(secret string) bool {
-	return secret != "" && subtle.ConstantTimeCompare(s.Hash, HashSecret(secret)) == 1
+	return secret != "" && subtle.ConstantTimeCompare(s.Hash, account.HashSecret(secret)) == 1
 }
 
 // presentedCredentials reads the credentials of the request, unverified. The id and secret of

@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -401,7 +402,7 @@ type changedStorage struct {
 }
 
 func (s *changedStorage) Client(context.Context, string) (*Client, error) {
-	c := &Client{ID: "app", AuthMethod: AuthAny, Secrets: []ClientSecret{{Hash: HashSecret(s.secret)}}}
+	c := &Client{ID: "app", AuthMethod: AuthAny, Secrets: []ClientSecret{{Hash: account.HashSecret(s.secret)}}}
 	if s.asked++; s.asked > 1 {
 		time.Sleep(time.Second)
 	}

@@ -94,7 +94,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	}
 	user, now := newUserCode(), p.now()
 	err = p.storage.CreateDevice(r.Context(), &DeviceRequest{
-		CodeSignature: signature, UserHash: hashReference(user), ClientID: c.ID, Query: form.Encode(),
+		CodeSignature: signature, UserHash: account.HashSecret(user), ClientID: c.ID, Query: form.Encode(),
 		Address: web.ClientAddress(r), CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 			if code == "" {
 				return errNoSuchDevice
 			}
-			d, err = p.storage.DeviceOfUser(r.Context(), hashReference(code), p.now())
+			d, err = p.storage.DeviceOfUser(r.Context(), account.HashSecret(code), p.now())
 			if errors.Is(err, ErrNotFound) {
 				err = errNoSuchDevice
 			}

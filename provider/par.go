@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -49,7 +49,7 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 		return err
 	}
 	reference := randomText(32)
-	req := &authorization{form: form, arrived: p.now(), pushed: hashReference(reference)}
+	req := &authorization{form: form, arrived: p.now(), pushed: account.HashSecret(reference)}
 	if err := p.proveClient(r.Context(), req); err != nil {
 		// The authorization endpoint would show an error page.
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) {
@@ -74,11 +74,6 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	return nil
 }
 
-func hashReference(reference string) []byte {
-	h := sha256.Sum256([]byte(reference))
-	return h[:]
-}
-
 var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
 	"This request to sign in was already used or took too long. Go back to the application and start again.")
 
@@ -95,7 +90,7 @@ func (p *Provider) openPushed(ctx context.Context, req *authorization) error {
 	if len(reference) > 128 || !plausibleClientID(id) {
 		return errPushedGone
 	}
-	hash := hashReference(reference)
+	hash := account.HashSecret(reference)
 	query, err := p.storage.PushedRequest(ctx, hash, id, p.now())
 	if errors.Is(err, ErrNotFound) {
 		return errPushedGone

@@ -63,7 +63,7 @@ func newBench(b *testing.B) *bench {
 	must(st.CreateUser(ctx, account.User{Sub: uuid.NewString(), Handle: "ada", DisplayName: "Ada", PasswordHash: hash, CreatedAt: now, UpdatedAt: now}, account.Audit{}))
 	must(st.CreateClient(ctx, &provider.Client{
 		ID: "app", Name: "App", RedirectURIs: []string{"https://app.example.org/cb"}, Scopes: provider.Scopes, AuthMethod: provider.AuthAny, Trusted: true,
-		CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: provider.HashSecret(benchSecret), CreatedAt: now}},
+		CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: account.HashSecret(benchSecret), CreatedAt: now}},
 	}))
 	keyFile := filepath.Join(b.TempDir(), "key.pem")
 	_, err = config.GenerateKey(keyFile, 2048)

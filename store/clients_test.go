@@ -222,7 +222,7 @@ func TestRotatedSecretEndsInTime(t *testing.T) {
 			}
 			return out
 		}
-		first := string(provider.HashSecret("secret of app"))
+		first := string(account.HashSecret("secret of app"))
 		must(t, s.RotateClientSecret(ctx, "app", []byte("second"), now, now.Add(time.Hour)))
 		if diff := cmp.Diff([]string{"second", first}, hashes()); diff != "" {
 			t.Error(diff)

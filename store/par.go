@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"time"
 
 	"gorm.io/gorm"
@@ -37,7 +36,6 @@ func (s *Store) PushedRequest(ctx context.Context, hash []byte, clientID string,
 // SpendAssertion implements provider.Storage. It stores a hash of the id, which may have any length
 // and characters.
 func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expires time.Time) error {
-	hash := sha256.Sum256([]byte(jti))
 	return s.writeOne(ctx, "keep client assertion", func(db *gorm.DB) error {
 		if invalidKey(clientID) {
 			return account.ErrUnavailable
@@ -45,6 +43,6 @@ func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expire
 		return expect(db.Exec(`INSERT INTO client_assertions (client_id, jti_hash, expires_at) VALUES (?, ?, ?)
 			ON CONFLICT (client_id, jti_hash) DO UPDATE SET expires_at = excluded.expires_at
 			WHERE client_assertions.expires_at <= ?`,
-			clientID, hash[:], toUnix(expires), s.now()), provider.ErrSpent)
+			clientID, account.HashSecret(jti), toUnix(expires), s.now()), provider.ErrSpent)
 	})
 }

@@ -113,7 +113,7 @@ func addClient(t testing.TB, s *store.Store, id string) *provider.Client {
 	c := &provider.Client{
 		ID: id, Name: "Application " + id, RedirectURIs: []string{"https://" + id + ".example.org/cb", "http://127.0.0.1/cb"},
 		Scopes: []string{"openid", "profile", "offline_access"}, AuthMethod: provider.AuthAny, CreatedAt: noon,
-		Secrets: []provider.ClientSecret{{Hash: provider.HashSecret("secret of " + id), CreatedAt: noon}},
+		Secrets: []provider.ClientSecret{{Hash: account.HashSecret("secret of " + id), CreatedAt: noon}},
 	}
 	must(t, s.CreateClient(t.Context(), c))
 	return c

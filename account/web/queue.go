@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 )
@@ -72,4 +73,11 @@ func (q Queue[T]) Run(ctx context.Context) {
 		case <-next:
 		}
 	}
+}
+
+// Backoff returns the pause before the next attempt: first, doubled for each earlier failure, at
+// most an hour, and up to a quarter more, so that what failed together is not retried together.
+func Backoff(first time.Duration, failures int) time.Duration {
+	d := min(time.Hour, first<<min(failures, 20))
+	return d + rand.N(d/4) //nolint:gosec // nobody gains by guessing it
 }

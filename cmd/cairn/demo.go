@@ -203,7 +203,7 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	if errors.Is(err, provider.ErrClientNotFound) {
 		c, err, save = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil, st.CreateClient
 		c.RequirePKCE = true
-		c.Secrets = []provider.ClientSecret{{Hash: provider.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
+		c.Secrets = []provider.ClientSecret{{Hash: account.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
 	}
 	if err != nil {
 		return err

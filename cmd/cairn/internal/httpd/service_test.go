@@ -294,7 +294,7 @@ func (s *service) addClient(id string, change func(*provider.Client)) (secret st
 	s.t.Helper()
 	secret = "secret-of-" + id + "-0123456789abcdefghij"
 	c := provider.NewClient(id, "App "+id, time.Now())
-	c.RedirectURIs, c.Secrets = []string{callbackOf(id)}, []provider.ClientSecret{{Hash: provider.HashSecret(secret), CreatedAt: c.CreatedAt}}
+	c.RedirectURIs, c.Secrets = []string{callbackOf(id)}, []provider.ClientSecret{{Hash: account.HashSecret(secret), CreatedAt: c.CreatedAt}}
 	if change != nil {
 		change(c)
 	}
