@@ -235,13 +235,13 @@ func (s *Service) describeProfile(r *http.Request, m templates.Member) templates
 	}
 	page := templates.Account{Member: m, EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
 		Values: map[string]string{
-			"display_name": u.DisplayName, "email": u.Email,
-			"given_name": f.GivenName, "family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
-			"profile": f.Page, "picture": f.Picture,
-			"website": f.Website, "gender": f.Gender, "birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale,
-			"phone_number":      f.PhoneNumber,
-			"address.formatted": a.Formatted, "address.street_address": a.StreetAddress, "address.locality": a.Locality,
-			"address.region": a.Region, "address.postal_code": a.PostalCode, "address.country": a.Country,
+			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
+			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
+			"profile": f.Page, "picture": f.Picture, "website": f.Website, "gender": f.Gender,
+			"birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale, "phone_number": f.PhoneNumber,
+			"address.formatted": a.Formatted, "address.street_address": a.StreetAddress,
+			"address.locality": a.Locality, "address.region": a.Region,
+			"address.postal_code": a.PostalCode, "address.country": a.Country,
 		}}
 	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
 		page.Verify, page.VerifyCode = u.Email, s.verifiable(u)

@@ -354,9 +354,12 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 		return templates.Mail{}, err
 	}
 	return templates.Mail{
-		Subject:    l.Text("You have an account"),
-		Paragraphs: []string{l.Text("@{by} created the account @{handle} for you. Open the link and choose a password.", "by", m.Data["by"], "handle", u.Handle)},
-		Link:       &templates.MailLink{Label: l.Text("Choose a password"), URL: s.ResetURL(u.Handle, c)},
+		Subject: l.Text("You have an account"),
+		Paragraphs: []string{
+			l.Text("@{by} created the account @{handle} for you. Open the link and choose a password.",
+				"by", m.Data["by"], "handle", u.Handle),
+		},
+		Link: &templates.MailLink{Label: l.Text("Choose a password"), URL: s.ResetURL(u.Handle, c)},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
 			l.Text("Later, “Forgot your password?” on the sign-in page sends another one."),

@@ -74,7 +74,8 @@ type Identity struct {
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	now, jti := s.now(), rand.Text()
 	n := &Session{
-		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti), CreatedAt: now, AuthTime: now, LastSeenAt: now,
+		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti),
+		CreatedAt: now, AuthTime: now, LastSeenAt: now,
 		ConfirmedAt: now,
 		ExpiresAt:   now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,

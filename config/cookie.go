@@ -55,7 +55,8 @@ func checkCookieName(c *Checked, s Settings) error {
 	}
 	switch {
 	case len(name) > 64 || !allIn(lower, lowerDigits+"!#$%&'*+-.^_`|~"):
-		return refuse(flag, "use up to 64 letters, digits, - and _", "%q has characters that no cookie name may have, or too many", name)
+		return refuse(flag, "use up to 64 letters, digits, - and _",
+			"%q has characters that no cookie name may have, or too many", name)
 	case "__Host-"+name == loginCookie:
 		return refuse(flag, "choose another name", "%q is the name of the service's second cookie", name)
 	case !c.HTTPS:

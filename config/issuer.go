@@ -61,7 +61,8 @@ const (
 // would work for only one of them.
 func webAddress(flag, remedy, s string, withPath bool) (*url.URL, error) {
 	if strings.Contains(s, "@") {
-		return nil, refuse(flag, remedy, "holds a user name or an @") // it may contain a password, so it is not repeated
+		// It may contain a password, so it is not repeated.
+		return nil, refuse(flag, remedy, "holds a user name or an @")
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || !strings.Contains(s, "://") {

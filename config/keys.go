@@ -200,9 +200,10 @@ func GenerateKey(path string, bits int) (kid string, err error) {
 	return GenerateKeyFor(jose.RS256, path, bits)
 }
 
-// GenerateKeyFor writes a new private key for RS256, ES256 or EdDSA as PKCS#8 PEM, readable by its owner only and on the
-// disk when it returns, and returns its kid. It never overwrites: an existing path is an error that wraps os.ErrExist,
-// because a lost key ends every session that it signed. bits are those of an RSA key, [MinKeyBits] to [MaxKeyBits].
+// GenerateKeyFor writes a new private key for RS256, ES256 or EdDSA as PKCS#8 PEM, readable only by
+// its owner and on the disk when it returns, and returns its kid. It never overwrites: an existing
+// path is an error that wraps os.ErrExist, because a lost key ends every session that it signed.
+// bits is the size of an RSA key, [MinKeyBits] to [MaxKeyBits].
 func GenerateKeyFor(algorithm jose.SignatureAlgorithm, path string, bits int) (kid string, err error) {
 	if algorithm == jose.RS256 && (bits < MinKeyBits || bits > MaxKeyBits) {
 		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, MaxKeyBits)

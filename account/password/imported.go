@@ -53,11 +53,15 @@ var foreignForms = []struct {
 	decode func(string) ([]byte, error)
 }{
 	// Django.
-	{regexp.MustCompile(`^pbkdf2_(?P<digest>sha1|sha256)\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[A-Za-z0-9+/]+=*)$`), base64.StdEncoding.DecodeString},
-	{regexp.MustCompile(`^scrypt\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<r>[0-9]{1,9})\$(?P<p>[0-9]{1,9})\$(?P<key>[A-Za-z0-9+/]+=*)$`), base64.StdEncoding.DecodeString},
+	{regexp.MustCompile(`^pbkdf2_(?P<digest>sha1|sha256)\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[A-Za-z0-9+/]+=*)$`),
+		base64.StdEncoding.DecodeString},
+	{regexp.MustCompile(`^scrypt\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<r>[0-9]{1,9})\$(?P<p>[0-9]{1,9})\$(?P<key>[A-Za-z0-9+/]+=*)$`),
+		base64.StdEncoding.DecodeString},
 	// Werkzeug.
-	{regexp.MustCompile(`^pbkdf2:(?P<digest>sha1|sha224|sha256|sha384|sha512):(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
-	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`), hex.DecodeString},
+	{regexp.MustCompile(`^pbkdf2:(?P<digest>sha1|sha224|sha256|sha384|sha512):(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`),
+		hex.DecodeString},
+	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`),
+		hex.DecodeString},
 }
 
 // Imported returns the stored form of a password hash of another system: a PHC string, or bcrypt's
@@ -98,7 +102,8 @@ func phcOf(foreign string) (string, error) {
 		if err != nil {
 			return "", errHashForm
 		}
-		ending := "$" + base64.RawStdEncoding.EncodeToString([]byte(of("salt"))) + "$" + base64.RawStdEncoding.EncodeToString(key)
+		encode := base64.RawStdEncoding.EncodeToString
+		ending := "$" + encode([]byte(of("salt"))) + "$" + encode(key)
 		if digest := of("digest"); digest != "" {
 			return "$pbkdf2-" + digest + "$" + of("n") + strings.ReplaceAll(ending, "+", "."), nil
 		}

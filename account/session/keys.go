@@ -65,7 +65,7 @@ func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 // Check reports that there is no key that can verify anything. Verifier.Check calls it.
 func (m keyMap) Check() error {
 	if len(m) == 0 {
-		return errors.New("session: the key set holds no signing key: an RSA key of 2048 bits or more, P-256 or Ed25519")
+		return errors.New("session: the key set has no signing key: an RSA key of at least 2048 bits, P-256 or Ed25519")
 	}
 	return nil
 }

@@ -336,8 +336,9 @@ func (s *RemoteStatusList) fetch(
 	if err != nil {
 		return nil, err
 	}
-	// An attacker may replay an old list, and sessions that were revoked since would be back. Instances of Cairn may
-	// have clocks that differ a little. A copy of the future was signed, and believed, by clocks that were set back since.
+	// An attacker may replay an old list, which would bring back sessions that were revoked since.
+	// Instances of Cairn may have clocks that differ a little. A copy from the future was signed,
+	// and accepted, with clocks that were set back since.
 	if c != nil && next.issued.Before(c.issued.Add(-defaultLeeway)) && !c.issued.After(now.Add(defaultLeeway)) {
 		return nil, errors.New("the status list is older than the copy")
 	}

@@ -156,7 +156,7 @@ func (v *Verifier) checkTrust(owner string) error {
 		// A public key as HMAC secret would let any client sign.
 		return fmt.Errorf("session: the secret of the %s is a PEM block: a public key belongs into Keys", owner)
 	case v.Keys == nil && !v.SecretUntil.IsZero():
-		return fmt.Errorf("session: the %s has an end of its secret and no keys: from then on nobody would be signed in", owner)
+		return fmt.Errorf("session: the %s has SecretUntil and no keys: from then on nobody would be signed in", owner)
 	}
 	if keys, static := v.Keys.(keyMap); static && v.Secret != nil && len(keys) == 0 {
 		return nil // there will be keys, and the secret counts

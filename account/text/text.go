@@ -107,7 +107,9 @@ func WebAddress(s string) (string, Refusal) {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2000 || !Printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
 		u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" || u.User != nil {
-		return "", Refusal{Text: "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name."}
+		return "", Refusal{
+			Text: "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name.",
+		}
 	}
 	return s, Refusal{}
 }
@@ -118,7 +120,9 @@ var yearAlone = regexp.MustCompile(`^[1-9][0-9]{3}$`)
 func Birthdate(s string) (string, Refusal) {
 	// Year 0 is a leap year: 0000-02-29 is a birthday.
 	if _, err := time.Parse(time.DateOnly, s); err != nil && !yearAlone.MatchString(s) {
-		return "", Refusal{Text: "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone."}
+		return "", Refusal{
+			Text: "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone.",
+		}
 	}
 	return s, Refusal{}
 }
