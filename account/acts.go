@@ -51,7 +51,8 @@ type Act struct {
 	// Name is the action in the audit log; templates.AuditActions has its sentence.
 	Name  string
 	Proof Proof
-	// Told is the kind of mail that is sent to the verified address, "" for none.
+	// Told is the kind of mail that is sent to the address that was verified before the act, "" for
+	// none.
 	Told string
 	Ends Ending
 	// Question is what a page asks before the act, "" for nothing.

@@ -53,8 +53,8 @@ func (c *Cache[V]) GetFresh(ctx context.Context, key string) (V, error) {
 	return c.get(ctx, key, func(e *cacheEntry[V]) bool { return c.now().Before(e.until) })
 }
 
-// GetValid returns a value of key, of any age, that valid accepts. If it has none, it loads once
-// and returns an error if the new value is not valid.
+// GetValid returns a value of key, of any age, that valid accepts. A load that begins now must
+// return such a value, or an error.
 func (c *Cache[V]) GetValid(ctx context.Context, key string, valid func(V) bool) (V, error) {
 	fresh := func(e *cacheEntry[V]) bool { return valid(e.value) }
 	v, err := c.get(ctx, key, fresh)
