@@ -17,7 +17,7 @@ const MailTest = "test"
 type composer func(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error)
 
 var (
-	// errMailPointless: what the mail is about is no more.
+	// errMailPointless means that the subject of the mail no longer exists.
 	errMailPointless = errors.New("nothing is left to tell")
 	errUnknownMail   = errors.New("unknown kind of mail")
 )

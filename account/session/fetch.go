@@ -13,8 +13,7 @@ import (
 const (
 	maxRedirects = 3
 
-	// A connection of HTTP/2 on which nothing comes for pingAfter is asked for a sign of life, and
-	// given up pingWait later.
+	// After pingAfter without data, an HTTP/2 connection is pinged; pingWait later it is given up.
 	pingAfter = 5 * time.Second
 	pingWait  = 3 * time.Second
 )
@@ -26,9 +25,9 @@ type webClient struct {
 	silent atomic.Bool // the last request got no answer
 }
 
-// newClient returns a copy of the application's client (nil: one with connections of its own) that does
-// not leave the host and scheme it was sent to: a redirect elsewhere would let another server
-// else choose the keys, or take the request into a private network.
+// newClient returns a copy of the application's client (nil: one with its own connections) that
+// follows no redirect to another host or scheme: it would let another server choose the keys, or
+// send the request into a private network.
 func newClient(given *http.Client) *webClient {
 	c := &webClient{}
 	if given != nil {
@@ -54,19 +53,19 @@ func newClient(given *http.Client) *webClient {
 	return c
 }
 
-// get returns the answer of an address and its body, of at most limit bytes. Only 200 is no
-// error, and 304 for who sends If-None-Match.
+// get returns the response of an address and its body, of at most limit bytes. A status other than
+// 200 is an error, except 304 for a request with If-None-Match.
 func (c *webClient) get(
 	ctx context.Context, url string, limit int64, header http.Header,
 ) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		// The cause quotes the address, which may hold a password.
+		// The error quotes the address, which may contain a password.
 		return nil, nil, errors.New("the address is not a URL")
 	}
 	r.Header = header
-	// Over HTTP/2 a time limit ends the request and not the connection. After a request without an
-	// answer, the next one is the last on its connection, should nobody be there any more.
+	// Over HTTP/2 a timeout ends the request but not the connection. After a request without a
+	// response, the next one is the last on its connection.
 	r.Close = c.silent.Load()
 	resp, err := c.Do(r)
 	c.silent.Store(err != nil)
@@ -78,7 +77,7 @@ func (c *webClient) get(
 		(resp.StatusCode != http.StatusNotModified || header.Get("If-None-Match") == "") {
 		return nil, nil, fmt.Errorf("the answer has status %d", resp.StatusCode)
 	}
-	// The limit counts after decompression: a short answer may be a gigabyte of zeros.
+	// The limit applies after decompression: a short response may contain a gigabyte of zeros.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the answer: %w", err)

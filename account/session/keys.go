@@ -25,24 +25,24 @@ const (
 	maxKeySetBytes = 256 << 10 // of an answer, after decompression
 )
 
-// KeySet finds the issuer's public keys. Verifier.Check, and with it each Verify,
-// calls its method Check() error, if it has one.
+// KeySet returns the issuer's public keys. Verifier.Check, and so each Verify, calls its method
+// Check() error, if it has one.
 type KeySet interface {
-	// Key returns the key with this kid, never nil without an error. It returns
-	// ErrUnknownKey if the set is current and has none, and any other error, best
-	// ErrKeysUnavailable, if that cannot be said now. It must be safe for many
-	// goroutines, must return soon after ctx ends, and must treat kid as text from
-	// a stranger: a key into a map, never a path, an address or part of a query.
+	// Key returns the key with this kid, never nil without an error. It returns ErrUnknownKey if
+	// the set is current and has no such key, and another error, preferably ErrKeysUnavailable, if
+	// that is not known now. It must be safe for concurrent use and return soon after ctx ends. It
+	// must treat kid as text from a stranger: a key into a map, never a path, an address or part of
+	// a query.
 	Key(ctx context.Context, kid string) (*jose.JSONWebKey, error)
 }
 
-// keyMap is a KeySet that does not change. It has signing keys alone, by kid.
+// keyMap is a KeySet that does not change. It has only signing keys, by kid.
 type keyMap map[string]jose.JSONWebKey
 
-// NewStaticKeySet returns a KeySet of these keys: keys kept in a file, or the service's
-// own. Private parts are dropped, and keys other than RSA, P-256 and Ed25519 are left out.
-// Session tokens are verified with RSA keys alone. A key without a kid goes by its RFC 7638
-// thumbprint (SHA-256, base64url), as in Cairn's key set. Of two keys with one kid the first counts.
+// NewStaticKeySet returns a KeySet of these keys, for keys in a file or the service's own. Private
+// parts are dropped, and keys other than RSA, P-256 and Ed25519 are ignored. Session tokens are
+// only verified with RSA keys. The kid of a key without one is its RFC 7638 thumbprint (SHA-256,
+// base64url), as in Cairn's key set. Of two keys with one kid the first counts.
 func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 	m := make(keyMap, len(keys))
 	for _, k := range keys {
@@ -62,7 +62,7 @@ func NewStaticKeySet(keys ...jose.JSONWebKey) KeySet {
 	return m
 }
 
-// Check reports that there is no key that can verify anything. Verifier.Check calls it.
+// Check returns an error if no key can verify anything. Verifier.Check calls it.
 func (m keyMap) Check() error {
 	if len(m) == 0 {
 		return errors.New("session: the key set has no signing key: an RSA key of at least 2048 bits, P-256 or Ed25519")
@@ -79,8 +79,8 @@ func (m keyMap) Key(_ context.Context, kid string) (*jose.JSONWebKey, error) {
 	return &k, nil
 }
 
-// signingKey returns the public key of k and the one algorithm that it is for: RS256, ES256 or EdDSA. It
-// is "" unless k is meant for signatures of this algorithm and strong enough for them.
+// signingKey returns the public key of k and its only algorithm: RS256, ES256 or EdDSA, or "" if k
+// is not for signatures of this algorithm or too weak.
 func signingKey(k *jose.JSONWebKey) (pub any, alg jose.SignatureAlgorithm) {
 	switch key := k.Key.(type) {
 	case *rsa.PublicKey:
@@ -106,10 +106,10 @@ func signingKey(k *jose.JSONWebKey) (pub any, alg jose.SignatureAlgorithm) {
 // RemoteOptions are the settings of a RemoteKeySet. Zero and negative durations
 // mean the default.
 type RemoteOptions struct {
-	// Client makes the requests; nil means a client of its own, which gives up a connection
-	// on which nobody answers within 8 seconds. One of yours gives it up after two fetches
-	// without an answer, or sooner with pings (http.Transport.HTTP2, SendPingTimeout).
-	// Redirects to another host or scheme are never followed, even if the client would.
+	// Client makes the requests. Nil means a client of its own, which gives up a connection within
+	// 8 seconds if nobody answers. Your own gives it up after two fetches without a response, or
+	// sooner with pings (http.Transport.HTTP2, SendPingTimeout). Redirects to another host or
+	// scheme are never followed, even if the client would.
 	Client *http.Client
 
 	MinInterval time.Duration // least time between the starts of two fetches; default 10 s
@@ -119,8 +119,8 @@ type RemoteOptions struct {
 	Now     func() time.Time // the clock; nil means time.Now
 }
 
-// RemoteKeySet is a KeySet kept equal to the key set that the issuer publishes. It
-// is made by NewRemoteKeySet, needs no closing and may be used by many goroutines.
+// RemoteKeySet is a KeySet with a copy of the issuer's published key set. NewRemoteKeySet returns
+// one. It needs no closing and is safe for concurrent use.
 type RemoteKeySet struct {
 	url         string
 	client      *webClient
@@ -162,10 +162,10 @@ func (s *RemoteKeySet) Check() error {
 	return nil
 }
 
-// Key implements KeySet. A known key is returned at once, from an old copy too while a
-// fetch in the background renews it. For an unknown kid, and from a copy that is older than
-// twice MaxAge, a fetch is started or joined and waited for, unless the last one began less
-// than MinInterval ago. If it fails, or one has failed just now, the old copy counts.
+// Key implements KeySet. It returns a known key at once, also from an old copy, which is then
+// renewed in the background. For an unknown kid, or with a copy older than twice MaxAge, it waits
+// for a fetch, unless the last one began less than MinInterval ago. If the fetch fails, or one has
+// just failed, the old copy is used.
 func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, error) {
 	now := wallClock(s.clock)
 	s.mu.Lock()
@@ -192,14 +192,14 @@ func (s *RemoteKeySet) Key(ctx context.Context, kid string) (*jose.JSONWebKey, e
 	case known:
 		return &k, nil
 	case failure != nil:
-		// The key may be a new one that an unreachable issuer has published.
+		// The key may be a new one of an issuer that cannot be reached.
 		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, failure)
 	}
 	return nil, ErrUnknownKey
 }
 
-// fetch runs apart from every request, with a context of its own: many wait for it, and
-// one that gives up must not take it away from the others.
+// fetch runs with its own context, because many requests wait for it and one that gives up must not
+// end it for the others.
 func (s *RemoteKeySet) fetch(began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
@@ -220,9 +220,9 @@ func (s *RemoteKeySet) fetch(began time.Time) {
 	s.flight = nil
 }
 
-// parseKeySet reads a JWK Set key by key, so that one of a kind not known here does not
-// spoil the rest (RFC 7517 section 5). A set without any usable key is an error: it is more
-// likely a mistake than a wish to end every session, and must not replace a good copy.
+// parseKeySet reads a JWK Set key by key, so that a key of an unknown kind does not spoil the rest
+// (RFC 7517 section 5). A set without any usable key is an error: it is more likely a mistake than
+// a wish to end every session, and must not replace a good copy.
 func parseKeySet(body []byte) (keyMap, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -245,8 +245,8 @@ func parseKeySet(body []byte) (keyMap, error) {
 	return keys, nil
 }
 
-// reached reports whether d has passed since then. A clock set back counts as
-// passed: waiting for it to catch up could take years.
+// reached reports whether d has passed since then. It is true if the clock was set back, because
+// waiting for it to catch up could take years.
 func reached(now, then time.Time, d time.Duration) bool {
 	passed := now.Sub(then)
 	return passed < 0 || passed >= d

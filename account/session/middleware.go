@@ -12,13 +12,12 @@ type (
 	failureKey struct{}
 )
 
-// Middleware lets a request with a good session cookie pass, with its Claims in the
-// context, and hands every other one to onFailure, which finds the reason with
-// FailureFromContext: it may redirect to sign in, or call the next handler itself for
-// visitors. A nil onFailure answers with application/problem+json: 401
-// not_authenticated, 401 second_factor_required for ErrInsufficientAuthentication, 503
-// temporarily_unavailable when keys or status lists could not be had, 500 internal_error for a
-// verifier that is not set up.
+// Middleware serves requests with a valid session cookie, with its Claims in the context, and
+// passes every other one to onFailure, which gets the reason from FailureFromContext. onFailure may
+// redirect to the sign-in page, or call the next handler itself for visitors. A nil onFailure
+// answers with application/problem+json: 401 not_authenticated, 401 second_factor_required for
+// ErrInsufficientAuthentication, 503 temporarily_unavailable if keys or status lists could not be
+// fetched, 500 internal_error for a wrong setting.
 //
 // Refusals get Cache-Control: no-store before onFailure runs, and every response Vary: Cookie.
 func Middleware(v *Verifier, onFailure http.Handler) func(http.Handler) http.Handler {
@@ -41,21 +40,21 @@ func Middleware(v *Verifier, onFailure http.Handler) func(http.Handler) http.Han
 	}
 }
 
-// FromContext returns the claims that Middleware has put into the context, and
-// whether there are any.
+// FromContext returns the claims that Middleware has put into the context, and reports whether
+// there are any.
 func FromContext(ctx context.Context) (Claims, bool) {
 	c, ok := ctx.Value(claimsKey{}).(Claims)
 	return c, ok
 }
 
-// FailureFromContext returns why Middleware refused the request, for use in an
-// onFailure handler. It is nil for a request that was not refused.
+// FailureFromContext returns why Middleware refused the request, for an onFailure handler. It is
+// nil if the request was not refused.
 func FailureFromContext(ctx context.Context) error {
 	err, _ := ctx.Value(failureKey{}).(error)
 	return err
 }
 
-// refuse answers with a problem (RFC 9457), in the members Cairn's own have.
+// refuse answers with a problem (RFC 9457) that has the members of Cairn's own.
 func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 	err := FailureFromContext(r.Context())
 	status, code, detail := http.StatusInternalServerError, "internal_error",
@@ -76,8 +75,8 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", challenge)
 	case errors.Is(err, ErrNoCookie), errors.Is(err, ErrInvalid):
 		status, code, detail = http.StatusUnauthorized, "not_authenticated", "Sign in to continue."
-		// RFC 9110 section 11.6.1 asks for a challenge. Browsers show no dialogue for this
-		// scheme, which has no credentials to type.
+		// RFC 9110 section 11.6.1 requires a challenge. Browsers show no dialogue for this scheme,
+		// which has no credentials to type.
 		w.Header().Set("WWW-Authenticate", `Cookie realm="cairn"`)
 	}
 	writeProblem(w, status, code, detail)

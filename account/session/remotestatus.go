@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxWait is the longest time for which Cairn holds a request.
+	// maxWait is the maximum time for which Cairn holds a request.
 	maxWait = 25 * time.Second
-	// heldFor is how long an answer without news must have taken to have been held, or half of what
-	// was asked for.
+	// heldFor is how long an unchanged response must have taken to count as held, or half of the
+	// requested time.
 	heldFor = 4 * time.Second
 	// idleAfter is how long after its last use a list is no longer fetched.
 	idleAfter = 5 * time.Minute
@@ -36,20 +36,20 @@ type RemoteStatusOptions struct {
 	Secret []byte // for lists signed with HS256; nil refuses them
 	Keys   KeySet // for lists signed with RS256; nil refuses them
 
-	// SecretUntil is when lists signed with HS256 cease to count: that of the Verifier.
+	// SecretUntil is when lists signed with HS256 are no longer accepted, as in the Verifier.
 	SecretUntil time.Time
 
-	// Client makes the requests, as RemoteOptions.Client does. Timeout below counts in place of the
-	// client's, which would cut held requests off.
+	// Client makes the requests, as RemoteOptions.Client does. Timeout below replaces the client's
+	// own, which would end held requests.
 	Client *http.Client
 
-	// Wait asks Cairn to hold the request until the list changes, up to so long (whole seconds,
-	// 25 at most), and again while the list is in use: then a revoked session is
-	// refused after about a second. 0 does without: then it takes up to the list's ttl.
+	// Wait asks Cairn to hold the request until the list changes, for up to this time (whole
+	// seconds, at most 25), as long as the list is in use. Then a revoked session is refused after
+	// about a second. With 0 it takes up to the list's ttl.
 	Wait time.Duration
 
-	// FailOpen accepts sessions while no copy can be had that still counts, except those that were
-	// known to be revoked. Otherwise they are refused with ErrStatusUnavailable.
+	// FailOpen accepts sessions while there is no usable copy, except those known to be revoked.
+	// Otherwise they are refused with ErrStatusUnavailable.
 	FailOpen bool
 
 	// Least time between the starts of two fetches of one list; default 1 s, while fetches fail up to 10 s.
@@ -60,14 +60,14 @@ type RemoteStatusOptions struct {
 	Now     func() time.Time // the clock; nil means time.Now
 }
 
-// RemoteStatusList is a StatusChecker that keeps copies of the issuer's status lists. It
-// is made by NewRemoteStatusList and may be used by many goroutines. A program that ends, or
-// whose sessions are not used any more, need not close it.
+// RemoteStatusList is a StatusChecker with copies of the issuer's status lists. NewRemoteStatusList
+// returns one, which is safe for concurrent use. A program that ends, or no longer verifies
+// sessions, need not close it.
 //
-// One goroutine for each list that is in use fetches it, waits and backs off; requests read the latest
-// copy, and wait only for a fetch that makes up for a copy older than ttl. A MinInterval longer than ttl
-// makes sessions end that much later. At most 64 lists are kept: another one takes the place of the one
-// that was not used for the longest time.
+// For each list in use, one goroutine fetches it, waits and backs off. Requests read the latest
+// copy, and wait for a fetch only if the copy is older than ttl. If MinInterval is longer than ttl,
+// sessions end that much later. At most 64 lists are kept: another one replaces the least recently
+// used one.
 type RemoteStatusList struct {
 	prefix      string    // of the address of every list
 	rules       *Verifier // issuer, secret, keys, leeway and clock
@@ -82,23 +82,23 @@ type RemoteStatusList struct {
 
 	open   context.Context // of every request; done when the lists are closed
 	close  context.CancelFunc
-	asking sync.WaitGroup // goroutines that fetch; none begins after close
+	asking sync.WaitGroup // goroutines that fetch; none starts after Close
 }
 
-// remoteList is one list of the issuer. mu of RemoteStatusList is the guard.
+// remoteList is one list of the issuer. The mu of RemoteStatusList guards it.
 type remoteList struct {
 	uri       string
 	used      time.Time
 	copy      *statusList   // nil before the first good answer; replaced, never changed
 	failure   error         // of the last fetch; nil if it was good
-	followed  bool          // its goroutine runs
+	followed  bool          // its goroutine is running
 	answered  chan struct{} // closed when a fetch ends, and when the goroutine does
 	interrupt func()        // ends what the goroutine waits for, if that may be ended
 	stop      func()        // ends the goroutine
 }
 
 // NewRemoteStatusList returns the status lists of an issuer. It makes no request before the first
-// session is asked for, so an application can start before Cairn does.
+// session is verified, so an application can start before Cairn does.
 func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 	s := &RemoteStatusList{
 		prefix: opts.Issuer + statusPath,
@@ -116,9 +116,8 @@ func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 	return s
 }
 
-// Close ends the requests that are out and what goes on in the background, and returns
-// when nothing does any more. Copies serve on until their exp, and are not renewed. It
-// always returns nil, and may be called more than once.
+// Close ends the requests and the background work, and returns when all is done. Copies stay usable
+// until their exp, and are not renewed. It always returns nil, and may be called more than once.
 func (s *RemoteStatusList) Close() error {
 	s.mu.Lock()
 	s.close()
@@ -138,8 +137,8 @@ func (s *RemoteStatusList) Check() error {
 	return s.rules.checkTrust("status list")
 }
 
-// Revoked implements StatusChecker. When ctx ends before it can be said, the session is not
-// accepted, even with FailOpen: else a client that hangs up early would get past.
+// Revoked implements StatusChecker. If ctx ends before the status is known, the session is not
+// accepted, even with FailOpen: otherwise a client could hang up early to get in.
 func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, error) {
 	if !isListURI(s.prefix, ref.URI) {
 		return false, invalid("the status list is not one of the issuer's")
@@ -153,7 +152,7 @@ func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, er
 		switch {
 		case !ok:
 			return false, invalid("the status list ends before the index")
-		case revoked: // for good: what was revoked stays so in a copy past its exp
+		case revoked: // a revoked session stays revoked, also in a copy past its exp
 			return true, nil
 		case s.rules.now().Before(c.expires):
 			return false, nil
@@ -170,8 +169,8 @@ func (s *RemoteStatusList) Revoked(ctx context.Context, ref StatusRef) (bool, er
 	return false, fmt.Errorf("%w: %w", ErrStatusUnavailable, failure)
 }
 
-// latest returns the copy of a list (nil: there is none), and why the last fetch failed. If it is older
-// than ttl it waits for the fetch, unless the last one has failed; ended says that ctx ended first.
+// latest returns the copy of a list, or nil, and why the last fetch failed. If the copy is older
+// than ttl it waits for the fetch, unless the last one failed; ended reports that ctx ended first.
 func (s *RemoteStatusList) latest(ctx context.Context, uri string) (c *statusList, failure, ended error) {
 	now := s.rules.now()
 	s.mu.Lock()
@@ -203,8 +202,8 @@ func (s *RemoteStatusList) latest(ctx context.Context, uri string) (c *statusLis
 	return l.copy, l.failure, ended
 }
 
-// add returns a new list, in place of the one that was not used for the longest time if there
-// are too many. The caller holds mu.
+// add returns a new list. If there are too many, it replaces the least recently used one. The
+// caller holds mu.
 func (s *RemoteStatusList) add(uri string) *remoteList {
 	if len(s.lists) >= maxLists {
 		var out *remoteList
@@ -221,8 +220,8 @@ func (s *RemoteStatusList) add(uri string) *remoteList {
 	return l
 }
 
-// follow fetches a list as long as it is in use and ctx is not done: when it is to be renewed, for its
-// next change with Wait, again after a failure.
+// follow fetches a list while it is in use and ctx is not done: when it must be renewed, when it
+// changes with Wait, and again after a failure.
 func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +232,7 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 	)
 	for ctx.Err() == nil && !reached(s.rules.now(), l.used, idleAfter) {
 		c, began, start, limit := l.copy, s.rules.now(), time.Now(), s.timeout
-		if hold > 0 { // when the answer is lost there is time to ask again before the copy is too old
+		if hold > 0 { // leaves time to ask again before the copy is too old
 			limit = min(hold+s.timeout, c.ttl*7/8-began.Sub(c.asOf))
 		}
 		var next *statusList
@@ -269,7 +268,7 @@ func (s *RemoteStatusList) follow(ctx context.Context, l *remoteList) {
 	l.stop()
 }
 
-// unlocked calls f without holding mu. With early a request that finds the copy too old ends it.
+// unlocked calls f without holding mu. With early, a request that finds the copy too old ends it.
 func (s *RemoteStatusList) unlocked(
 	ctx context.Context, l *remoteList, limit time.Duration, early bool, f func(context.Context),
 ) {
@@ -283,11 +282,11 @@ func (s *RemoteStatusList) unlocked(
 	f(ctx)
 }
 
-// plan returns how long after the start of a good request the next one begins, and for how long it is
-// to be held: it ends before a request would have to wait for a newer copy.
+// plan returns the time from the start of a successful request to the next one, and for how long
+// Cairn is asked to hold that: it ends before a request would have to wait for a newer copy.
 func (s *RemoteStatusList) plan(c *statusList, ignoredWaits int) (pause, hold time.Duration) {
 	renew := min(c.ttl*3/4, idleAfter)
-	// A server that holds no requests is asked less and less.
+	// A server that holds no requests is asked less and less often.
 	pause = max(s.backoff(ignoredWaits, c.ttl/2), s.rules.now().Sub(c.asOf))
 	if hold = min(s.wait, renew-pause).Truncate(time.Second); hold > 0 {
 		return pause, hold
@@ -295,18 +294,20 @@ func (s *RemoteStatusList) plan(c *statusList, ignoredWaits int) (pause, hold ti
 	return max(renew, s.minInterval), 0
 }
 
-// backoff is the least time between the starts of two requests, after so many failures.
+// backoff returns the minimum time between the starts of two requests after the given number of
+// failures.
 func (s *RemoteStatusList) backoff(times int, most time.Duration) time.Duration {
 	return max(min(s.minInterval<<min(max(times, 0), 10), most), s.minInterval)
 }
 
-// fetch gets a list (draft-ietf-oauth-status-list section 8.1) and verifies it. c is the copy so far.
+// fetch fetches a list (draft-ietf-oauth-status-list section 8.1) and verifies it. c is the current
+// copy.
 func (s *RemoteStatusList) fetch(
 	ctx context.Context, uri string, c *statusList, hold time.Duration, began time.Time,
 ) (*statusList, error) {
 	// A cache in between would add to its age.
 	header := http.Header{"Accept": {"application/" + listType}, "Cache-Control": {"no-cache"}}
-	// That a list is unchanged does not make the copy live longer.
+	// An unchanged list does not extend the lifetime of the copy.
 	if c != nil && c.etag != "" && c.expires.Sub(began) > c.ttl {
 		header.Set("If-None-Match", c.etag)
 		if hold > 0 {
@@ -328,7 +329,7 @@ func (s *RemoteStatusList) fetch(
 	}
 	payload, _, err := s.rules.verifySignature(ctx, strings.TrimSpace(string(body)), listType, maxListToken)
 	if err != nil {
-		// Not wrapped: it is the list that is invalid, not the session token.
+		// Not wrapped, because the list is invalid, not the session token.
 		return nil, errors.New("the status list is not believed: " + strings.TrimPrefix(err.Error(), "session: "))
 	}
 	now := s.rules.now()

@@ -13,24 +13,23 @@ import (
 	"time"
 )
 
-// Sealer makes values that travel through a browser and come back unchanged:
-// base64url(JSON) "." base64url(HMAC-SHA256). Each purpose has a key of its own,
-// so that a value made for one cannot be used for another. Sealed, not
-// encrypted: the browser may read what it sent itself.
+// Sealer makes values that travel through a browser and come back unchanged: base64url(JSON) "."
+// base64url(HMAC-SHA256). Each purpose has its own key, so that a value for one cannot be used for
+// another. Values are sealed, not encrypted: the browser may read them.
 type Sealer struct {
 	keys      map[string][]byte
 	lifetimes map[string]time.Duration
 	now       func() time.Time
 }
 
-// maxSealed bounds what is read back, in bytes.
+// maxSealed limits a value that is opened, in bytes.
 const maxSealed = 12 << 10
 
-// ErrSeal is for a sealed value that is not valid: altered, of another purpose, too old.
+// ErrSeal means that a sealed value is altered, for another purpose, or too old.
 var ErrSeal = errors.New("sealed value not valid")
 
-// NewSealer makes a Sealer for the purposes, each with how long a value is valid. The
-// keys are derived from the secret, which nobody else has.
+// NewSealer returns a Sealer for the purposes with their lifetimes. The keys are derived from the
+// secret.
 func NewSealer(secret []byte, purposes map[string]time.Duration, now func() time.Time) (*Sealer, error) {
 	if len(secret) < 32 {
 		return nil, errors.New("the installation secret is shorter than 32 bytes")
@@ -46,13 +45,13 @@ func NewSealer(secret []byte, purposes map[string]time.Duration, now func() time
 	return s, nil
 }
 
-// envelope wraps every sealed value with the second it was made.
+// envelope wraps every sealed value with the second of its creation.
 type envelope struct {
 	At    int64           `json:"t"`
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal makes a value of v, which encodes as JSON.
+// Seal returns the sealed value of v, which is encoded as JSON.
 func (s *Sealer) Seal(purpose string, v any) (string, error) {
 	value, err := plainJSON(v)
 	if err != nil {
@@ -66,8 +65,8 @@ func (s *Sealer) Seal(purpose string, v any) (string, error) {
 	return text + "." + s.mac(purpose, text), nil
 }
 
-// plainJSON leaves & as it is: escaped for HTML it would take six bytes, and a
-// request of many parameters would not fit into what open reads.
+// plainJSON does not escape & for HTML: it would take six bytes, and a request with many parameters
+// would exceed maxSealed.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -84,7 +83,7 @@ func (s *Sealer) Open(purpose, sealed string, v any) error {
 	if !ok || len(sealed) > maxSealed {
 		return ErrSeal
 	}
-	// As texts: a decoder would take other spellings of the same bytes too.
+	// Compared as texts, because a decoder accepts other spellings of the same bytes.
 	if !hmac.Equal([]byte(mac), []byte(s.mac(purpose, text))) {
 		return ErrSeal
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Site is the address of the service, and how it answers there: with pages to
-// browsers and with JSON to programs.
+// Site is the address of the service. It answers with pages to browsers and with JSON to programs.
 type Site struct {
 	issuer   string // exactly as configured, without a trailing slash
 	basePath string // path of the issuer, "" or "/id"
@@ -25,7 +24,7 @@ type Site struct {
 	log      *slog.Logger
 }
 
-// NewSite makes a Site; it fails on an issuer that is no absolute URL.
+// NewSite returns a Site. The issuer must be an absolute URL.
 func NewSite(issuer string, pages *templates.Renderer, log *slog.Logger) (*Site, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" {
@@ -34,18 +33,19 @@ func NewSite(issuer string, pages *templates.Renderer, log *slog.Logger) (*Site,
 	return &Site{issuer: issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), pages: pages, log: log}, nil
 }
 
-// URL is the absolute URL of a path of this service ("/register/").
+// URL returns the absolute URL of a path of this service ("/register/").
 func (s *Site) URL(path string) string { return s.issuer + path }
 
-// Path is the local path of this service as a browser sees it.
+// Path returns the local path of this service as a browser sees it.
 func (s *Site) Path(path string) string { return s.basePath + path }
 
-// KeepOpener leaves window.opener to the application that has opened a popup for its authorization. The answer must
-// be one on the way from its request to its redirect URI: every other page cuts the tie.
+// KeepOpener keeps window.opener for the application that opened a popup for its authorization. Use
+// it only for pages between the authorization request and the redirect URI: every other page cuts
+// the connection.
 func KeepOpener(w http.ResponseWriter) { w.Header().Set("Cross-Origin-Opener-Policy", "unsafe-none") }
 
-// Methods says what a path can do. HEAD is served by GET; anything else is
-// answered 405 with Allow.
+// Methods are the handlers of a path by method. HEAD is served by GET; other methods get 405 with
+// Allow.
 type Methods map[string]http.HandlerFunc
 
 // Handle registers a path with its methods on the router.
@@ -76,10 +76,10 @@ func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
 	})
 }
 
-// Handler is a handler whose error the caller answers: Do.
+// Handler is a handler that returns its error to the caller: see Do.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Do answers what h refuses with Fail.
+// Do runs h and answers its error with Fail.
 func (s *Site) Do(h Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -88,14 +88,14 @@ func (s *Site) Do(h Handler) http.HandlerFunc {
 	}
 }
 
-// Redirect sends the browser on to a local path, with GET.
+// Redirect redirects the browser to a local path, with GET.
 func (s *Site) Redirect(w http.ResponseWriter, r *http.Request, path string) error {
 	http.Redirect(w, r, s.Path(path), http.StatusSeeOther)
 	return nil
 }
 
-// Refusal is the problem that a page says beside its form, in the language of the
-// request and with the headers set; an error for what no form can help with.
+// Refusal returns the problem that a page shows beside its form, in the language of the request and
+// with the headers set. Errors that no form can help with are returned.
 func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, error) {
 	p, known := ProblemOf(cause)
 	if !known || p.interrupts || p.Status == http.StatusServiceUnavailable {
@@ -106,7 +106,7 @@ func Refusal(w http.ResponseWriter, r *http.Request, cause error) (*Problem, err
 	return p.In(templates.LanguageOf(r.Context())), nil
 }
 
-// Show renders a page; what fails is logged, the answer is a 500.
+// Show renders a page. A failure is logged, and the response is a 500.
 func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page templates.Page) {
 	if err := s.pages.Render(w, r, status, page); err != nil {
 		s.log.ErrorContext(r.Context(), "page not rendered", "error", err, "request_id", RequestID(r.Context()))
@@ -114,19 +114,19 @@ func (s *Site) Show(w http.ResponseWriter, r *http.Request, status int, page tem
 	}
 }
 
-// StatusClientGone is for the log alone (the number that nginx gave it).
+// StatusClientGone is only for the log (nginx uses this number).
 const StatusClientGone = 499
 
-// Abandoned reports whether err is what became of a request whose client has hung
-// up. The answer is not read and nothing is wrong here: a stranger who hangs up must
-// not fill the log with failures. Fail is the answer.
+// Abandoned reports whether err is the result of a request whose client has hung up. Nobody reads
+// the response and nothing is wrong here, so strangers who hang up must not fill the log with
+// failures.
 func Abandoned(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) &&
 		(errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable))
 }
 
-// Fail answers with the problem of err: as HTML to a browser that asked for a
-// page, as problem+json else. The text of unknown errors stays in the log.
+// Fail answers with the problem of err: as HTML to a browser that asked for a page, otherwise as
+// problem+json. Only the log has the text of unknown errors.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, known := ProblemOf(err)
 	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError &&
@@ -142,7 +142,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.WriteProblem(w, r, p)
 }
 
-// WriteProblem writes a ready problem in the form and the language the request wants.
+// WriteProblem writes a problem in the form and the language that the request wants.
 func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Problem) {
 	p := ready.In(templates.LanguageOf(r.Context()))
 	p.RequestID = RequestID(r.Context())
@@ -169,14 +169,14 @@ func (s *Site) WriteProblem(w http.ResponseWriter, r *http.Request, ready *Probl
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// WantsPage tells a person's browser from a program.
+// WantsPage reports whether a person's browser, not a program, sent the request.
 func (s *Site) WantsPage(r *http.Request) bool {
 	path := strings.TrimPrefix(r.URL.Path, s.basePath)
 	return !strings.HasPrefix(path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// LocalPath is a path of this service that a browser may be sent to; any other leads
-// to the account.
+// LocalPath returns path if it is a path of this service to which a browser may be redirected, and
+// that of the account otherwise.
 func LocalPath(path string) string {
 	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 ||
@@ -186,7 +186,7 @@ func LocalPath(path string) string {
 	return path
 }
 
-// HostOf is the host of an address, for people.
+// HostOf returns the host of an address, for people.
 func HostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -17,8 +17,8 @@ var (
 	}
 )
 
-// Device names a browser and its system ("Firefox on Linux") as its User-Agent
-// claims, for people to tell their sessions apart; empty when neither is known.
+// Device returns the browser and its system ("Firefox on Linux") as the User-Agent claims, so that
+// people can tell their sessions apart, or "" if neither is known.
 func Device(userAgent string) string {
 	browser, system := BrowserAndSystem(userAgent)
 	switch {
@@ -29,7 +29,7 @@ func Device(userAgent string) string {
 	}
 }
 
-// BrowserAndSystem are the two parts of Device, each empty when it is not known.
+// BrowserAndSystem returns the two parts of Device, each empty if it is not known.
 func BrowserAndSystem(userAgent string) (browser, system string) {
 	return firstMark(browsers, userAgent), firstMark(systems, userAgent)
 }
