@@ -35,7 +35,7 @@ type importCommand struct {
 	ownerFlags
 	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
-	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"Privacy: ${enum}."`
+	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`

@@ -50,7 +50,7 @@ type cli struct {
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
 	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
-	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation into another database."`
+	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation between SQLite and PostgreSQL."`
 	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix problems."`
