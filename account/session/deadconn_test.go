@@ -111,7 +111,9 @@ func TestConnectionThatDiesSilentlyIsGivenUp(t *testing.T) {
 		lists int           // that are in use, over one connection
 		known time.Duration // how long after its death everything is as before
 	}{
-		"own client, Wait": {true, 25 * time.Second, 1, 10 * time.Second}, "own client": {true, 0, 1, time.Minute}, "own client, many lists": {true, 25 * time.Second, 5, 10 * time.Second},
+		// Eight seconds until it is given up, and ten until the key set is fetched again.
+		"own client, Wait": {true, 25 * time.Second, 1, 20 * time.Second}, "own client, many lists": {true, 25 * time.Second, 5, 20 * time.Second},
+		"own client": {true, 0, 1, time.Minute},
 		"a client without pings, Wait": {false, 25 * time.Second, 1, time.Minute}, "a client without pings, many lists": {false, 0, 5, 75 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
