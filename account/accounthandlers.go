@@ -145,7 +145,7 @@ func (s *Service) securityPage(r *http.Request, m templates.Member) (templates.P
 		return nil, err
 	}
 	page := templates.AccountSecurity{Member: m, MinPassword: settings.MinPassword}
-	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeDemand,
+	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeRequiredFactor,
 		s.describePasskeys, s.describeFactors, s.describeHistory} {
 		if err := describe(r, &page); err != nil {
 			return nil, err

@@ -275,8 +275,8 @@ func (s *Service) describeFactors(r *http.Request, page *templates.AccountSecuri
 	return nil
 }
 
-// describeDemand adds to the security page which factor is missing, and for which application.
-func (s *Service) describeDemand(r *http.Request, page *templates.AccountSecurity) error {
+// describeRequiredFactor adds to the security page which factor is missing, and for which application.
+func (s *Service) describeRequiredFactor(r *http.Request, page *templates.AccountSecurity) error {
 	switch err := s.CheckSecondFactor(r.Context(), IdentityFrom(r.Context())); {
 	case errors.Is(err, ErrSecondFactorSetupRequired):
 		page.Demand.SetUp = true

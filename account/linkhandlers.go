@@ -9,10 +9,10 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// findLinked finds what a sealed link leads to.
+// findLinked returns the page and the act of a sealed link.
 type findLinked func(ctx context.Context, c Caller, sealed string) (linked, error)
 
-// followLink shows the page of a link, and does what its button says.
+// followLink shows the page of a link, and runs its act when the button is pressed.
 func (s *Service) followLink(purpose string, find findLinked) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		sealed := r.URL.Query().Get("link")

@@ -75,7 +75,8 @@ func newPasskeys(issuer string) (passkeys, error) {
 	})
 	if err != nil {
 		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because the name of " +
-			"this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.")}, nil
+			"this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.",
+		)}, nil
 	}
 	return passkeys{party: party}, nil
 }

@@ -17,19 +17,20 @@ import (
 // Profile holds the standard claims of a person (OpenID Connect Core section 5.1) that not every
 // user has. Empty means not given.
 type Profile struct {
-	GivenName           string   `json:"given_name,omitempty"`
-	FamilyName          string   `json:"family_name,omitempty"`
-	MiddleName          string   `json:"middle_name,omitempty"`
-	Nickname            string   `json:"nickname,omitempty"`
-	Page                string   `json:"profile,omitempty"` // URL, like Picture and Website
-	Picture             string   `json:"picture,omitempty"`
-	Website             string   `json:"website,omitempty"`
-	Gender              string   `json:"gender,omitempty"`
-	Birthdate           string   `json:"birthdate,omitempty"` // YYYY-MM-DD, 0000-MM-DD or YYYY
-	Zoneinfo            string   `json:"zoneinfo,omitempty"`  // name of the time zone database
-	Locale              string   `json:"locale,omitempty"`    // BCP 47
-	PhoneNumber         string   `json:"phone_number,omitempty"`
-	PhoneNumberVerified bool     `json:"phone_number_verified,omitempty"` // set only by an administrator or the operator
+	GivenName   string `json:"given_name,omitempty"`
+	FamilyName  string `json:"family_name,omitempty"`
+	MiddleName  string `json:"middle_name,omitempty"`
+	Nickname    string `json:"nickname,omitempty"`
+	Page        string `json:"profile,omitempty"` // URL, like Picture and Website
+	Picture     string `json:"picture,omitempty"`
+	Website     string `json:"website,omitempty"`
+	Gender      string `json:"gender,omitempty"`
+	Birthdate   string `json:"birthdate,omitempty"` // YYYY-MM-DD, 0000-MM-DD or YYYY
+	Zoneinfo    string `json:"zoneinfo,omitempty"`  // name of the time zone database
+	Locale      string `json:"locale,omitempty"`    // BCP 47
+	PhoneNumber string `json:"phone_number,omitempty"`
+	// PhoneNumberVerified is set only by an administrator or the operator.
+	PhoneNumberVerified bool     `json:"phone_number_verified,omitempty"`
 	Address             *Address `json:"address,omitempty"`
 }
 

@@ -113,7 +113,7 @@ func TestConnectionThatDiesSilentlyIsGivenUp(t *testing.T) {
 	}{
 		// Eight seconds until it is given up, and ten until the key set is fetched again.
 		"own client, Wait": {true, 25 * time.Second, 1, 20 * time.Second}, "own client, many lists": {true, 25 * time.Second, 5, 20 * time.Second},
-		"own client": {true, 0, 1, time.Minute},
+		"own client":                   {true, 0, 1, time.Minute},
 		"a client without pings, Wait": {false, 25 * time.Second, 1, time.Minute}, "a client without pings, many lists": {false, 0, 5, 75 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
