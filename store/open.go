@@ -25,9 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/mattn/go-sqlite3"
-	"gorm.io/driver/postgres"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -302,29 +300,4 @@ func protectFile(path string) (empty bool, err error) {
 		}
 	}
 	return empty, nil
-}
-
-func openPostgres(dsn string, readOnly bool) (*sql.DB, gorm.Dialector, error) {
-	config, connections, err := postgresConfig(dsn)
-	if err != nil {
-		return nil, nil, err
-	}
-	if readOnly { // only now: of several hosts, the one whose sessions may write is chosen
-		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
-			return c.Exec(ctx, "SET default_transaction_read_only = on").Close()
-		}
-	}
-	pool := newPool(config, connections)
-	return pool, postgres.New(postgres.Config{Conn: pool}), nil
-}
-
-// openMigrations opens connections without a time limit on statements: indexing a large table takes
-// long.
-func openMigrations(dsn string) (*sql.DB, error) {
-	config, connections, err := postgresConfig(dsn)
-	if err != nil {
-		return nil, err
-	}
-	config.RuntimeParams["statement_timeout"] = "0"
-	return newPool(config, connections), nil
 }

