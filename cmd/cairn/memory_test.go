@@ -2,10 +2,7 @@ package main
 
 import (
 	"os"
-	"runtime"
-	"runtime/debug"
 	"testing"
-	"time"
 )
 
 func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
@@ -32,34 +29,4 @@ func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-}
-
-func TestSmallHeapMayGrowAndALargeOneAsUsual(t *testing.T) {
-	for live, want := range map[uint64]int{0: 900, 2 << 20: 900, 4 << 20: 400, 5 << 20: 300, 8 << 20: 150, 10 << 20: 100, 24 << 20: 100, 1 << 40: 100} {
-		if got := growth(live); got != want {
-			t.Errorf("%d bytes: %d, want %d", live, got, want)
-		}
-	}
-}
-
-// What is in use changes, and the setting with it.
-func TestCollectionsFollowTheHeap(t *testing.T) {
-	t.Setenv("GOGC", "")
-	before := debug.SetGCPercent(33)
-	defer debug.SetGCPercent(before)
-	ballast := make([]byte, 64<<20)
-	tuneMemory()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		runtime.GC()
-		now := debug.SetGCPercent(33)
-		debug.SetGCPercent(now)
-		if now == 100 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("GOGC is %d with 64 MB in use", now)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	runtime.KeepAlive(ballast)
 }

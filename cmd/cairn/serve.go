@@ -161,7 +161,6 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 		log.Warn(w)
 	}
 	ready()
-	releaseMemory()
 	tuneMemory()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
@@ -209,14 +208,6 @@ func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profi
 // turnOnOIDC says how to enable OpenID Connect.
 const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
 
-// releaseMemory returns memory to the system that only the start or a burst of sign-ins needed
-// (tables of libraries, the program's pages that built them, the memory of hashes), so that an idle
-// service on a small machine stays small.
-func releaseMemory() {
-	debug.FreeOSMemory()
-	releaseProgramPages()
-}
-
 // sweepInterval is how often one of the instances deletes expired rows. Nothing depends on it: an
 // expired row is refused even if it still exists.
 const sweepInterval = 10 * time.Minute
@@ -228,7 +219,7 @@ const sweepCheck = 30 * time.Second
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepCheck)
 	defer t.Stop()
-	afterFirst := sync.OnceFunc(releaseMemory)
+	afterFirst := sync.OnceFunc(debug.FreeOSMemory) // what only the start needed
 	for {
 		err := st.InTurn(ctx, "sweep", sweepInterval, func(ctx context.Context, now time.Time) (string, error) {
 			_, err := st.Sweep(ctx, now)
