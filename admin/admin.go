@@ -17,28 +17,10 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// Client is a registered OpenID Connect client as administrators see it, without secrets.
-type Client struct {
-	ID           string
-	Name         string
-	Public       bool
-	RedirectURIs []string
-	Scopes       []string
-	RequireFlag  string   // access flag that a user needs, or empty
-	RequireACR   string   // required class of the sign-in, or empty
-	Trusted      bool     // first party: no consent page
-	HomeURI      string   // its web page, or empty
-	Logo         string   // hash of its logo, or empty
-	Optional     []string // scopes that a user may leave out
-	CreatedAt    time.Time
-	Users        int       // users who allowed or use it, up to account.ManyUsers
-	LastUsedAt   time.Time // zero: never
-}
-
 // Options configures the administration. Each field may be nil.
 type Options struct {
-	// Clients lists the registered clients in display order. Errors wrap account.ErrUnavailable.
-	Clients func(ctx context.Context) ([]Client, error)
+	// Applications lists the registered clients in display order. Errors wrap account.ErrUnavailable.
+	Applications func(ctx context.Context) ([]templates.ApplicationRow, error)
 	// APIs lists the registered APIs in display order. Errors wrap account.ErrUnavailable.
 	APIs func(ctx context.Context) ([]templates.APIRow, error)
 	// KeyCreated returns when the signing key was created. It is nil if there is no such key.
@@ -61,8 +43,8 @@ type Service struct {
 
 // New returns a Service.
 func New(accounts *account.Service, o Options) *Service {
-	if o.Clients == nil {
-		o.Clients = func(context.Context) ([]Client, error) { return nil, nil }
+	if o.Applications == nil {
+		o.Applications = func(context.Context) ([]templates.ApplicationRow, error) { return nil, nil }
 	}
 	if o.APIs == nil {
 		o.APIs = func(context.Context) ([]templates.APIRow, error) { return nil, nil }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/templates"
 )
 
 func TestOverviewWarnsWithTheRemedy(t *testing.T) {
@@ -249,7 +249,7 @@ func TestSettingsByForms(t *testing.T) {
 func TestApplicationsAreShownWithTheirCommands(t *testing.T) {
 	w := newWorld(t)
 	w.addUser("root1", account.FlagAdmin)
-	w.clients = []admin.Client{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: start.Add(-time.Hour)}}
+	w.clients = []templates.ApplicationRow{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: start.Add(-time.Hour)}}
 	b := w.signedIn("root1")
 	b.page("/admin/applications").is(200).shows("cairn client update c1", "&lt;b&gt;Maps", "7 people", "https://maps.example.org/cb").hides("<b>Maps")
 }
@@ -279,7 +279,7 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	}
 	w.addUser("bob")
 	w.browser().page("/login/", "handle", "bob", "password", password).redirectsTo("/id/account/")
-	w.clients = []admin.Client{{ID: "x"}}
+	w.clients = []templates.ApplicationRow{{ID: "x"}}
 	b.page("/admin/").shows(`data-step="application"`, "cairn backup FILE").hides("cairn client add --help")
 	w.backedUp = w.now
 	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -23,7 +22,7 @@ type clientEntry struct {
 }
 
 func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.options.Clients(r.Context())
+	list, err := s.options.Applications(r.Context())
 	if err != nil {
 		return fmt.Errorf("list clients: %w", err)
 	}
@@ -40,22 +39,12 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
-	clients, err := s.options.Clients(r.Context())
-	if err != nil {
+	page, err := templates.AdminApplications{}, error(nil)
+	if page.Applications, err = s.options.Applications(r.Context()); err != nil {
 		return err
 	}
-	apis, err := s.options.APIs(r.Context())
-	if err != nil {
+	if page.APIs, err = s.options.APIs(r.Context()); err != nil {
 		return err
-	}
-	page := templates.AdminApplications{APIs: apis}
-	for _, c := range clients {
-		page.Applications = append(page.Applications, templates.ApplicationRow{
-			ID: c.ID, Name: c.Name, Public: c.Public, Trusted: c.Trusted,
-			RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, RedirectURIs: c.RedirectURIs,
-			HomeURI: c.HomeURI, Logo: c.Logo, Optional: c.Optional, Scopes: c.Scopes,
-			Users: c.Users, ManyUsers: c.Users >= account.ManyUsers, CreatedAt: c.CreatedAt, LastUsedAt: c.LastUsedAt,
-		})
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil

@@ -35,7 +35,7 @@ type world struct {
 	hash    string
 	router  *mux.Router
 	handler http.Handler // the router, held to openapi.yaml
-	clients []admin.Client
+	clients []templates.ApplicationRow
 	options admin.Options
 
 	keyCreated time.Time
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	sub := m.PathPrefix("/id").Subrouter()
 	w.service.Mount(sub)
 	pages.SetLook(w.service.Look)
-	w.options.Clients = func(context.Context) ([]admin.Client, error) { return w.clients, nil }
+	w.options.Applications = func(context.Context) ([]templates.ApplicationRow, error) { return w.clients, nil }
 	w.backedUp = w.now
 	w.options.LastBackup = func(context.Context) (time.Time, error) { return w.backedUp, nil }
 	w.options.KeyCreated = func() (time.Time, error) { return w.keyCreated, nil }

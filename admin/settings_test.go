@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/templates"
 )
 
 func TestSettingsChangeByName(t *testing.T) {
@@ -82,7 +82,7 @@ func TestClientsAreListedWithoutSecrets(t *testing.T) {
 	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != `{"clients":[]}` {
 		t.Error(got)
 	}
-	w.clients = []admin.Client{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
+	w.clients = []templates.ApplicationRow{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
 	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","require_acr":null,"trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
 	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != want {
 		t.Errorf("got %s", got)

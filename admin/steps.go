@@ -25,7 +25,7 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients, err := s.options.Clients(ctx)
+	clients, err := s.options.Applications(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -240,7 +240,8 @@ func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
 // Administration returns the options of package admin, which may not import what they need. It uses
 // Store, Keys, KeyFile, Mail and Now.
 func Administration(o Options) admin.Options {
-	out := admin.Options{Now: o.Now, Mail: o.Mail != nil, Clients: func(ctx context.Context) ([]admin.Client, error) {
+	out := admin.Options{Now: o.Now, Mail: o.Mail != nil}
+	out.Applications = func(ctx context.Context) (rows []templates.ApplicationRow, err error) {
 		clients, err := o.Store.Clients(ctx)
 		if err != nil {
 			return nil, err
@@ -250,20 +251,18 @@ func Administration(o Options) admin.Options {
 			ids[i] = c.ID
 		}
 		uses, err := o.Store.ClientUses(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		list := make([]admin.Client, 0, len(clients))
 		for _, c := range clients {
-			list = append(list, admin.Client{
-				ID: c.ID, Name: c.Name, Public: c.IsPublic(), RedirectURIs: c.RedirectURIs,
-				Scopes: c.Scopes, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Trusted: c.Trusted,
-				CreatedAt: c.CreatedAt, Users: uses[c.ID].Users, LastUsedAt: uses[c.ID].LastAt,
-				HomeURI: c.HomeURI, Logo: c.Logo.Hash, Optional: c.OptionalScopes,
+			use := uses[c.ID]
+			rows = append(rows, templates.ApplicationRow{
+				ID: c.ID, Name: c.Name, Public: c.IsPublic(), Trusted: c.Trusted,
+				RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
+				RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, Optional: c.OptionalScopes,
+				Users: use.Users, ManyUsers: use.Users >= account.ManyUsers,
+				CreatedAt: c.CreatedAt, LastUsedAt: use.LastAt,
 			})
 		}
-		return list, nil
-	}}
+		return rows, err
+	}
 	out.APIs = func(ctx context.Context) (rows []templates.APIRow, err error) {
 		apis, err := o.Store.APIs(ctx)
 		for _, a := range apis {
