@@ -524,33 +524,8 @@ func (c *updateClientCommand) Run(p *program) error {
 		}
 		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
-		for _, x := range []struct {
-			clear, given bool
-			name         string
-			at           any
-		}{
-			{
-				c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0,
-				"post-logout-redirect-uri", &client.PostLogoutRedirectURIs,
-			},
-			{
-				c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil,
-				"backchannel-logout-uri", &client.BackchannelLogoutURI,
-			},
-			{c.ClearProfile, c.Profile != nil, "profile", &client.Profile},
-			{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", &client.RequireFlag},
-			{c.ClearRequireACR, c.RequireACR != nil, "require-acr", &client.RequireACR},
-			{c.ClearOptionalScope, len(c.OptionalScope) > 0, "optional-scope", &client.OptionalScopes},
-			{c.ClearHomeURI, c.HomeURI != nil, "home-uri", &client.HomeURI},
-			{c.ClearLogo, c.LogoFile != nil, "logo-file", &client.Logo},
-			{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups},
-		} {
-			switch {
-			case x.clear && x.given:
-				return usagef("give --%s or --clear-%s, not both", x.name, x.name)
-			case x.clear:
-				reflect.ValueOf(x.at).Elem().SetZero()
-			}
+		if err := c.clear(client); err != nil {
+			return err
 		}
 		if err := c.apply(p, st, client); err != nil {
 			return err
@@ -565,6 +540,38 @@ func (c *updateClientCommand) Run(p *program) error {
 		}
 		return c.printClient(p, client, "")
 	})
+}
+
+// clear empties the fields that are to be cleared.
+func (c *clientUpdate) clear(client *provider.Client) error {
+	for _, x := range []struct {
+		clear, given bool
+		name         string
+		list         *[]string // or
+		text         *string
+	}{
+		{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri",
+			&client.PostLogoutRedirectURIs, nil},
+		{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri",
+			nil, &client.BackchannelLogoutURI},
+		{c.ClearProfile, c.Profile != nil, "profile", nil, &client.Profile},
+		{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", nil, &client.RequireFlag},
+		{c.ClearRequireACR, c.RequireACR != nil, "require-acr", nil, &client.RequireACR},
+		{c.ClearOptionalScope, len(c.OptionalScope) > 0, "optional-scope", &client.OptionalScopes, nil},
+		{c.ClearHomeURI, c.HomeURI != nil, "home-uri", nil, &client.HomeURI},
+		{c.ClearLogo, c.LogoFile != nil, "logo-file", nil, &client.Logo.Hash},
+		{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups, nil},
+	} {
+		switch {
+		case x.clear && x.given:
+			return usagef("give --%s or --clear-%s, not both", x.name, x.name)
+		case x.clear && x.list != nil:
+			*x.list = nil
+		case x.clear:
+			*x.text = ""
+		}
+	}
+	return nil
 }
 
 type rotateSecretCommand struct {

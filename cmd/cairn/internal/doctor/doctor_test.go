@@ -349,7 +349,6 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"nobody has to have a factor":         {stored(`UPDATE settings SET value = replace(value, '"second_factor_flags":["admin"]', '"second_factor_flags":[]')`), []string{"advice second-factor-optional"}, "Nobody"},
 		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats after"},
 		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
-		"secret that counts":                  {weak("0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"), []string{"problem shared-secret", "warning shared-secret-source"}, "count up"},
 		"secret that is short":                {weak("kQ8zt3Ywp0Vd"), []string{"problem shared-secret", "skipped shared-secret-source"}, "12 bytes"},
 		"another secret in the environment":   {secret("Zm9vYmFyYmF6cXV4IG5vdCBhIHNlY3JldCBvZiBhbnkgaW5zdGFsbGF0aW9u"), []string{"warning shared-secret-source"}, "is not the stored secret"},
 		"the stored secret once more":         {func(d *deployment) { d.env["SERVICE_AUTH_JWT_SECRET"] = d.secrets[len(d.secrets)-1] }, nil, ""},

@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"crypto/rsa"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -184,37 +186,23 @@ func allowedClients(ctx context.Context, x *examination) Finding {
 	return ok("%d descriptions or prefixes of them are allowed.", len(all))
 }
 
-// leastBits is the minimum entropy of a random secret, estimated from the frequency of its bytes.
-const leastBits = 100
+// leastValues is how many different bytes a random secret has at least.
+const leastValues = 8
 
-// weakness returns why a secret can be guessed, or "" if it looks random. The text has no part of the
-// secret.
+// weakness returns why a secret can be guessed, or "". The text has no part of the secret.
 func weakness(secret []byte) string {
-	n := len(secret)
-	if n < config.MinSecretBytes {
-		return fmt.Sprintf("has %d bytes, and at least %d are needed", n, config.MinSecretBytes)
+	if len(secret) < config.MinSecretBytes {
+		return fmt.Sprintf("has %d bytes, and at least %d are needed", len(secret), config.MinSecretBytes)
 	}
-	for period := 1; period <= n/2; period++ {
-		if strings.HasPrefix(string(secret), string(secret[period:])) {
-			return fmt.Sprintf("repeats after %d of its %d bytes", period, n)
+	for period := 1; period <= len(secret)/2; period++ {
+		if bytes.HasPrefix(secret, secret[period:]) {
+			return fmt.Sprintf("repeats after %d of its %d bytes", period, len(secret))
 		}
 	}
-	count, steps := map[byte]int{}, map[byte]int{}
-	for i, b := range secret {
-		count[b]++
-		if i > 0 {
-			steps[b-secret[i-1]]++
-		}
-	}
-	bits := 0.0
-	for _, c := range count {
-		bits -= float64(c) * math.Log2(float64(c)/float64(n))
-	}
-	switch {
-	case bits < leastBits:
-		return fmt.Sprintf("has %d bytes of few different values", n)
-	case steps[1]+steps[255] > n/2:
-		return fmt.Sprintf("has %d bytes that count up or down", n)
+	values := slices.Clone(secret)
+	slices.Sort(values)
+	if n := len(slices.Compact(values)); n < leastValues {
+		return fmt.Sprintf("has few different bytes (%d)", n)
 	}
 	return ""
 }
