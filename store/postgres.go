@@ -25,8 +25,8 @@ const (
 	maxPostgresConnections = 1000
 	connectTimeout         = 5 * time.Second
 	// hostTimeout is connectTimeout with several hosts: one that is switched off does not answer,
-	// and a request waits for all hosts before the right one.
-	hostTimeout = 2 * time.Second
+	// and a request waits for all hosts before the right one. A check of readiness has two seconds.
+	hostTimeout = time.Second
 	// pingAfter is how long an idle connection is trusted without a ping.
 	pingAfter = time.Second
 )
