@@ -15,7 +15,7 @@ build version="":
 test:
     go test ./...
 
-# the same with relying parties, proxies, Prometheus, a mail server, axe-core and schemathesis, where they are installed
+# the same with relying parties, proxies, Prometheus, a mail server, axe-core, schemathesis and every page in Chromium, where they are installed
 test-foreign:
     TEST_FOREIGN=yes go test ./...
 

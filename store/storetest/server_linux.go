@@ -40,7 +40,7 @@ func startPostgres() (dsn string, stop func(), err error) {
 	var log bytes.Buffer
 	cmd, err := Command(dir, "postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
 		"-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
-		"-c", "logging_collector=off")
+		"-c", "logging_collector=off", "-c", "jit=off", "-c", "autovacuum=off")
 	var ended <-chan error
 	if err == nil {
 		cmd.Stderr, cmd.Stdout = &log, &log

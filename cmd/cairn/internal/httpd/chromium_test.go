@@ -155,6 +155,7 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 // One button of the application signs out of both: its own session, and that at
 // the service with its cookie.
 func TestDemoSignsOutOfBoth(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	app := startDemoApp(t, s)
 	s.addUser("grace", account.FlagActivity)
@@ -183,6 +184,7 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 // The session ends in another browser. The page of the application finds out by
 // itself, by both ways: the logout token, and the list of revoked sessions.
 func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.StatusTTL = "1s" }})
 	app := startDemoApp(t, s)
 	s.addUser("grace", account.FlagActivity)
@@ -207,6 +209,7 @@ func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
 // No page may need JavaScript, and none may scroll sideways on a small phone. Header and menu take two rows of it, and
 // the menu shows where the visitor is.
 func TestPagesFitInto320Pixels(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin, account.FlagActivity)
 	s.addUser("a-member-with-a-very-long-name", account.FlagActivity)
@@ -339,6 +342,7 @@ func adminActions(session string) []pageAction {
 // page has loaded, in the section of the form, and a screen reader is told. Every other action is
 // sent without scripts.
 func TestAnswerToEachActionIsInView(t *testing.T) {
+	thirdParty(t)
 	tab := chromium(t)
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin)
@@ -428,6 +432,7 @@ func checkAnswer(t *testing.T, tab context.Context, a pageAction) {
 // A reset code is read aloud and typed on a phone: nothing of it may be cut off,
 // neither where an administrator gets it nor where its owner enters it.
 func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin)
 	s.addUser("bob")
@@ -459,6 +464,7 @@ func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
 
 // The form is longer than a phone: what is wrong stands at the field where the page opens.
 func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	admin := s.addUser("keeper", account.FlagAdmin)
 	invite, err := account.NewInvite(admin.Sub, "", time.Now())

@@ -255,6 +255,7 @@ func TestRefusedPollKeepsTheApproval(t *testing.T) {
 
 // The page of a device and the question about a client with its own description, in a real browser on a phone.
 func TestDevicePageInABrowser(t *testing.T) {
+	thirdParty(t)
 	s, h, _ := startAgents(t)
 	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
 	agent := h.describe("/ok/agent.json", nil)

@@ -85,6 +85,7 @@ func TestNewMemberSignsInToAnApplicationWithAPasskey(t *testing.T) {
 
 // After init nobody needs the terminal: the name, colour, picture and flags of the club, a person who is added, one who is invited, and one who is suspended.
 func TestAdministratorSetsUpAClubInTheBrowser(t *testing.T) {
+	thirdParty(t)
 	p := newInstalled(t, false, "")
 	p.serve()
 	var logo bytes.Buffer
@@ -132,6 +133,7 @@ func TestAdministratorSetsUpAClubInTheBrowser(t *testing.T) {
 
 // The phone with the authenticator app is lost, and the recovery codes with it.
 func TestLostPhone(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin)
 	s.addUser("mia")
@@ -153,6 +155,7 @@ func TestLostPhone(t *testing.T) {
 
 // An address is verified by its link; a sign-in from elsewhere is told, and ended; the forgotten password is set anew.
 func TestMailsOfAMember(t *testing.T) {
+	thirdParty(t)
 	server := mailtest.New(t, mailtest.Options{})
 	sender := mail.NewSMTP(server.Settings)
 	t.Cleanup(sender.Close)

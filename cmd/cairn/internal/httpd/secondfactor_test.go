@@ -17,6 +17,7 @@ import (
 // to an application with it, loses the phone and goes on with a recovery code, and at last
 // with the password alone.
 func TestAuthenticatorAppInABrowser(t *testing.T) {
+	thirdParty(t)
 	var ahead atomic.Int64 // seconds
 	// Behind the application's clock: a token from the future is not valid.
 	now := func() time.Time {

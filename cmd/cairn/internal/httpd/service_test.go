@@ -88,8 +88,8 @@ func foreign(t *testing.T) {
 	}
 }
 
-// thirdParty skips a test with relying parties, servers or tools of others, unless CI=true or
-// TEST_FOREIGN=yes. They take most of the time.
+// thirdParty skips a test with relying parties, servers or tools of others, or with many pages in a
+// browser, unless CI=true or TEST_FOREIGN=yes. They take most of the time.
 func thirdParty(t *testing.T) {
 	t.Helper()
 	foreign(t)

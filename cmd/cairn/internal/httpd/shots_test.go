@@ -197,6 +197,7 @@ func furnishWithMail(t *testing.T) *furnished {
 
 // Every kind of mail fits a phone, whatever people have entered and however long its link is.
 func TestMailsFitAPhone(t *testing.T) {
+	thirdParty(t)
 	f := furnishWithMail(t)
 	keeper := f.signedIn("keeper")
 	needStatus(t, "welcome", keeper.api("POST", "/api/admin/users", map[string]string{"handle": "grace", "email": "grace@example.org"}), 201)
@@ -365,6 +366,7 @@ func check(t *testing.T, tab context.Context, base, name string, width int64) {
 // The picture in README.md: signing in to the demo's application, agreeing, and the account. CAIRN_SCREENSHOT is the file
 // that "just screenshot" writes.
 func TestScreenshot(t *testing.T) {
+	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	app := startDemoApp(t, s)
 	s.addUser("ada", account.FlagActivity)
