@@ -197,6 +197,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 			if n, _ := serial(); n == want {
 				return
 			}
+			time.Sleep(20 * time.Millisecond)
 		}
 		t.Fatalf("certificate %d is not served", want)
 	}
@@ -211,7 +212,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 		}
 		select {
 		case said = <-p.log:
-		default:
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	writePair(t, cert, key, 3)

@@ -22,6 +22,7 @@ func TestCommands(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("GOGC", "400") // 600 commands end before there is anything to collect
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
