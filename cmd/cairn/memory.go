@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -24,6 +27,35 @@ func tuneMemory() {
 	}
 	if limit := memoryLimit(os.ReadFile); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(max(limit-besideHeap, limit/2))
+	}
+}
+
+// idleCheck is the time without a collection after which the service counts as idle.
+const idleCheck = 5 * time.Second
+
+// freeWhenIdle returns free memory to the system when the service is idle after it was not, as after
+// a rush of sign-ins, until the context ends. The runtime by itself keeps the memory of hashes for minutes.
+func freeWhenIdle(ctx context.Context) {
+	collections := func() uint64 {
+		cycles := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+		metrics.Read(cycles)
+		return cycles[0].Value.Uint64()
+	}
+	t := time.NewTicker(idleCheck)
+	defer t.Stop()
+	for before, freed := uint64(0), uint64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := collections()
+		if now == before && now != freed {
+			debug.FreeOSMemory()
+			now = collections()
+			freed = now
+		}
+		before = now
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -171,6 +170,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	var background sync.WaitGroup
 	background.Go(func() { handler.Run(ctx) })
 	background.Go(func() { sweepUntil(ctx, st, log) })
+	background.Go(func() { freeWhenIdle(ctx) })
 	if watched != nil {
 		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
 	}
@@ -219,7 +219,6 @@ const sweepCheck = 30 * time.Second
 func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepCheck)
 	defer t.Stop()
-	afterFirst := sync.OnceFunc(debug.FreeOSMemory) // what only the start needed
 	for {
 		err := st.InTurn(ctx, "sweep", sweepInterval, func(ctx context.Context, now time.Time) (string, error) {
 			_, err := st.Sweep(ctx, now)
@@ -228,7 +227,6 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 		if err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
-		afterFirst()
 		select {
 		case <-ctx.Done():
 			return
