@@ -307,7 +307,7 @@ func (s *Service) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	hash, picture := mux.Vars(r)["hash"], []byte(nil)
 	if hash == v.Logo {
 		picture, err = s.store.Logo(r.Context())
-	} else if !strings.Contains(hash, "\x00") { // PostgreSQL refuses NUL
+	} else {
 		picture, err = s.store.ClientLogo(r.Context(), hash)
 	}
 	if err != nil {

@@ -141,6 +141,9 @@ func (s *Service) appsFor(ctx context.Context, u User) ([]App, error) {
 	return apps, err
 }
 
+// MaxClientID is the length of the longest client id, in bytes. It may be a URL.
+const MaxClientID = 512
+
 // RemoveApp removes the access of an application to the caller's account. ErrAppNotFound.
 func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
 	a, err := s.begin(ctx, c, "app.remove", clientID)
@@ -148,7 +151,7 @@ func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) erro
 		return err
 	}
 	// Only a possible id reaches the database: PostgreSQL fails on NUL.
-	if clientID == "" || len(clientID) > 256 || text.Cut(clientID, 256) != clientID {
+	if clientID == "" || len(clientID) > MaxClientID || text.Cut(clientID, MaxClientID) != clientID {
 		return ErrAppNotFound
 	}
 	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.now(), a))

@@ -129,7 +129,7 @@ func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
 // plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable
 // ASCII). Others need no query.
 func plausibleClientID(id string) bool {
-	if id == "" || len(id) > 128 {
+	if id == "" || len(id) > account.MaxClientID {
 		return false
 	}
 	for i := range len(id) {

@@ -38,6 +38,15 @@ func bind(id *account.Identity, sealed, decision string, optional ...string) bin
 	}
 }
 
+// shown returns what a consent form is about: the request and, if the client's own description may
+// change them meanwhile, its redirect URIs.
+func (req *authorization) shown() string {
+	if !req.client.Document {
+		return req.sealed
+	}
+	return req.sealed + "\n" + strings.Join(req.client.RedirectURIs, "\n")
+}
+
 func shortHash(s string) string {
 	h := sha256.Sum256([]byte(s))
 	return base64.RawURLEncoding.EncodeToString(h[:16])
@@ -143,7 +152,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 	if len(granted)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
 		page.NewOnly, scopes, optional = true, added, intersect(added, optional)
 	}
-	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.sealed, "", optional...)); err != nil {
+	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.shown(), "", optional...)); err != nil {
 		p.authorizePage(w, r, err)
 		return
 	}
@@ -181,7 +190,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 	}
 	var b binding
 	err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b)
-	if err != nil || b != bind(id, req.sealed, "", strings.Fields(b.Optional)...) {
+	if err != nil || b != bind(id, req.shown(), "", strings.Fields(b.Optional)...) {
 		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form",
 			"This form was not made for your session. Go back to the application and start again."))
 		return
@@ -214,6 +223,9 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		}
 		row := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
 		err = p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), row, leftOut...)
+		if err == nil {
+			err = p.keepDocument(r.Context(), req.client) // another description may have come in between
+		}
 		if err != nil {
 			p.authorizePage(w, r, err)
 			return
@@ -266,7 +278,8 @@ func redirectHost(raw string) string {
 	if err != nil || raw == "" { // a device has no redirect URI
 		return ""
 	}
-	if u.Host == "" {
+	// The program that owns another scheme gets the answer, whatever the host says.
+	if u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return u.Scheme + ":"
 	}
 	return u.Host

@@ -37,7 +37,6 @@ const (
 	maxDocumentAge     = 24 * time.Hour
 	documentFailureAge = time.Minute
 	documentsAtOnce    = 16
-	maxDocumentURL     = 512 // bytes
 	// MaxDocuments bounds the documents in memory, and the clients of this kind in the database.
 	MaxDocuments = 1000
 )
@@ -103,8 +102,8 @@ func checkDocumentURL(raw string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(raw) > maxDocumentURL:
-		return fmt.Errorf("the URL of a client has at most %d characters", maxDocumentURL)
+	case len(raw) > account.MaxClientID:
+		return fmt.Errorf("the URL of a client has at most %d characters", account.MaxClientID)
 	case !strings.HasPrefix(raw, "https://"):
 		return errors.New("the URL of a client begins with https://")
 	case u.Path == "":

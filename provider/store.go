@@ -131,7 +131,8 @@ type Storage interface {
 	// RefusedScopes returns the optional scopes that the user left out.
 	RefusedScopes(ctx context.Context, sub, clientID string) ([]string, error)
 	// SaveConsent adds scopes to those that the user granted the client, and refused to those
-	// that the user left out. The last decision determines which of the two contains a scope.
+	// that the user left out. The last decision determines which of the two contains a scope: what
+	// is left out after it was granted ends the earlier grants.
 	SaveConsent(
 		ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string,
 	) error

@@ -155,7 +155,8 @@ func (s *Store) makeRoomForDocument(ctx context.Context) error {
 		removed := db.Exec(`DELETE FROM clients WHERE document = ?
 			AND NOT EXISTS (SELECT 1 FROM consents o WHERE o.client_id = clients.id)
 			AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.client_id = clients.id)
-			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id)`, true)
+			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id AND r.expires_at > ?)`,
+			true, s.now())
 		return expect(removed, errTooManyDocuments)
 	})
 }

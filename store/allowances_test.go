@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -60,16 +61,22 @@ func TestDocumentClientIsKeptOnceAndRemovedWithItsAllowance(t *testing.T) {
 	})
 }
 
-// Of as many as are kept, those that nothing names make room.
+// Of as many as are kept, those that nothing names make room; a request that has expired names none.
 func TestDocumentClientsAreBounded(t *testing.T) {
 	s := storetest.New(t)
 	ctx, u := t.Context(), addUser(t, s, "ada")
 	for i := range provider.MaxDocuments {
-		must(t, s.KeepDocumentClient(ctx, documentClient(fmt.Sprint("https://agents.example.org/", i), "https://a.example.org/cb")))
+		id := fmt.Sprint("https://agents.example.org/", i)
+		must(t, s.KeepDocumentClient(ctx, documentClient(id, "https://a.example.org/cb")))
+		expires := noon // long ago
+		if i == 8 {
+			expires = time.Now().Add(time.Hour)
+		}
+		must(t, s.SavePushedRequest(ctx, fmt.Append(nil, i), id, "q", expires))
 	}
 	must(t, s.SaveConsent(ctx, u.Sub, "https://agents.example.org/7", []string{"openid"}, noon, act("app.allow")))
 	must(t, s.KeepDocumentClient(ctx, documentClient("https://agents.example.org/new", "https://a.example.org/cb")))
-	if left, err := s.Clients(ctx); err != nil || len(left) != 2 {
+	if left, err := s.Clients(ctx); err != nil || len(left) != 3 {
 		t.Errorf("left %d, %v", len(left), err)
 	}
 }

@@ -165,6 +165,9 @@ func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
 // ClientLogo implements account.Store.
 func (s *Store) ClientLogo(ctx context.Context, hash string) ([]byte, error) {
 	var row struct{ Image []byte }
+	if invalidKey(hash) {
+		return nil, nil
+	}
 	err := s.conn(ctx).Raw("SELECT image FROM client_logos WHERE hash = ? LIMIT 1", hash).Find(&row).Error
 	return row.Image, fail("read client logo", err)
 }

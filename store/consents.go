@@ -52,13 +52,15 @@ func (s *Store) SaveConsent(
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
+		withdrawn := false
 		for _, scope := range refused {
-			err := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?",
-				sub, clientID, scope).Error
-			if err != nil {
-				return err
+			consent := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?",
+				sub, clientID, scope)
+			if consent.Error != nil {
+				return consent.Error
 			}
-			err = tx.Exec(`INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?)
+			withdrawn = withdrawn || consent.RowsAffected > 0
+			err := tx.Exec(`INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?)
 				ON CONFLICT DO NOTHING`, sub, clientID, scope, toUnix(now)).Error
 			if err != nil {
 				return err
@@ -75,7 +77,19 @@ func (s *Store) SaveConsent(
 				return err
 			}
 		}
-		return insertAudit(tx, a)
+		var tokens []revocation
+		if withdrawn { // the earlier grants have the scope
+			var err error
+			_, tokens, err = revokeGrants(tx, now, "sub = @sub AND client_id = @client",
+				map[string]any{"sub": sub, "client": clientID})
+			if err != nil {
+				return err
+			}
+		}
+		if err := insertAudit(tx, a); err != nil {
+			return err
+		}
+		return revoke(tx, tokens)
 	})
 }
 
@@ -98,7 +112,7 @@ func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App,
 	var rows []appRow
 	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.home_uri, coalesce(l.hash, '') AS hash
 		FROM clients k LEFT JOIN client_logos l ON l.client_id = k.id
-		WHERE k.removed_at = 0 AND k.redirect_uris <> '' AND (k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
+		WHERE k.removed_at = 0 AND (k.redirect_uris <> '' AND k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
 		append([]string{""}, letIn...)).Find(&rows).Error
 	return each(rows, appRow.app), fail("list offered applications", err)
 }

@@ -563,6 +563,7 @@ func TestUnusualTextIsNoServerError(t *testing.T) {
 			check("basic secret", text, s.tokenRequest("app", text, rp.codeForm("x")))
 			check("userinfo", text, s.browser().postForm("/oauth2/userinfo", url.Values{"access_token": {text}}))
 			check("userinfo, beside", text, s.browser().postForm("/oauth2/userinfo", url.Values{"access_token": {token.AccessToken}, text: {text}}))
+			check("logo", text, s.browser().get("/logo/"+url.PathEscape(text)+".png"))
 			for _, name := range []string{"continue", "token", "decision"} {
 				check("consent, "+name, text, b.postForm("/oauth2/consent", url.Values{name: {text}}))
 			}

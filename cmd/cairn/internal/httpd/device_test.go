@@ -121,6 +121,9 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		if who := s.userinfo(access); who["preferred_username"] != "ada" {
 			t.Errorf("userinfo: %v", who)
 		}
+		if page := b.get("/account/apps").Text; !strings.Contains(page, `data-app="`+c.id+`"`) {
+			t.Errorf("the page of applications lacks %s: %s", c.id, mainOf(page))
+		}
 		wantInvalidGrant(t, "again", d.poll())
 		s.wantUserinfo("after a poll that came too late", access, http.StatusOK)
 		wantStatus(t, "refresh", s.refreshRequest(d.id, d.secret, got["refresh_token"].(string)), http.StatusOK)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -321,6 +322,46 @@ func TestOtherRedirectURIsAskForConsentAgain(t *testing.T) {
 	b.authorize(rp.authURL(), "ada")
 	if consentPageOf(b, rp.authURL()) != nil {
 		t.Error("asked again without a change")
+	}
+}
+
+// A description that changes while the question is on the screen is not what was agreed to.
+func TestConsentCoversTheRedirectURIsThatWereShown(t *testing.T) {
+	s, h, forward := startAgents(t)
+	const good, evil = "https://agent.example.org/cb", "https://evil.example/cb"
+	id := h.describe("/ok/agent.json", map[string]any{"redirect_uris": []string{good}})
+	b := s.signedIn("ada")
+	form := pageForm(t, b.consentPage(s.agent(id, good, "openid").authURL()).Text)
+	h.describe("/ok/agent.json", map[string]any{"redirect_uris": []string{good, evil}})
+	forward(6 * time.Minute)
+	form.values.Set("decision", "allow")
+	wantStatus(t, "the form of before", b.postForm(form.action, form.values), http.StatusForbidden)
+	if _, answer := answerOf(t, b.get(s.agent(id, evil, "openid").authURL("prompt", "none"))); answer.Get("code") != "" || answer.Get("error") == "" {
+		t.Errorf("without a question the other address gets %v", answer)
+	}
+}
+
+// A client id may have 512 bytes; a person can end the access of each.
+func TestLongURLOfAClientWorksEverywhere(t *testing.T) {
+	s, h, _ := startAgents(t)
+	id := h.describe("/ok/"+strings.Repeat("a", 300)+".json", nil)
+	rp := s.agent(id, "http://127.0.0.1:4444/callback", "openid", "offline_access")
+	b, token := s.signedInTokens(rp, "ada")
+	if got := b.get(s.pushedURL(id, s.push(id, "", rp.pushed()))); got.StatusCode != http.StatusSeeOther {
+		t.Errorf("a pushed request: %d %s", got.StatusCode, mainOf(got.Text))
+	}
+	wantStatus(t, "its end", b.do("DELETE", "/api/me/apps/"+url.PathEscape(id), "", ""), http.StatusNoContent)
+	wantInvalidGrant(t, "afterwards", rp.refresh(token.RefreshToken))
+}
+
+// The page names the scheme of a program, not a host that the program may write there.
+func TestConsentNamesTheSchemeOfAProgram(t *testing.T) {
+	s, h, _ := startAgents(t)
+	const redirect = "org.example.agent://accounts.example.com/cb"
+	id := h.describe("/ok/agent.json", map[string]any{"redirect_uris": []string{redirect}})
+	page := mainOf(s.signedIn("ada").consentPage(s.agent(id, redirect, "openid").authURL()).Text)
+	if strings.Contains(page, "accounts.example.com") || !strings.Contains(page, "org.example.agent:") {
+		t.Error(page)
 	}
 }
 

@@ -15,6 +15,34 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
+// What is left out after it was granted ends the tokens that have it.
+func TestScopeThatIsLeftOutLaterEndsEarlierTokens(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUserWithEmail("ada")
+	rp := s.app("app", func(c *provider.Client) { c.OptionalScopes = []string{"email"} })
+	b := s.signedIn("ada")
+	tokens := func(scope []string, parameters ...string) map[string]any {
+		t.Helper()
+		f := pageForm(t, consentPageOf(b, rp.authURL(append(parameters, "scope", "openid email offline_access")...)).Text)
+		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
+		_, answer := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
+		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(answer.Get("code"))).JSON(t)
+	}
+	first := tokens([]string{"email"})
+	same := tokens([]string{"email"}, "prompt", "consent")
+	s.wantUserinfo("after the same decision", first["access_token"].(string), http.StatusOK)
+	left := tokens(nil, "prompt", "consent")
+	for _, earlier := range []map[string]any{first, same} {
+		s.wantUserinfo("left out", earlier["access_token"].(string), http.StatusUnauthorized)
+		wantInvalidGrant(t, "left out", rp.refresh(earlier["refresh_token"].(string)))
+	}
+	again := tokens(nil, "prompt", "consent")
+	s.wantUserinfo("left out once more", left["access_token"].(string), http.StatusOK)
+	if left["scope"] != "openid offline_access" || again["scope"] != left["scope"] {
+		t.Errorf("%v, then %v", left["scope"], again["scope"])
+	}
+}
+
 // What a person leaves out on the consent page is not granted, by a scope or by the name of a
 // claim, and is not asked for again; what is not optional cannot be left out, and a form adds nothing.
 func TestOptionalScopesAreLeftOut(t *testing.T) {
