@@ -35,8 +35,20 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 	out.SourceFile, out.SourceHash, out.StravaID, out.Description = nil, nil, nil, nil
 	out.Laps, out.Custom = []activityschema.Lap{}, nil
 	s := &d.Timeseries
+	if err := checkSamples(s); err != nil {
+		return nil, err
+	}
+	if d.Privacy == activityschema.PrivacyBlurStart && d.StartedAt.Time.Equal(roundedStart(d.StartedAt.Time, true)) {
+		hideTime = true // it was hidden before
+	}
 	pieces := shownPieces(s, places)
 	if pieces == nil {
+		if d.BBox != nil || d.StartLatLng != nil || d.EndLatLng != nil { // the rest is of a whole that is not known
+			out.BBox, out.StartLatLng, out.EndLatLng = nil, nil, nil
+			out.DistanceM, out.ElevationGainM = nil, nil
+			out.ElevationLossM = nil
+		}
+		out.Timeseries.ElevationM = nil // a profile can be found on a map of heights
 		out.StartedAt.Time = roundedStart(d.StartedAt.Time, hideTime)
 		return &out, nil // no position: a hall shows no home
 	}
@@ -72,7 +84,7 @@ type piece struct{ from, to int }
 
 // shownPieces returns the parts of a track outside the places; nil if no sample has a position. A sample
 // without a position is shown between two that are: before the first position the device was already
-// recording at home.
+// recording at home, and a long time without one may have been there.
 func shownPieces(s *activityschema.Timeseries, places *Places) []piece {
 	m := motion{Timeseries: s}
 	pieces := []piece{}
@@ -92,7 +104,8 @@ func shownPieces(s *activityschema.Timeseries, places *Places) []piece {
 			end()
 			continue
 		}
-		if open >= 0 && places.crossed(s, last, i) {
+		silent := i > last+1 && s.T[i]-s.T[max(last, 0)] > bridgeS // what was there is not known
+		if open >= 0 && (silent || places.crossed(s, last, i)) {
 			end()
 		}
 		if open < 0 {

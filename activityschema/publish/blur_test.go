@@ -161,8 +161,43 @@ func TestBlurRefusesWhatIsNearHomeOnly(t *testing.T) {
 		t.Error("blurred without a place")
 	}
 	d.Timeseries.Lat, d.Timeseries.Lon = nil, nil
-	if out, err := Blur(d, places, false); err != nil || out.DistanceM == nil || out.SourceHash != nil {
+	if out, err := Blur(d, places, false); err != nil || out.BBox != nil || out.StartLatLng != nil || out.EndLatLng != nil || out.DistanceM != nil {
+		t.Errorf("a summary of positions that are gone: %v", err)
+	}
+	d.BBox, d.StartLatLng, d.EndLatLng = nil, nil, nil
+	if out, err := Blur(d, places, false); err != nil || out.DistanceM == nil || out.SourceHash != nil || out.Timeseries.ElevationM != nil {
 		t.Errorf("an activity without positions: %v", err)
+	}
+	d.Timeseries.ElevationM = append(d.Timeseries.ElevationM, activityschema.Some(1.0))
+	if _, err := Blur(d, places, false); err == nil {
+		t.Error("a column that is too long was accepted")
+	}
+}
+
+// Whoever loses the positions at home and finds them again on the same road was somewhere in between.
+func TestTimeWithoutPositionsIsCut(t *testing.T) {
+	places := homePlaces(t)
+	d := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
+	s := &d.Timeseries
+	const lost, found = 600, 1000 // three kilometres from home
+	for i := lost; i < len(s.T); i++ {
+		s.Lat[i], s.Lon[i] = activityschema.Null[float64]{}, activityschema.Null[float64]{}
+		if back := lost - 1 - (i - found); i >= found && back > 0 {
+			s.Lat[i], s.Lon[i] = s.Lat[back], s.Lon[back]
+		}
+	}
+	out, err := Blur(d, places, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := 0
+	for i := range out.Timeseries.T {
+		if !out.Timeseries.Lat[i].Valid {
+			silent++
+		}
+	}
+	if silent > 1 {
+		t.Errorf("%d samples without a position are left", silent)
 	}
 }
 
@@ -210,7 +245,7 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	if err := os.WriteFile(file, []byte("key: x\nplaces: [{latitude: 47.123}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadPlaces(file); err == nil || strings.Contains(err.Error(), "47") {
+	if _, err := LoadPlaces(file); err == nil || strings.Contains(err.Error(), "47.1") {
 		t.Errorf("a damaged file: %v", err)
 	}
 }

@@ -44,18 +44,8 @@ const (
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	s := &d.Timeseries
 	n := len(s.T)
-	for _, length := range []int{
-		len(s.Lat), len(s.Lon), len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW),
-		len(s.TemperatureC),
-	} {
-		if length != 0 && length != n {
-			return errors.New("columns differ in length")
-		}
-	}
-	for i := 1; i < n; i++ {
-		if s.T[i] <= s.T[i-1] {
-			return errors.New("the times of the samples do not ascend")
-		}
+	if err := checkSamples(s); err != nil {
+		return err
 	}
 	m := newMotion(s)
 	if m.positions > 1 && s.SpeedKmh == nil {
@@ -168,12 +158,44 @@ func metres(lat, lon, lat2, lon2 float64) float64 {
 	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))
 }
 
-// smooth averages elevations over time.
+// checkSamples refuses columns that differ in length, and times that do not ascend.
+func checkSamples(s *activityschema.Timeseries) error {
+	for _, length := range []int{
+		len(s.Lat), len(s.Lon), len(s.ElevationM), len(s.SpeedKmh), len(s.HRBpm), len(s.CadenceRpm), len(s.PowerW),
+		len(s.TemperatureC),
+	} {
+		if length != 0 && length != len(s.T) {
+			return errors.New("columns differ in length")
+		}
+	}
+	for i := 1; i < len(s.T); i++ {
+		if s.T[i] <= s.T[i-1] {
+			return errors.New("the times of the samples do not ascend")
+		}
+	}
+	return nil
+}
+
+// broken reports whether a track has a break at sample i: neither a position nor an elevation.
+func (m *motion) broken(i int) bool {
+	return m.positions > 1 && !m.has(i) && i < len(m.ElevationM) && !m.ElevationM[i].Valid
+}
+
+// smooth averages elevations over time, but not across a break.
 func (m *motion) smooth() {
 	m.height = make([]float64, len(m.ElevationM))
-	from, to, sum, count := 0, 0, 0.0, 0
-	for i := range m.height {
-		for ; to < len(m.height) && m.T[to] <= m.T[i]+smoothS; to++ {
+	for from, i := 0, 0; i <= len(m.height); i++ {
+		if i == len(m.height) || m.broken(i) {
+			m.smoothPiece(from, i)
+			from = i + 1
+		}
+	}
+}
+
+func (m *motion) smoothPiece(from, end int) {
+	to, sum, count := from, 0.0, 0
+	for i := from; i < end; i++ {
+		for ; to < end && m.T[to] <= m.T[i]+smoothS; to++ {
 			if v := m.ElevationM[to]; v.Valid {
 				sum, count = sum+v.Value, count+1
 			}
@@ -284,7 +306,10 @@ func (m *motion) over(from, to int) (s sum) {
 		}{{&s.hr, m.HRBpm, true}, {&s.cadence, m.CadenceRpm, false}, {&s.power, m.PowerW, true}} {
 			a.of.add(a.c, i, float64(min(seconds, m.gap)), a.zeros)
 		}
-		if i >= len(m.height) || math.IsNaN(m.height[i]) {
+		if i >= len(m.height) || m.broken(i) || math.IsNaN(m.height[i]) {
+			if m.broken(i) {
+				level = math.NaN() // nothing is added across a break
+			}
 			continue
 		}
 		s.climbs = true

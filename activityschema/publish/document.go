@@ -243,7 +243,7 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 	}
 	// A wheel, a foot pod and a barometer measure better than positions, which jitter. A distance that is
 	// shorter than the straight line between the ends is wrong.
-	if v := device.DistanceM; v != nil && (d.StartLatLng == nil || *v >= ends(d)*0.98-50) {
+	if v := device.DistanceM; v != nil && (d.StartLatLng == nil || *v > 0 && *v >= ends(d)*0.98-50) {
 		d.DistanceM = v
 		for i := range laps {
 			prefer(&d.Laps[i].DistanceM, laps[i].DistanceM)

@@ -219,10 +219,14 @@ func put(dir, name string, x *activityschema.Index, now time.Time) (changed bool
 	return true, write(filepath.Join(dir, name), append(data, '\n'), 0o644)
 }
 
-// write replaces a file atomically.
+// write replaces a file atomically, and removes a packed copy of what was there.
 func write(file string, data []byte, mode fs.FileMode) error {
-	return renameio.WriteFile(file, data, mode, renameio.WithStaticPermissions(mode),
+	err := renameio.WriteFile(file, data, mode, renameio.WithStaticPermissions(mode),
 		renameio.WithTempDir(filepath.Dir(file)))
+	if err == nil {
+		_ = os.Remove(file + ".gz")
+	}
+	return err
 }
 
 // lock makes this process the only one that writes to the folder, and removes the temporary files of

@@ -3,7 +3,8 @@ package publish
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -23,12 +24,15 @@ func Leaks(d *activityschema.Detail, places *Places) []string {
 		}
 	}
 	shown := []*activityschema.LatLng{d.StartLatLng, d.EndLatLng}
+	if b := d.BBox; b != nil && len(d.Timeseries.Lat) == 0 {
+		shown = append(shown, &activityschema.LatLng{b[1], b[0]}, &activityschema.LatLng{b[3], b[2]})
+	}
 	if near > 0 {
 		leaks = append(leaks, fmt.Sprintf("shows %d positions near your places", near))
 	} else {
 		for _, p := range shown {
 			if p != nil && places.hides(p[0], p[1]) {
-				leaks = append(leaks, "start_latlng or end_latlng is near your places")
+				leaks = append(leaks, "start_latlng, end_latlng or bbox is near your places")
 				break
 			}
 		}
@@ -64,13 +68,13 @@ func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
 	for _, e := range entries {
 		documents[e.ID] = e.Activity
 	}
-	names, err := filepath.Glob(filepath.Join(dir, "index*.json"))
+	names, err := fs.Glob(os.DirFS(dir), "index*.json")
 	if err != nil {
 		return nil, err
 	}
 	var leaks []string
 	for _, name := range names {
-		x, _, err := readIndex(dir, filepath.Base(name))
+		x, _, err := readIndex(dir, name)
 		if err != nil || x == nil {
 			return nil, err
 		}
@@ -83,7 +87,7 @@ func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
 			s.StartedAt = activityschema.Time{Time: s.StartedAt.UTC()}
 			if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
 				const format = "%s says more about %q than its document: cairn activity index writes it again"
-				leaks = append(leaks, fmt.Sprintf(format, filepath.Base(name), s.ID))
+				leaks = append(leaks, fmt.Sprintf(format, name, s.ID))
 			}
 		}
 	}

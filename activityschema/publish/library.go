@@ -159,7 +159,7 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 func (im *Import) prepare(path string, known map[string]string) *prepared {
 	p := &prepared{Result: Result{File: path, Activities: []Imported{}}}
 	if err := p.read(path, known, im.Policy); err != nil {
-		p.details, p.Error = nil, err.Error()
+		*p = prepared{Result: Result{File: path, Activities: []Imported{}, Error: err.Error()}}
 	}
 	return p
 }

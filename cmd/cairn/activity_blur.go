@@ -55,7 +55,7 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 			dir = filepath.Dir(dir)
 		}
 	}
-	places, err := c.toHide(dir)
+	places, err := c.toHide(dir, false)
 	if err != nil {
 		return 0, err
 	}

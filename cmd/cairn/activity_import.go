@@ -63,13 +63,18 @@ func (c *importCommand) Run(p *program) error {
 	privacy := activityschema.Privacy(c.Privacy)
 	policy := publish.Policy{Privacy: privacy, HideTime: c.HideTime, KeepElevation: c.KeepElevation}
 	if policy.Privacy == activityschema.PrivacyBlurStart {
-		if policy.Places, err = c.toHide(c.Into); err != nil {
+		if policy.Places, err = c.toHide(c.Into, true); err != nil {
 			return err
 		}
 	}
 	files := publish.Recordings(c.Paths)
 	if len(files) == 0 {
 		return usageError{"no .gpx, .tcx or .fit files (also .gz) in " + shown(strings.Join(c.Paths, " "))}
+	}
+	for _, file := range files {
+		if err := notPublished(file, c.Into, true); err != nil {
+			return err
+		}
 	}
 	bar := newProgress(p.stderr, len(files))
 	results := []publish.Result{}

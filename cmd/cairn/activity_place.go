@@ -42,7 +42,7 @@ type placeAddCommand struct {
 
 // Run adds a place to the file.
 func (c *placeAddCommand) Run(p *program) error {
-	if err := notPublished(c.Places, filepath.Dir(c.Places)); err != nil {
+	if err := notPublished(c.Places, filepath.Dir(c.Places), false); err != nil {
 		return err
 	}
 	lat, lon, err := c.position()
@@ -145,9 +145,10 @@ func (c *placeRemoveCommand) Run(p *program) error {
 	return err
 }
 
-// toHide returns the places that blurred activities hide, or what to type if there are none.
-func (f placesFlag) toHide(dir string) (*publish.Places, error) {
-	if err := notPublished(f.Places, dir); err != nil {
+// toHide returns the places that blurred activities hide, or what to type if there are none. published
+// reports whether dir is certainly a folder for publishing.
+func (f placesFlag) toHide(dir string, published bool) (*publish.Places, error) {
+	if err := notPublished(f.Places, dir, published); err != nil {
 		return nil, err
 	}
 	places, _, err := f.load()
@@ -158,8 +159,9 @@ func (f placesFlag) toHide(dir string) (*publish.Places, error) {
 	return places, err
 }
 
-// notPublished refuses a file of places in a folder that is published.
-func notPublished(file, dir string) error {
+// notPublished refuses a file of places, or a recording, in a folder that is published: surely, or if it
+// looks like one.
+func notPublished(file, dir string, surely bool) error {
 	full, err := filepath.Abs(file)
 	if err != nil {
 		return err
@@ -170,9 +172,9 @@ func notPublished(file, dir string) error {
 	_, indexErr := os.Stat(filepath.Join(dir, indexFile))
 	_, detailsErr := os.Stat(filepath.Join(dir, detailsFolder))
 	inside := strings.HasPrefix(full, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
-	if inside && (indexErr == nil || detailsErr == nil) {
+	if inside && (surely || indexErr == nil || detailsErr == nil) {
 		return usageError{fmt.Sprintf("%s would be published with the folder %s: "+
-			"keep it beside the folder, and name it by --places", shown(file), shown(dir))}
+			"keep it beside the folder (places are named by --places)", shown(file), shown(dir))}
 	}
 	return nil
 }
