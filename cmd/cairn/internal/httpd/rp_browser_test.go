@@ -89,10 +89,12 @@ func shortTab(t *testing.T) context.Context {
 	return tab
 }
 
-// inPopup clicks and gives the window that opens.
+// inPopup clicks and gives the window that opens. Chromium reports the windows of all tabs, the
+// popup of the test before among them while it closes, so the opener has to be this tab.
 func inPopup(t *testing.T, tab context.Context, click chromedp.CSS) context.Context {
 	t.Helper()
-	opened := chromedp.WaitNewTarget(tab, func(i *target.Info) bool { return i.Type == "page" })
+	opener := chromedp.FromContext(tab).Target.TargetID
+	opened := chromedp.WaitNewTarget(tab, func(i *target.Info) bool { return i.Type == "page" && i.OpenerID == opener })
 	mustDo(t, tab, "open the popup", chromedp.WaitVisible(click), chromedp.Click(click))
 	select {
 	case id := <-opened:
