@@ -98,7 +98,7 @@ func audienceOf(column string) []string {
 	return strings.Fields(column)
 }
 
-var readCode = newKeyRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
+var readCode = newRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
 	g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
@@ -309,10 +309,10 @@ var insertClientToken = newQuery(`INSERT INTO client_tokens
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, "")
 
 var (
-	readToken = newKeyRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
+	readToken = newRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
 		coalesce(t.scope, g.granted_scope)`+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newKeyRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
+	readClientToken = newRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
 		t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )

@@ -172,12 +172,12 @@ const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.create
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
-	readSession      = newKeyRead("sessions", selectIdentity+"id = ?")
-	readLoginSession = newKeyRead("sessions", selectIdentity+"login_hash = ?")
+	readSession      = newRead("sessions", selectIdentity+"id = ?")
+	readLoginSession = newRead("sessions", selectIdentity+"login_hash = ?")
 )
 
 // identity reads a session with its user.
-func (s *Store) identity(ctx context.Context, q keyRead, key driver.Value) (account.Session, account.User, error) {
+func (s *Store) identity(ctx context.Context, q query, key driver.Value) (account.Session, account.User, error) {
 	c, err := s.readRow(ctx, q, key, account.ErrSessionNotFound)
 	if err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)

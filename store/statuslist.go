@@ -178,7 +178,7 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return out, fail("read status list", err)
 }
 
-var readStatusVersion = newKeyRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
+var readStatusVersion = newRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
 
 // StatusVersion implements statuslist.Store.
 func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {

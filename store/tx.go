@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -82,49 +81,6 @@ func (w *statements) gorm(ctx context.Context) *gorm.DB {
 	db := w.s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	db.Statement.ConnPool = w.on
 	return db
-}
-
-// query is a statement for database/sql, with the placeholders of each dialect.
-type query struct{ sqlite, postgres string }
-
-// newQuery takes a statement with ? as placeholder, and a suffix for PostgreSQL.
-func newQuery(text, suffix string) query { return query{text, numbered(text) + suffix} }
-
-func (q query) text(dialect string) string {
-	if dialect == Postgres {
-		return q.postgres
-	}
-	return q.sqlite
-}
-
-// numbered replaces each ? by PostgreSQL's placeholders $1, $2 and so on.
-func numbered(text string) string {
-	var b strings.Builder
-	for i, part := range strings.Split(text, "?") {
-		if i > 0 {
-			b.WriteString("$" + strconv.Itoa(i))
-		}
-		b.WriteString(part)
-	}
-	return b.String()
-}
-
-// exec runs a statement and returns the number of affected rows. It bypasses GORM, which costs more
-// than the statement itself; the drivers keep the statement prepared. It logs and observes as GORM
-// would.
-func (w *statements) exec(q query, args ...any) (n int64, err error) {
-	text, begin := q.text(w.s.dialect), w.s.clock()
-	res, err := w.on.ExecContext(w.ctx, text, args...)
-	if err == nil {
-		n, err = res.RowsAffected()
-	}
-	if err != nil || w.s.clock().Sub(begin) > slowStatement {
-		w.s.db.Logger.Trace(w.ctx, begin, func() (string, int64) { return text, n }, canceled(w.ctx, err))
-	}
-	if w.s.ran != nil {
-		w.s.ran(text, args...)
-	}
-	return n, err
 }
 
 // write runs an operation in one transaction, which an error of do rolls back. do may run more than

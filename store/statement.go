@@ -7,37 +7,81 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// keyRead is a statement that reads one row by a key, in both dialects. Applications and browsers
-// cause thousands of them a second. GORM builds and reflects each anew, which took four times as
-// long as SQLite itself. Both drivers keep a statement prepared by its text.
-type keyRead struct {
-	query
-	name string // for the Observer
+// query is a statement that bypasses GORM, in both dialects: applications and browsers cause
+// thousands of them a second. GORM builds and reflects each anew, which took four times as long as
+// SQLite itself. Both drivers keep a statement prepared by its text. readRow runs those that read
+// one row by a key, statements.exec those of an operation. Everything else goes by GORM.
+type query struct {
+	sqlite, postgres string
+	reads            string // the table for the Observer, "" for a statement that writes
 }
 
-// newKeyRead takes the table of the key and a statement with the placeholder ?.
-func newKeyRead(table, text string) keyRead {
-	return keyRead{newQuery(text, ""), "read " + table}
+// newQuery takes a statement with ? as placeholder, and a suffix for PostgreSQL.
+func newQuery(text, suffix string) query {
+	return query{sqlite: text, postgres: numbered(text) + suffix}
 }
 
-// readRow reads the row of a key. Without such a row it returns the error none. It logs and
-// observes as GORM would, and never logs a value.
-func (s *Store) readRow(ctx context.Context, q keyRead, key driver.Value, none error) (*columns, error) {
-	statement, begin := q.text(s.dialect), s.clock()
-	c := &columns{}
-	found, err := s.queryRow(ctx, statement, key, c)
-	err = canceled(ctx, err)
-	if err != nil || s.clock().Sub(begin) > slowStatement {
-		s.db.Logger.Trace(ctx, begin, func() (string, int64) { return statement, 1 }, err)
+// newRead takes the table of the key, and a statement with ? as placeholder that reads one row.
+func newRead(table, text string) query {
+	q := newQuery(text, "")
+	q.reads = table
+	return q
+}
+
+func (q query) text(dialect string) string {
+	if dialect == Postgres {
+		return q.postgres
 	}
-	if s.observer != nil {
-		s.observer.Operation(q.name, s.clock().Sub(begin), err != nil && !errors.Is(err, context.Canceled))
+	return q.sqlite
+}
+
+// numbered replaces each ? by PostgreSQL's placeholders $1, $2 and so on.
+func numbered(text string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// traced logs a statement as GORM would, without its values, if it failed or was slow.
+func (s *Store) traced(ctx context.Context, text string, begin time.Time, rows int64, err error, args ...any) {
+	if err != nil || s.clock().Sub(begin) > slowStatement {
+		s.db.Logger.Trace(ctx, begin, func() (string, int64) { return text, rows }, err)
 	}
 	if s.ran != nil {
-		s.ran(statement, key)
+		s.ran(text, args...)
+	}
+}
+
+// exec runs a statement and returns the number of affected rows.
+func (w *statements) exec(q query, args ...any) (n int64, err error) {
+	text, begin := q.text(w.s.dialect), w.s.clock()
+	res, err := w.on.ExecContext(w.ctx, text, args...)
+	if err == nil {
+		n, err = res.RowsAffected()
+	}
+	w.s.traced(w.ctx, text, begin, n, canceled(w.ctx, err), args...)
+	return n, err
+}
+
+// readRow reads the row of a key. Without such a row it returns the error none.
+func (s *Store) readRow(ctx context.Context, q query, key driver.Value, none error) (*columns, error) {
+	text, begin := q.text(s.dialect), s.clock()
+	c := &columns{}
+	found, err := s.queryRow(ctx, text, key, c)
+	err = canceled(ctx, err)
+	s.traced(ctx, text, begin, 1, err, key)
+	if s.observer != nil {
+		s.observer.Operation("read "+q.reads, s.clock().Sub(begin), err != nil && !errors.Is(err, context.Canceled))
 	}
 	if err == nil && !found {
 		err = none
