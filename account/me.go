@@ -172,17 +172,10 @@ type export struct {
 }
 
 type exportedUser struct {
-	Sub           string          `json:"sub"`
-	Handle        string          `json:"handle"`
-	DisplayName   string          `json:"display_name"`
-	Email         string          `json:"email"`
-	EmailVerified bool            `json:"email_verified"`
-	Flags         map[string]bool `json:"flags"`
-	InvitedBy     *string         `json:"invited_by"`
-	CreatedAt     time.Time       `json:"created_at"`
-	UpdatedAt     time.Time       `json:"updated_at"`
-	LastLoginAt   *time.Time      `json:"last_login_at"`
-	shownProfile                  // the claims that are set
+	ownUser
+	InvitedBy   *string    `json:"invited_by"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+	LastLoginAt *time.Time `json:"last_login_at"`
 }
 
 type exportedInvite struct {
@@ -235,11 +228,8 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 	return export{
 		ExportedAt: s.now(), Issuer: s.URL(""), Preferences: prefs,
 		User: exportedUser{
-			Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
-			EmailVerified: u.EmailVerified, Flags: flags,
-			InvitedBy: web.TextOrNull(u.InvitedBy), CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(),
-			LastLoginAt:  web.TimeOrNull(u.LastLoginAt),
-			shownProfile: shown(u.Profile),
+			ownUser: ownUserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), UpdatedAt: u.UpdatedAt.UTC(),
+			LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
 		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.list(),
 		Passkeys: passkeyEntries(keys),

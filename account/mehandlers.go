@@ -19,8 +19,8 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// me is a user as the user sees it.
-type me struct {
+// ownUser is a user as the user sees it, in answers and in the export.
+type ownUser struct {
 	Sub           string          `json:"sub"`
 	Handle        string          `json:"handle"`
 	DisplayName   string          `json:"display_name"`
@@ -28,8 +28,19 @@ type me struct {
 	EmailVerified bool            `json:"email_verified"`
 	Flags         map[string]bool `json:"flags"`
 	CreatedAt     time.Time       `json:"created_at"`
-	Session       meSession       `json:"session"`
 	shownProfile                  // the claims that are set
+}
+
+func ownUserOf(u User, flags map[string]bool) ownUser {
+	return ownUser{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+		Flags: flags, CreatedAt: u.CreatedAt.UTC(), shownProfile: shown(u.Profile),
+	}
+}
+
+type me struct {
+	ownUser
+	Session meSession `json:"session"`
 }
 
 type meSession struct {
@@ -139,10 +150,8 @@ func (s *Service) answerMe(w http.ResponseWriter, r *http.Request, u User) error
 	}
 	row := IdentityFrom(r.Context()).Session
 	return web.WriteJSON(w, http.StatusOK, me{
-		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Flags: flags, CreatedAt: u.CreatedAt.UTC(),
-		Session:      meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
-		shownProfile: shown(u.Profile),
+		ownUserOf(u, flags),
+		meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
 	})
 }
 
