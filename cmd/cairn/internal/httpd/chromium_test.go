@@ -55,7 +55,8 @@ func startChromium() {
 	browserProcess.stop = func() { _ = chromedp.Cancel(browser); cancelBrowser(); cancel() }
 }
 
-// chromium gives a tab with cookies of its own.
+// chromium gives a tab with cookies of its own, for five minutes: startService, which waits for its
+// turn beside others, comes before it.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	foreign(t)
@@ -343,8 +344,8 @@ func adminActions(session string) []pageAction {
 // sent without scripts.
 func TestAnswerToEachActionIsInView(t *testing.T) {
 	thirdParty(t)
-	tab := chromium(t)
 	s := startService(t, serviceOptions{})
+	tab := chromium(t)
 	s.addUser("keeper", account.FlagAdmin)
 	s.addUser("ada")
 	s.addUser("bob")
